@@ -1,0 +1,33 @@
+"""Errors of the GPU part.
+
+* GpuError
+  * UnknownDevice
+  * UnknownSlice
+  * SliceTooSmall
+  * AgentUnavailable
+"""
+
+from __future__ import annotations
+
+
+class GpuError(Exception):
+    """Something about a GPU went wrong."""
+
+    def __init__(self, message: str | None = None) -> None:
+        super().__init__(message or (type(self).__doc__ or "").strip())
+
+
+class UnknownDevice(GpuError):
+    """There is no such device on this node."""
+
+
+class UnknownSlice(GpuError):
+    """The node agent does not know this slice."""
+
+
+class SliceTooSmall(GpuError):
+    """A slice must leave room for a CUDA context: ask for a larger share."""
+
+
+class AgentUnavailable(GpuError):
+    """The node agent does not answer; start it with `gpucommons up`."""

@@ -1,0 +1,48 @@
+"""What a slice really does: one sample a second, as the node agent publishes it.
+
+A sample without a number says so (``None``): missing telemetry is never zero, because zero would
+read as idle.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.gpu.slices import SliceId
+
+#: Isolation modes, strongest first; the words are those of every screen.
+ISOLATION_MODES = ("hardware", "kernel", "driver", "cooperative", "watched", "none")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageSample:
+    """One reading of one slice."""
+
+    slice_id: SliceId
+    #: UTC.
+    at_ms: int
+    #: Use of the slice's own share, 0…100; None where the driver cannot say.
+    compute_percent: int | None
+    #: Memory of the slice's own processes; None where the driver cannot say.
+    memory_used_mib: int | None
+    #: What the slice may use.
+    memory_limit_mib: int
+    #: Processes of the slice that hold the device.
+    processes: int
+    #: How busy the neighbours on the same card are: ``low``, ``medium``, ``high``, ``alone``.
+    contention: str = "alone"
+    simulated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class UsageMinute:
+    """All samples of one slice in one minute, rolled up: what the scheduler's ledger keeps."""
+
+    slice_id: SliceId
+    #: Start of the minute, UTC.
+    minute_ms: int
+    samples: int
+    #: None where no sample of the minute had the number.
+    compute_percent_mean: int | None
+    compute_percent_max: int | None
+    memory_used_mib_max: int | None

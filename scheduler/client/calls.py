@@ -1,0 +1,355 @@
+"""Every call of ``/v1`` as a pure value: the one place that knows paths and bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+from urllib.parse import quote
+
+from pydantic import BaseModel
+
+from gpucommons.scheduler import models
+
+R = TypeVar("R", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Call(Generic[R]):
+    """One request. ``answer`` is the model of a 2xx body."""
+
+    method: str
+    path: str
+    answer: type[R]
+    query: Mapping[str, str] = field(default_factory=dict)
+    body: BaseModel | None = None
+    #: Raw body instead of JSON (a snapshot's bytes).
+    content: bytes | None = None
+    #: Repeating a call with the same key does nothing twice.
+    idempotency_key: str | None = None
+    #: How long the server may hold the request before it answers.
+    wait_s: float = 0
+
+
+def _path(*segments: str) -> str:
+    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
+
+
+def _query(**items: str | int | float | bool | None) -> dict[str, str]:
+    return {name: str(value) for name, value in items.items() if value is not None}
+
+
+# --- who, what exists ------------------------------------------------------------------------
+
+
+def whoami() -> Call[models.WhoAmI]:
+    """The caller's name, teams and rights."""
+    return Call(method="GET", path=_path("whoami"), answer=models.WhoAmI)
+
+
+def pools() -> Call[models.PoolList]:
+    """All pools with live numbers."""
+    return Call(method="GET", path=_path("pools"), answer=models.PoolList)
+
+
+def nodes() -> Call[models.NodeList]:
+    """The capacity map; owners' names only where the caller may see them."""
+    return Call(method="GET", path=_path("nodes"), answer=models.NodeList)
+
+
+def set_node_state(node: str, request: models.NodeStateRequest) -> Call[models.NodeView]:
+    """Cordon, uncordon or fence a node (admin)."""
+    return Call(
+        method="PUT", path=_path("nodes", node, "state"), answer=models.NodeView, body=request
+    )
+
+
+def teams() -> Call[models.TeamList]:
+    """Teams; other teams' details only for admins."""
+    return Call(method="GET", path=_path("teams"), answer=models.TeamList)
+
+
+def put_config(config: models.ConfigModel) -> Call[models.TeamList]:
+    """Apply a YAML file: pools, teams, policy; all or none (admin)."""
+    return Call(method="PUT", path=_path("config"), answer=models.TeamList, body=config)
+
+
+def get_config() -> Call[models.ConfigModel]:
+    """The configuration in force, in the form :func:`put_config` takes (admin)."""
+    return Call(method="GET", path=_path("config"), answer=models.ConfigModel)
+
+
+def set_quotas(changes: models.QuotaChanges) -> Call[models.LayoutView]:
+    """Save several quotas, or with ``dry_run`` only check their layout (admin)."""
+    return Call(method="PUT", path=_path("quotas"), answer=models.LayoutView, body=changes)
+
+
+# --- jobs ------------------------------------------------------------------------------------
+
+
+def put_snapshot(sha256: str, content: bytes) -> Call[models.SnapshotView]:
+    """Upload a snapshot (a tar made by ``client.snapshot``); known content is not sent twice."""
+    return Call(
+        method="PUT", path=_path("snapshots", sha256), answer=models.SnapshotView, content=content
+    )
+
+
+def submit(request: models.JobRequest, *, key: str | None = None) -> Call[models.JobView]:
+    """Submit a job; answered as soon as it is durable."""
+    return Call(
+        method="POST",
+        path=_path("jobs"),
+        answer=models.JobView,
+        body=request,
+        idempotency_key=key,
+    )
+
+
+def quote_job(request: models.JobRequest) -> Call[models.Quote]:
+    """Say what would happen to this job if it were submitted now."""
+    return Call(method="POST", path=_path("quote"), answer=models.Quote, body=request)
+
+
+def jobs(  # noqa: PLR0913 - the filters of one list, all optional and named
+    *,
+    team: str | None = None,
+    owner: str | None = None,
+    state: str | None = None,
+    live: bool | None = None,
+    limit: int = 100,
+    cursor: str | None = None,
+) -> Call[models.JobList]:
+    """Jobs that the caller may see, newest first."""
+    query = _query(team=team, owner=owner, state=state, limit=limit, cursor=cursor)
+    if live is not None:
+        query["live"] = "true" if live else "false"
+    return Call(method="GET", path=_path("jobs"), answer=models.JobList, query=query)
+
+
+def job(ref: str) -> Call[models.JobView]:
+    """One job, by id or name."""
+    return Call(method="GET", path=_path("jobs", ref), answer=models.JobView)
+
+
+def cancel(ref: str) -> Call[models.JobView]:
+    """Cancel a job."""
+    return Call(method="POST", path=_path("jobs", ref, "cancel"), answer=models.JobView)
+
+
+def pause(ref: str) -> Call[models.JobView]:
+    """Stop a job with a checkpoint and keep it paused."""
+    return Call(method="POST", path=_path("jobs", ref, "pause"), answer=models.JobView)
+
+
+def resume(ref: str) -> Call[models.JobView]:
+    """Put a paused job back in line."""
+    return Call(method="POST", path=_path("jobs", ref, "resume"), answer=models.JobView)
+
+
+def again(ref: str, *, key: str | None = None) -> Call[models.JobView]:
+    """Submit the same request again, as a new job."""
+    return Call(
+        method="POST",
+        path=_path("jobs", ref, "again"),
+        answer=models.JobView,
+        idempotency_key=key,
+    )
+
+
+def log(
+    ref: str,
+    *,
+    attempt: int | None = None,
+    rank: int = 0,
+    offset: int = 0,
+    wait_s: float = 0,
+) -> Call[models.LogView]:
+    """Lines of a worker's log from a byte offset; ``wait_s`` waits for new ones."""
+    return Call(
+        method="GET",
+        path=_path("jobs", ref, "log"),
+        answer=models.LogView,
+        query=_query(attempt=attempt, rank=rank, offset=offset, wait_s=wait_s or None),
+        wait_s=wait_s,
+    )
+
+
+def curve(ref: str) -> Call[models.Curve]:
+    """A job's metric curve."""
+    return Call(method="GET", path=_path("jobs", ref, "curve"), answer=models.Curve)
+
+
+# --- a running attempt (its own token) -------------------------------------------------------
+
+
+def report_progress(report: models.ProgressReport) -> Call[models.AttemptOrders]:
+    """Tell how far the attempt is; the answer carries an announced stop."""
+    return Call(
+        method="POST",
+        path=_path("attempt", "progress"),
+        answer=models.AttemptOrders,
+        body=report,
+    )
+
+
+def report_checkpoint(report: models.CheckpointReport) -> Call[models.AttemptOrders]:
+    """Hand in a complete checkpoint; refused with ``StaleAttempt`` when no longer current."""
+    return Call(
+        method="POST",
+        path=_path("attempt", "checkpoints"),
+        answer=models.AttemptOrders,
+        body=report,
+    )
+
+
+# --- notebooks -------------------------------------------------------------------------------
+
+
+def offers(user: str | None = None, server_name: str = "") -> Call[models.OfferList]:
+    """What the user may open right now (the hub asks for others, users for themselves)."""
+    return Call(
+        method="GET",
+        path=_path("offers"),
+        answer=models.OfferList,
+        query=_query(user=user, server_name=server_name),
+    )
+
+
+def acquire(request: models.LeaseRequest, *, key: str | None = None) -> Call[models.LeaseView]:
+    """Redeem this server's grant or take a free slice in this cycle, else ``NoFreeSlice`` (hub)."""
+    return Call(
+        method="POST",
+        path=_path("leases", "acquire"),
+        answer=models.LeaseView,
+        body=request,
+        idempotency_key=key,
+        wait_s=10,
+    )
+
+
+def wait_in_line(request: models.LeaseRequest, *, key: str | None = None) -> Call[models.LeaseView]:
+    """Take a ticket: a lease that waits; the server starts by itself on its turn."""
+    return Call(
+        method="POST",
+        path=_path("leases"),
+        answer=models.LeaseView,
+        body=request,
+        idempotency_key=key,
+    )
+
+
+def leases(*, state: str | None = None, cursor: str | None = None) -> Call[models.LeaseList]:
+    """Leases and tickets that the caller may see."""
+    return Call(
+        method="GET",
+        path=_path("leases"),
+        answer=models.LeaseList,
+        query=_query(state=state, cursor=cursor),
+    )
+
+
+def lease(lease_id: str) -> Call[models.LeaseView]:
+    """One lease or ticket."""
+    return Call(method="GET", path=_path("leases", lease_id), answer=models.LeaseView)
+
+
+def my_lease(server_name: str | None = None) -> Call[models.LeaseView]:
+    """The lease of the calling notebook server (its token says whose)."""
+    return Call(
+        method="GET",
+        path=_path("lease"),
+        answer=models.LeaseView,
+        query=_query(server_name=server_name),
+    )
+
+
+def started(lease_id: str, report: models.StartedReport) -> Call[models.LeaseView]:
+    """The server of a granted lease runs (hub)."""
+    return Call(
+        method="POST",
+        path=_path("leases", lease_id, "started"),
+        answer=models.LeaseView,
+        body=report,
+    )
+
+
+def end_lease(lease_id: str, report: models.EndReport) -> Call[models.LeaseView]:
+    """The server is gone (hub), or the owner leaves the line."""
+    return Call(
+        method="POST", path=_path("leases", lease_id, "end"), answer=models.LeaseView, body=report
+    )
+
+
+def keep(lease_id: str, request: models.KeepRequest) -> Call[models.LeaseView]:
+    """*Keep 30 min* (owner)."""
+    return Call(
+        method="POST", path=_path("leases", lease_id, "keep"), answer=models.LeaseView, body=request
+    )
+
+
+def drop(lease_id: str) -> Call[models.LeaseView]:
+    """*Drop to CPU*: restart the server without its device (owner, culler); variables are lost."""
+    return Call(method="POST", path=_path("leases", lease_id, "drop"), answer=models.LeaseView)
+
+
+def reclaim(lease_id: str, request: models.ReclaimRequest) -> Call[models.LeaseView]:
+    """Take an idle notebook's GPU back after its warning; busy ones need force (admin)."""
+    return Call(
+        method="POST",
+        path=_path("leases", lease_id, "reclaim"),
+        answer=models.LeaseView,
+        body=request,
+    )
+
+
+def report_activity(lease_id: str, report: models.ActivityReport) -> Call[models.LeaseView]:
+    """What the notebook server does right now (the server's own token)."""
+    return Call(
+        method="PUT",
+        path=_path("leases", lease_id, "activity"),
+        answer=models.LeaseView,
+        body=report,
+    )
+
+
+def activities() -> Call[models.ActivityList]:
+    """All leases that hold a device, with what the culler decides on (culler, admin)."""
+    return Call(method="GET", path=_path("activities"), answer=models.ActivityList)
+
+
+def activity(lease_id: str) -> Call[models.ActivityView]:
+    """One lease's activity, read anew: the re-check before acting (culler, admin)."""
+    return Call(
+        method="GET", path=_path("leases", lease_id, "activity"), answer=models.ActivityView
+    )
+
+
+def report_idle(lease_id: str, report: models.IdleReport) -> Call[models.LeaseView]:
+    """Idle since, returned at; both None = active again (culler)."""
+    return Call(
+        method="PUT", path=_path("leases", lease_id, "idle"), answer=models.LeaseView, body=report
+    )
+
+
+# --- history ---------------------------------------------------------------------------------
+
+
+def events(*, after: int = 0, job: str | None = None, wait_s: float = 0) -> Call[models.EventList]:
+    """Events after a cursor that the caller may see; ``wait_s`` waits for new ones."""
+    return Call(
+        method="GET",
+        path=_path("events"),
+        answer=models.EventList,
+        query=_query(after=after, job=job, wait_s=wait_s or None),
+        wait_s=wait_s,
+    )
+
+
+def report(*, from_ms: int, to_ms: int) -> Call[models.Report]:
+    """Usage by team and user in a span (admins all, others their own teams)."""
+    return Call(
+        method="GET",
+        path=_path("report"),
+        answer=models.Report,
+        query=_query(from_ms=from_ms, to_ms=to_ms),
+    )

@@ -1,0 +1,138 @@
+"""The two transports of calls: blocking and asyncio. Both raise the server's own errors."""
+
+from __future__ import annotations
+
+import json
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from gpucommons.scheduler.client.calls import Call
+from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
+from gpucommons.scheduler.models import ErrorView
+
+R = TypeVar("R", bound=BaseModel)
+
+_UNIX = "unix:"
+
+
+def _arguments(call: Call[R]) -> dict[str, Any]:
+    headers = {"Idempotency-Key": call.idempotency_key} if call.idempotency_key else {}
+    body: bytes | None = call.content
+    if call.body is not None:
+        body = call.body.model_dump_json(exclude_unset=True).encode()
+        headers["Content-Type"] = "application/json"
+    return {
+        "method": call.method,
+        "url": call.path,
+        "params": dict(call.query),
+        "content": body,
+        "headers": headers,
+        "timeout": httpx.Timeout(10.0 + call.wait_s, connect=5.0),
+    }
+
+
+def _read(call: Call[R], response: httpx.Response) -> R:
+    if response.is_success:
+        try:
+            return call.answer.model_validate_json(response.content)
+        except ValidationError as error:
+            message = f"The scheduler's answer to {call.method} {call.path} cannot be read: {error}"
+            raise Unavailable(message) from None
+    try:
+        refusal = ErrorView.model_validate_json(response.content)
+    except (ValidationError, json.JSONDecodeError):
+        message = f"{call.method} {call.path} failed with status {response.status_code}."
+        raise Unavailable(message) from None
+    raise error_classes().get(refusal.error, SchedulerError)(refusal.message)
+
+
+def _unreachable(url: str, error: httpx.HTTPError) -> Unavailable:
+    return Unavailable(
+        f"The scheduler at {url} cannot be reached ({type(error).__name__}). Is `gpucommons up` running?"
+    )
+
+
+def _options(url: str, token: str | None) -> tuple[dict[str, Any], str | None]:
+    headers = {"Authorization": f"token {token}"} if token else {}
+    if url.startswith(_UNIX):
+        return {"base_url": "http://gpucommons", "headers": headers}, url.removeprefix(_UNIX)
+    return {"base_url": url, "headers": headers}, None
+
+
+class SchedulerClient:
+    """Blocking transport. ``url`` is ``http://…`` or ``unix:/path`` (peer credentials, no token)."""
+
+    def __init__(
+        self, url: str, *, token: str | None = None, transport: httpx.BaseTransport | None = None
+    ) -> None:
+        self.url = url
+        options, socket_path = _options(url, token)
+        if socket_path is not None:
+            transport = httpx.HTTPTransport(uds=socket_path)
+        self._http = httpx.Client(**options, transport=transport, trust_env=False)
+
+    def send(self, call: Call[R]) -> R:
+        """Send a call; raises the error of :mod:`gpucommons.scheduler.errors` it was refused with."""
+        try:
+            response = self._http.request(**_arguments(call))
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
+        return _read(call, response)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+class AsyncSchedulerClient:
+    """The same for asyncio."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self.url = url
+        options, socket_path = _options(url, token)
+        if socket_path is not None:
+            transport = httpx.AsyncHTTPTransport(uds=socket_path)
+        self._http = httpx.AsyncClient(**options, transport=transport, trust_env=False)
+
+    async def send(self, call: Call[R]) -> R:
+        """Send a call; raises the error of :mod:`gpucommons.scheduler.errors` it was refused with."""
+        try:
+            response = await self._http.request(**_arguments(call))
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
+        return _read(call, response)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()

@@ -1,0 +1,439 @@
+"""The words of the core as types: what exists, who pays, what is asked, who holds what.
+
+Everything is frozen. A change is a new value, made by :mod:`.lifecycle` and :mod:`.advance`, so a
+cycle can be simulated, replayed and thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.slices import SliceId
+
+#: Lowercase UUIDv7.
+WorkloadId = NewType("WorkloadId", str)
+#: Lowercase UUIDv7.
+AttemptId = NewType("AttemptId", str)
+#: Lowercase UUIDv7.
+IntentId = NewType("IntentId", str)
+NodeId = NewType("NodeId", str)
+PoolName = NewType("PoolName", str)
+TeamName = NewType("TeamName", str)
+UserName = NewType("UserName", str)
+#: UTC milliseconds; one value per cycle, never decreasing.
+Millis = NewType("Millis", int)
+
+
+class Kind(StrEnum):
+    """What kind of workload."""
+
+    #: Interactive; holds a lease; uses fixed quota; never preempted inside it.
+    NOTEBOOK = "notebook"
+    #: A job; uses guaranteed quota and borrows.
+    TRAINING = "training"
+    #: A job started by a schedule or trigger; over-quota only unless its team says otherwise.
+    RETRAIN = "retrain"
+
+
+class State(StrEnum):
+    """States of jobs and leases; :mod:`.lifecycle` holds the tables of moves between them."""
+
+    # jobs
+    QUEUED = "queued"
+    NOMINATED = "nominated"
+    ADMITTED = "admitted"
+    STARTING = "starting"
+    RUNNING = "running"
+    PREEMPTING = "preempting"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    # leases
+    WAITING = "waiting"
+    GRANTED = "granted"
+    ACTIVE = "active"
+    WARNED = "warned"
+    RELEASED = "released"
+    ENDED = "ended"
+
+
+class AttemptState(StrEnum):
+    """States of one attempt. Devices are held from RESERVED until ENDED."""
+
+    RESERVED = "reserved"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+class HoldClass(StrEnum):
+    """Under which quota an attempt or a lease holds its devices."""
+
+    #: A notebook inside its team's fixed quota.
+    FIXED = "fixed"
+    #: A job whose devices all lie outside fixed blocks and inside its team's guarantee.
+    GUARANTEED = "guaranteed"
+    #: Borrowed: preemptible.
+    OVER_QUOTA = "over-quota"
+    #: Asks for no GPU.
+    CPU = "cpu"
+
+
+class ReasonClass(StrEnum):
+    """Why something waits or was refused; open for more."""
+
+    SHARE = "share"
+    LIMIT = "limit"
+    KIND = "kind"
+    FRAGMENTATION = "fragmentation"
+    GANG = "gang"
+    POLICY = "policy"
+    DEPENDENCY = "dependency"
+    MISCONFIGURED = "misconfigured"
+    #: Its devices are being cleared; it is next.
+    DRAINING = "draining"
+    #: Waits out its back-off after a loss or failure, or its schedule.
+    BACKOFF = "backoff"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """One sentence for people, one class for programs, and the smallest change that would help."""
+
+    code: ReasonClass
+    #: "Needs 4 GPUs on one node; 3 are free."
+    text: str
+    #: "Would start now with 2 GPUs." None where nothing small would help.
+    unblock: str | None = None
+    #: The GPUs per worker with which it would start now, in milli-GPU; None where none would.
+    startable_milli_gpu: int | None = None
+
+
+# --- what exists -----------------------------------------------------------------------------
+
+
+class NodeState(StrEnum):
+    """Whether a node takes work."""
+
+    READY = "ready"
+    #: Keeps what runs, takes nothing new.
+    CORDONED = "cordoned"
+    #: Not heard of: what ran there counts as live until it is fenced.
+    LOST = "lost"
+    #: An admin states that nothing runs or can write there.
+    FENCED = "fenced"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One machine of a pool."""
+
+    node_id: NodeId
+    pool: PoolName
+    devices: tuple[Device, ...]
+    cpu_milli: int
+    memory_mib: int
+    state: NodeState = NodeState.READY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """Nodes alike enough to be one choice, and the settings they share."""
+
+    name: PoolName
+    #: Name of the executor that runs work here.
+    executor: str = "local"
+    #: GPU model of its nodes; None for CPU nodes.
+    gpu_kind: str | None = None
+    #: From the announcement of a stop to SIGTERM.
+    notice_ms: int = 30_000
+    #: From SIGTERM to SIGKILL.
+    grace_ms: int = 30_000
+    #: Unused fixed-block GPUs that are never lent.
+    headroom_milli_gpu: int = 0
+    #: A job runs at least so long before it is stopped for fair share or priority.
+    min_run_ms: int = 60_000
+    #: Notebook sizes offered, in milli-GPU; block sizes (1000 · 2^k, k ≥ -3).
+    notebook_sizes: tuple[int, ...] = (250, 500, 1000)
+    #: Isolation in force on its nodes, one of ``gpu.usage.ISOLATION_MODES``.
+    isolation: str = "none"
+    simulated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quota:
+    """What a team may hold in one pool, in milli-GPU."""
+
+    fixed_milli_gpu: int = 0
+    guaranteed_milli_gpu: int = 0
+    #: Cap on guaranteed + borrowed; None for no cap.
+    limit_milli_gpu: int | None = None
+    #: Divides the surplus among teams that borrow; 0 = never borrows.
+    over_quota_weight: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """Rules of a team or pool; a refusal names the rule (the field's name)."""
+
+    #: Environments (images, kernels) that may be used; empty = all.
+    environments: frozenset[str] = frozenset()
+    max_run_ms: int | None = None
+    priorities: frozenset[str] = frozenset({"low", "normal", "high"})
+    max_milli_gpu_per_job: int | None = None
+    max_workers: int | None = None
+    max_pending_per_user: int = 100
+    retrain_in_guarantee: bool = False
+    #: Show owners' names of other teams' workloads.
+    show_names: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Team:
+    """Who pays. Quotas live on leaf teams; parents sum."""
+
+    name: TeamName
+    parent: TeamName | None = None
+    #: Hub groups whose members belong to the team.
+    groups: frozenset[str] = frozenset()
+    #: Members named one by one (no hub, or beside its groups).
+    members: frozenset[UserName] = frozenset()
+    #: Users who see and steer everything of this team.
+    leads: frozenset[UserName] = frozenset()
+    quotas: Mapping[PoolName, Quota] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A part of a team's fixed quota, laid out on devices.
+
+    ``milli_gpu`` is 1000·2^k: below 1000 it lies aligned on one device (``offset`` a multiple of
+    its size), from 1000 on it is whole devices of one node.
+    """
+
+    team: TeamName
+    pool: PoolName
+    node_id: NodeId
+    device_ids: tuple[DeviceId, ...]
+    offset: int
+    milli_gpu: int
+
+
+# --- what is asked ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Role:
+    """Like workers of a job."""
+
+    name: str = "worker"
+    count: int = 1
+    #: Per worker: 0, a share (1…999), or whole GPUs on one node (multiples of 1000).
+    milli_gpu: int = 0
+    gpu_kind: str | None = None
+    cpu_milli: int = 1000
+    memory_mib: int = 1024
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spec:
+    """What was asked: canonical, versioned, immutable; the same from panel, CLI, YAML and REST."""
+
+    kind: Kind
+    #: Readable and unique in its team (``digits-7``); for a lease the server's name.
+    name: str
+    team: TeamName
+    owner: UserName
+    submitted_by: UserName
+    #: Pools in order of preference; a gang lies in one of them.
+    pools: tuple[PoolName, ...]
+    roles: tuple[Role, ...]
+    version: int = 1
+    #: Elastic bounds on the first role's count; None = rigid.
+    min_workers: int | None = None
+    max_workers: int | None = None
+    #: ``low`` < ``normal`` < ``high``.
+    priority: str = "normal"
+    #: False: runs inside the guarantee or not at all.
+    over_quota: bool = True
+    max_run_ms: int | None = None
+    start_timeout_ms: int = 300_000
+    #: Runs only after these have succeeded.
+    after: tuple[WorkloadId, ...] = ()
+    #: Not before this time.
+    not_before_ms: Millis = Millis(0)
+    parent: WorkloadId | None = None
+    launcher: str = "plain"
+    #: Content hash of the uploaded files; None = nothing to unpack.
+    snapshot: str | None = None
+    #: Folder inside the snapshot where commands start.
+    working_dir: str = "."
+    #: The job's kernel or image by name; "" = the scheduler's own Python.
+    environment: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    #: Variable name → name of the owner's secret. Values never come here.
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    checkpoints_kept: int = 3
+    #: Automatic new attempts after a loss or a non-zero exit.
+    max_restarts: int = 0
+    #: Folder below the owner's home for results and executed notebooks; None = stay with the job.
+    results_to: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: Leases: the hub's server name.
+    server_name: str = ""
+
+
+# --- who holds what --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerPlacement:
+    """Where one worker lies. Shares of the same device belong to one worker each."""
+
+    role: str
+    #: Index within its role.
+    index: int
+    node_id: NodeId
+    #: Empty for a worker without GPU.
+    device_ids: tuple[DeviceId, ...] = ()
+    #: Per device: 1000 for whole devices, else the share.
+    milli_gpu: int = 0
+    #: Aligned start of a share on its device, in milli-GPU.
+    offset: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    slice_id: SliceId | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stop:
+    """An announced end of an attempt or lease."""
+
+    #: ``preempt``, ``pause``, ``cancel``, ``timeout``, ``withdraw``, ``resize``, ``cull``, …
+    why: str
+    #: For people: "for nlp (its guarantee)".
+    text: str
+    announced_ms: Millis
+    #: SIGTERM at the latest.
+    term_ms: Millis
+    #: SIGKILL.
+    kill_ms: Millis
+    beneficiary: WorkloadId | None = None
+    #: True once SIGTERM may have been sent: from then on the stop cannot be taken back.
+    signalled: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint whose receipt was accepted while its attempt was current."""
+
+    attempt_id: AttemptId
+    step: int
+    #: Below the attempt's folder.
+    path: str
+    size_bytes: int
+    sha256: str
+    at_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """The newest report of a running attempt."""
+
+    step: int = 0
+    total_steps: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    at_ms: Millis = Millis(0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One run of a job between start and end; devices belong to it. A lease has one as well."""
+
+    attempt_id: AttemptId
+    workload_id: WorkloadId
+    #: 1, 2, …
+    number: int
+    state: AttemptState
+    hold_class: HoldClass
+    placements: tuple[WorkerPlacement, ...]
+    reserved_ms: Millis
+    #: When the whole gang ran.
+    started_ms: Millis | None = None
+    ended_ms: Millis | None = None
+    stop: Stop | None = None
+    #: Set when ended: 0…255, or -signal; None where it was never seen.
+    exit_code: int | None = None
+    #: Why it ended, for people.
+    ended_text: str | None = None
+    resumed_from: Checkpoint | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nomination:
+    """Devices promised to a workload; victims on them are draining."""
+
+    placements: tuple[WorkerPlacement, ...]
+    hold_class: HoldClass
+    victims: tuple[AttemptId, ...]
+    decided_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Idleness:
+    """What the culler said of a lease."""
+
+    #: Since when nothing was active; None = active or unknown.
+    idle_since_ms: Millis | None = None
+    warned_ms: Millis | None = None
+    #: When it will be returned unless something happens.
+    returns_ms: Millis | None = None
+    keeps_left: int = 2
+    #: No culling before this, by the user's *Keep 30 min*.
+    kept_until_ms: Millis = Millis(0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """A job or a lease: what was asked, where it stands, what it holds."""
+
+    workload_id: WorkloadId
+    spec: Spec
+    state: State
+    submitted_ms: Millis
+    #: Since when it is in this state.
+    since_ms: Millis
+    #: All attempts, oldest first; at most the last one is not ended.
+    attempts: tuple[Attempt, ...] = ()
+    nomination: Nomination | None = None
+    reason: Reason | None = None
+    #: Place in line within its team and pool, from 1; None when not waiting.
+    position: int | None = None
+    #: Not considered before this (back-off).
+    not_before_ms: Millis = Millis(0)
+    checkpoint: Checkpoint | None = None
+    progress: Progress | None = None
+    idleness: Idleness | None = None
+    #: A pause was asked for: queued work stays paused until resumed.
+    restarts: int = 0
+    ended_ms: Millis | None = None
+    ended_text: str | None = None
+    #: A granted lease that is not redeemed by then goes back to waiting.
+    redeem_by_ms: Millis | None = None
+
+    @property
+    def current(self) -> Attempt | None:
+        """The attempt that holds devices, if any."""
+        last = self.attempts[-1] if self.attempts else None
+        return last if last is not None and last.state is not AttemptState.ENDED else None

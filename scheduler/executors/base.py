@@ -1,0 +1,97 @@
+"""The one contract with what runs work: ``local`` processes, ``fake`` for tests and simulation.
+
+An executor never decides. It is told to start, to announce a stop, to signal, and reports what it
+sees. Every call is idempotent by attempt id: after a crash the loop repeats what is still due.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpucommons.scheduler.core.state import Observation
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    Millis,
+    Node,
+    Workload,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Launch:
+    """All an executor needs to start one attempt."""
+
+    workload: Workload
+    attempt: Attempt
+    #: The attempt's own token for progress, checkpoints and its snapshot.
+    token: str
+    #: Base URL of the API as the job's processes reach it.
+    api_url: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogChunk:
+    """Lines of one worker's log. ``offset`` and ``next_offset`` are bytes."""
+
+    lines: tuple[str, ...]
+    next_offset: int
+    #: True when no more will come.
+    end: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Live:
+    """What an executor finds running when asked: for adoption after a restart."""
+
+    attempt_id: AttemptId
+    running: bool
+    facts: Mapping[str, str] = field(default_factory=dict)
+
+
+class Executor(Protocol):
+    """Runs attempts on the nodes of the pools that name it. May be called from the loop's thread."""
+
+    name: str
+
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes there are now, without a state of their own (an admin's cordon is ours)."""
+        ...
+
+    def start(self, launch: Launch) -> None:
+        """Begin to start an attempt; returns at once. Known already: nothing happens."""
+        ...
+
+    def announce(self, attempt: Attempt) -> None:
+        """Tell the processes of ``attempt.stop``: notice given, nothing signalled."""
+        ...
+
+    def spare(self, attempt: Attempt) -> None:
+        """Take the announcement back."""
+        ...
+
+    def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
+        """SIGTERM now and SIGKILL at ``attempt.stop.kill_ms``, even if we die meanwhile."""
+        ...
+
+    def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
+        """After a restart: which of these run. Attempts of ours that nobody knows are killed."""
+        ...
+
+    def observe(self) -> tuple[Observation, ...]:
+        """What happened since the last call; never blocks. Repeated until :meth:`forget`."""
+        ...
+
+    def forget(self, attempt_id: AttemptId) -> None:
+        """The end of this attempt is committed: its bookkeeping may go, its files stay."""
+        ...
+
+    def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
+        """Lines of one worker's log, whole lines only, capped."""
+        ...
+
+    def close(self) -> None:
+        """Let go of threads; what runs keeps running."""
+        ...

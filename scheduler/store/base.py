@@ -1,0 +1,184 @@
+"""The one contract with durable memory; ``memory`` and ``sql`` pass the same suite.
+
+Three kinds of writers, kept apart: the API adds *intents* and blobs, executors add *observations*
+through the loop, and only the leader's loop commits *changes*, one transaction a cycle, checking
+its epoch. All methods are synchronous and may be called from any thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Generic, NewType, Protocol, TypeVar
+
+from gpucommons.scheduler.core.state import Changes, Cluster, Event, Intent, Verdict
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    IntentId,
+    Kind,
+    Millis,
+    PoolName,
+    State,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+
+T = TypeVar("T")
+
+#: Grows with every change of leader.
+Epoch = NewType("Epoch", int)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class StoredEvent:
+    """An event with its number: the cursor of feeds."""
+
+    number: int
+    event: Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkloadFilter:
+    """Which workloads to list; empty fields do not restrict."""
+
+    kinds: frozenset[Kind] = frozenset()
+    states: frozenset[State] = frozenset()
+    teams: frozenset[TeamName] = frozenset()
+    owner: UserName | None = None
+    name: str | None = None
+    #: True: only those that are not final; False: only final ones.
+    live: bool | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page(Generic[T]):
+    """A page of a list, newest first; ``cursor`` is None on the last page."""
+
+    items: tuple[T, ...]
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LedgerRow:
+    """One minute of one workload: what it held and what it used. Key: (workload, minute)."""
+
+    workload_id: WorkloadId
+    minute_ms: Millis
+    team: TeamName
+    pool: PoolName
+    owner: UserName
+    kind: Kind
+    hold_class: HoldClass
+    #: Held during the minute, in milli-GPU·milliseconds.
+    held_milli_gpu_ms: int
+    #: Of that, after work since the last checkpoint was thrown away; filled in at an eviction.
+    lost_milli_gpu_ms: int = 0
+    #: True where the culler counted the minute as idle.
+    idle: bool = False
+    compute_percent_mean: int | None = None
+    memory_used_mib_max: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogPoint:
+    """One metric value of a job's curve."""
+
+    attempt_number: int
+    step: int
+    at_ms: Millis
+    metrics: dict[str, float] = field(default_factory=dict)
+
+
+class Store(Protocol):
+    """Durable memory. Raises :class:`gpucommons.scheduler.errors.LeaderLost` on a stale epoch."""
+
+    # --- leadership ---
+    def take_lead(self, holder: str) -> Epoch:
+        """Become the one writer of state; earlier epochs are stale from now on."""
+        ...
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        ...
+
+    # --- intents (any replica) ---
+    def put_intent(self, intent: Intent) -> Intent:
+        """Commit an intent, durably. The same ``(by, idempotency_key)`` returns the first one;
+        with another fingerprint raises ``Conflict``.
+        """
+        ...
+
+    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
+        """Intents without a verdict, in order of arrival."""
+        ...
+
+    def verdict(self, intent_id: IntentId) -> Verdict | None:
+        """The verdict, once a cycle has handled the intent."""
+        ...
+
+    # --- the leader's loop ---
+    def load(self) -> Cluster:
+        """Everything live: what the loop starts from."""
+        ...
+
+    def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
+        """Write one cycle in one transaction; numbers its events without gaps, in order."""
+        ...
+
+    def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
+        """Add or replace ledger rows by key."""
+        ...
+
+    def add_points(self, epoch: Epoch, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Add points to a job's curve (same attempt and step: replaced; capped by retention)."""
+        ...
+
+    def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
+        """Drop ledger rows, events, points and final workloads older than this."""
+        ...
+
+    # --- reading (any replica) ---
+    def workload(self, workload_id: WorkloadId) -> Workload | None:
+        """One workload, live or final."""
+        ...
+
+    def workloads(
+        self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Workload]:
+        """Workloads, newest first."""
+        ...
+
+    def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
+        """The unconsumed submit of a workload: it reads as ``queued``."""
+        ...
+
+    def next_name(self, team: TeamName, base: str) -> str:
+        """The next free readable name of a team: ``digits-7``; reserved at once, never reused."""
+        ...
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        workload_id: WorkloadId | None = None,
+        kinds: frozenset[str] = frozenset(),
+        limit: int = 500,
+    ) -> tuple[StoredEvent, ...]:
+        """Events with larger numbers, oldest first."""
+        ...
+
+    def last_event_number(self) -> int:
+        """The number of the newest event; 0 when there is none."""
+        ...
+
+    def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
+        """A job's curve, oldest first."""
+        ...
+
+    def ledger(
+        self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
+    ) -> tuple[LedgerRow, ...]:
+        """Ledger rows of a span."""
+        ...
