@@ -9,7 +9,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 
@@ -32,8 +39,17 @@ Text = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$", max_length=500)
 ]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+def _stays_below(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/"):
+        message = f"{path!r} must be a path below its folder, without '..'."
+        raise ValueError(message)
+    return path
+
+
 RelativePath = Annotated[
-    str, StringConstraints(pattern=r"^(?!/)(?!.*(^|/)\.\.(/|$))[^\x00-\x1f\x7f]{1,512}$")
+    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
 ]
 MilliGpu = Annotated[int, Field(strict=True, ge=0, le=1_024_000)]
 Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=8192)]

@@ -1,0 +1,20 @@
+"""What a training script needs to be stopped and resumed: three lines.
+
+::
+
+    from gpucommons.scheduler import training
+
+    run = training.current()
+    for epoch in range(run.resume_step(), 50):
+        ...
+        run.report(step=epoch + 1, total_steps=50, loss=loss)
+        with run.checkpoint(step=epoch + 1) as folder:
+            save(folder / "model.npz")
+
+Outside the scheduler the same script runs to its end: reports are dropped and checkpoints lie in
+``./checkpoints``.
+"""
+
+from gpucommons.scheduler.training.run import Run, current
+
+__all__ = ["Run", "current"]

@@ -1,0 +1,115 @@
+"""Complete checkpoints on disk: written aside, hashed, then renamed to their final name.
+
+A folder named ``step-N`` is complete by construction: the rename is the last thing that happens to
+it. Whatever a killed process leaves behind still has its partial name and is never resumed from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_COMPLETE = re.compile(r"^step-(\d{1,16})$")
+_CHUNK_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CompleteCheckpoint:
+    """A checkpoint under its final name."""
+
+    step: int
+    path: Path
+    size_bytes: int
+    #: Over the sorted relative names and contents of all files.
+    sha256: str
+
+
+def measure(folder: Path) -> tuple[int, str]:
+    """Size in bytes and content hash of a folder's regular files."""
+    digest, size_bytes = hashlib.sha256(), 0
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not path.is_file():
+            continue
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0")
+        with path.open("rb") as file:
+            while chunk := file.read(_CHUNK_BYTES):
+                digest.update(chunk)
+                size_bytes += len(chunk)
+        digest.update(b"\0")
+    return size_bytes, digest.hexdigest()
+
+
+def complete_steps(root: Path) -> tuple[int, ...]:
+    """Steps of the complete checkpoints below ``root``, ascending."""
+    if not root.is_dir():
+        return ()
+    found = (_COMPLETE.match(entry.name) for entry in root.iterdir() if entry.is_dir())
+    return tuple(sorted(int(match[1]) for match in found if match))
+
+
+def step_of(folder: Path) -> int:
+    """The step in a complete checkpoint's name.
+
+    Raises
+    ------
+    ValueError
+        When the folder does not bear a final name.
+    """
+    match = _COMPLETE.match(folder.name)
+    if match is None:
+        message = f"{folder} is not a complete checkpoint: its name must be step-N."
+        raise ValueError(message)
+    return int(match[1])
+
+
+def _sync(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder):
+        if path.is_symlink() or not (path.is_file() or path.is_dir()):
+            continue
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+@contextmanager
+def writing(root: Path, step: int) -> Iterator[Path]:
+    """Write into the folder that is given; leaving the block without an error completes it."""
+    partial, final = root / f".step-{step}.partial", root / f"step-{step}"
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir(parents=True)
+    yield partial
+    _sync(partial)
+    if final.exists():
+        shutil.rmtree(final)
+    partial.rename(final)
+    _sync_entry(root)
+
+
+def _sync_entry(root: Path) -> None:
+    descriptor = os.open(root, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def describe(folder: Path) -> CompleteCheckpoint:
+    """Measure a complete checkpoint."""
+    size_bytes, sha256 = measure(folder)
+    return CompleteCheckpoint(
+        step=step_of(folder), path=folder, size_bytes=size_bytes, sha256=sha256
+    )
+
+
+def drop_older(root: Path, *, keep: int) -> None:
+    """Delete all but the newest ``keep`` complete checkpoints."""
+    for step in complete_steps(root)[:-keep]:
+        shutil.rmtree(root / f"step-{step}", ignore_errors=True)

@@ -1,0 +1,91 @@
+"""Run a notebook as a job: ``python -m gpucommons.scheduler.training.notebook train.ipynb``.
+
+The snapshot's notebook is executed cell by cell; what cells print goes to the job's log at once, and
+the executed copy lies with the results, also after an error, up to the cell that failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError, DeadKernelError
+
+from gpucommons.scheduler.training.run import STOPPED, Run, current
+
+
+class _Printing(NotebookClient):
+    """Prints what cells print, while they run."""
+
+    def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
+        """See :class:`NotebookClient`."""
+        content = msg["content"]
+        if msg["msg_type"] == "stream":
+            sys.stdout.write(content["text"])
+        elif msg["msg_type"] in ("execute_result", "display_data"):
+            sys.stdout.write(str(content["data"].get("text/plain", "")) + "\n")
+        sys.stdout.flush()
+        return super().process_message(msg, cell, cell_index)
+
+    def stop_kernel(self) -> None:
+        """Hand SIGTERM on: a kernel lives in a session of its own, so the job's signal misses it."""
+        pid = getattr(getattr(self.km, "provisioner", None), "pid", None)
+        if pid is not None:
+            os.kill(pid, signal.SIGTERM)
+
+
+def with_call(notebook: Any, function: str) -> Any:
+    """Append a cell that calls ``function(resume_dir)``, and leave out cells tagged ``no-job``."""
+    cells = [cell for cell in notebook.cells if "no-job" not in cell.metadata.get("tags", ())]
+    call = (
+        "from gpucommons.scheduler import training as _training\n"
+        f"{function}(_training.current().resume_dir)"
+    )
+    notebook.cells = [*cells, nbformat.v4.new_code_cell(call)]  # type: ignore[no-untyped-call] # nbformat
+    return notebook
+
+
+def execute(path: Path, *, function: str | None, run: Run) -> int:
+    """Execute a notebook in its own folder; returns the exit code."""
+    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
+    if function is not None:
+        notebook = with_call(notebook, function)
+    client = _Printing(
+        notebook,
+        timeout=None,
+        kernel_name=notebook.metadata.get("kernelspec", {}).get("name", "python3"),
+        resources={"metadata": {"path": str(path.resolve().parent)}},
+    )
+    run.on_sigterm(client.stop_kernel)
+    try:
+        client.execute()
+    except (CellExecutionError, DeadKernelError) as error:
+        if run.should_stop:
+            return STOPPED
+        sys.stderr.write(f"{error}\n")
+        return 1
+    finally:
+        nbformat.write(notebook, run.results_dir / path.name)  # type: ignore[no-untyped-call] # nbformat
+    return 0
+
+
+def main() -> None:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(description="Run a notebook as a job.")
+    parser.add_argument("notebook", type=Path)
+    parser.add_argument("--function", help="after the cells, call this with the folder to resume")
+    arguments = parser.parse_args()
+    function = arguments.function
+    if function is not None and not function.isidentifier():
+        parser.error(f"{function!r} is not the name of a function.")
+    sys.exit(execute(arguments.notebook, function=function, run=current()))
+
+
+if __name__ == "__main__":
+    main()

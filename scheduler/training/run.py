@@ -1,0 +1,196 @@
+"""One training run as its script sees it: where to resume, where to save, whether to stop.
+
+Progress is a courtesy and never stops training: when the scheduler cannot be reached, reports are
+dropped. A checkpoint's receipt matters, so it is tried again; refused as stale, it tells the script
+that another attempt has taken over.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import FrameType
+from typing import Self
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
+from gpucommons.scheduler.training import folders
+
+#: A receipt is tried so often, with a growing pause, before the script goes on without it.
+RECEIPT_TRIES = 5
+#: Exit code of a run that left because it was told to.
+STOPPED = 128 + signal.SIGTERM
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a run lies: read once from the environment."""
+
+    attempt_dir: Path
+    resume_dir: Path | None
+    notice_file: Path | None
+    rank: int
+    world_size: int
+    attempt: int
+    checkpoints_kept: int
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
+        """Outside the scheduler everything lies in the current folder."""
+        root = Path(environ.get("GPUCOMMONS_ATTEMPT_DIR") or ".")
+        resume = environ.get("GPUCOMMONS_RESUME_DIR")
+        notice = environ.get("GPUCOMMONS_NOTICE_FILE")
+        return cls(
+            attempt_dir=root,
+            resume_dir=Path(resume) if resume else None,
+            notice_file=Path(notice) if notice else None,
+            rank=int(environ.get("GPUCOMMONS_RANK", "0")),
+            world_size=int(environ.get("GPUCOMMONS_WORLD_SIZE", "1")),
+            attempt=int(environ.get("GPUCOMMONS_ATTEMPT", "1")),
+            checkpoints_kept=int(environ.get("GPUCOMMONS_CHECKPOINTS_KEPT", "3")),
+        )
+
+
+class Run:
+    """The running attempt."""
+
+    def __init__(self, place: Place, scheduler: SchedulerClient | None) -> None:
+        self.place = place
+        self._scheduler = scheduler
+        self._terminated = threading.Event()
+
+    # --- resuming ----------------------------------------------------------------------------
+
+    @property
+    def resume_dir(self) -> Path | None:
+        """The last complete checkpoint; None on a first start."""
+        if self.place.resume_dir is not None or self._scheduler is not None:
+            return self.place.resume_dir
+        steps = folders.complete_steps(self.checkpoints_dir)
+        return self.checkpoints_dir / f"step-{steps[-1]}" if steps else None
+
+    def resume_step(self) -> int:
+        """The step of that checkpoint; 0 on a first start."""
+        folder = self.resume_dir
+        return folders.step_of(folder) if folder is not None else 0
+
+    # --- saving ------------------------------------------------------------------------------
+
+    @property
+    def checkpoints_dir(self) -> Path:
+        """Where this attempt's checkpoints lie."""
+        return self.place.attempt_dir / "checkpoints"
+
+    @property
+    def results_dir(self) -> Path:
+        """What lies here comes back to the notebook's folder when the job has succeeded."""
+        folder = self.place.attempt_dir / "results"
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+    @contextmanager
+    def checkpoint(self, *, step: int) -> Iterator[Path]:
+        """Give a folder to save into; the checkpoint is complete when the block ends.
+
+        Only rank 0 hands in the receipt. Raises ``StaleAttempt`` when this attempt is no longer
+        the current one: the script should end.
+        """
+        with folders.writing(self.checkpoints_dir, step) as folder:
+            yield folder
+        if self.place.rank == 0:
+            self._hand_in(folders.describe(self.checkpoints_dir / f"step-{step}"))
+            folders.drop_older(self.checkpoints_dir, keep=self.place.checkpoints_kept)
+
+    def _hand_in(self, checkpoint: folders.CompleteCheckpoint) -> None:
+        if self._scheduler is None:
+            return
+        report = models.CheckpointReport(
+            step=checkpoint.step,
+            path=checkpoint.path.relative_to(self.place.attempt_dir).as_posix(),
+            size_bytes=checkpoint.size_bytes,
+            sha256=checkpoint.sha256,
+        )
+        for attempt in range(RECEIPT_TRIES):
+            try:
+                self._scheduler.send(calls.report_checkpoint(report))
+            except Unavailable:
+                # The scheduler may be restarting: a receipt is worth a few seconds.
+                self._terminated.wait(0.2 * 2**attempt)
+            else:
+                return
+        _say(f"checkpoint {checkpoint.step} is saved, but the scheduler did not acknowledge it")
+
+    # --- telling -----------------------------------------------------------------------------
+
+    def report(self, *, step: int, total_steps: int | None = None, **metrics: float) -> None:
+        """Tell how far the run is; numbers that are not finite are left out."""
+        if self._scheduler is None or self.place.rank != 0:
+            return
+        finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+        report = models.ProgressReport(step=step, total_steps=total_steps, metrics=finite)
+        try:
+            self._scheduler.send(calls.report_progress(report))
+        except StaleAttempt:
+            raise
+        except SchedulerError as error:
+            _say(f"progress of step {step} was not recorded: {error}")
+
+    # --- stopping ----------------------------------------------------------------------------
+
+    @property
+    def should_stop(self) -> bool:
+        """True once a stop is announced or signalled: save and leave with :meth:`stop_now`."""
+        notice = self.place.notice_file
+        return self._terminated.is_set() or (notice is not None and notice.exists())
+
+    def notice(self) -> dict[str, object] | None:
+        """The announced stop, as the scheduler wrote it (``text``, ``term_ms``, …)."""
+        notice = self.place.notice_file
+        try:
+            return dict(json.loads(notice.read_text())) if notice is not None else None
+        except (FileNotFoundError, ValueError):
+            return None
+
+    def stop_now(self) -> None:
+        """Leave as a stopped run: the scheduler puts the job back in line."""
+        sys.exit(STOPPED)
+
+    def on_sigterm(self, then: Callable[[], None] = lambda: None) -> None:
+        """Turn SIGTERM into :attr:`should_stop`, so that the script can save first."""
+
+        def handle(_number: int, _frame: FrameType | None) -> None:
+            self._terminated.set()
+            then()
+
+        signal.signal(signal.SIGTERM, handle)
+
+    def wait(self, seconds: float) -> None:
+        """Wait, but not beyond a stop signal."""
+        self._terminated.wait(seconds)
+
+
+def _say(text: str) -> None:
+    stamp = time.strftime("%H:%M:%S")
+    sys.stderr.write(f"{stamp} gpucommons: {text}\n")
+
+
+@cache
+def current() -> Run:
+    """The run of this process; SIGTERM becomes ``should_stop`` where signals can be caught."""
+    url, token = os.environ.get("GPUCOMMONS_URL"), os.environ.get("GPUCOMMONS_TOKEN")
+    scheduler = SchedulerClient(url, token=token) if url and token else None
+    run = Run(Place.from_environment(os.environ), scheduler)
+    if threading.current_thread() is threading.main_thread():
+        run.on_sigterm()
+    return run
