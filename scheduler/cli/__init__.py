@@ -1,0 +1,66 @@
+"""``gpucommons``: everything the screens can do, from a terminal.
+
+Exit codes: 0 done · 1 refused (the sentence says why) · 2 wrong command line or file · 3 the
+scheduler cannot be reached · 4 no such thing · 5 not allowed · 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from pydantic import ValidationError
+
+from gpucommons.scheduler.cli.parser import build_parser
+from gpucommons.scheduler.cli.present import printable
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    Forbidden,
+    NotAuthenticated,
+    NotFound,
+    SchedulerError,
+    Unavailable,
+)
+
+#: First match wins.
+EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
+    (BadRequest, 2),
+    (ValidationError, 2),
+    (ValueError, 2),
+    (OSError, 2),
+    (Unavailable, 3),
+    (NotFound, 4),
+    (Forbidden, 5),
+    (NotAuthenticated, 5),
+    (SchedulerError, 1),
+)
+
+
+def _sentence(error: Exception) -> str:
+    if not isinstance(error, ValidationError):
+        return str(error)
+    parts = (
+        f"{'.'.join(str(step) for step in item['loc']) or 'job'}: {item['msg']}"
+        for item in error.errors()
+    )
+    return "; ".join(parts)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    given = list(sys.argv[1:] if argv is None else argv)
+    # What follows `--` belongs to the submitted script, whatever it looks like.
+    end = given.index("--") if "--" in given else len(given)
+    arguments = build_parser().parse_args(given[:end])
+    arguments.arguments = given[end + 1 :]
+    try:
+        return int(arguments.run(arguments))
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # `gpucommons jobs | head`: the reader has enough.
+        sys.stderr.close()
+        return 0
+    except (SchedulerError, ValueError, OSError) as error:
+        sys.stderr.write(f"gpucommons: {printable(_sentence(error))}\n")
+        return next(code for kind, code in EXIT_CODES if isinstance(error, kind))

@@ -1,0 +1,232 @@
+"""Commands about teams, quotas, nodes and idle notebooks: what the *GPU admin* page does."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import yaml
+
+from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.present import clock, show, table
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.errors import BadRequest, UnknownTeam
+
+MINUTE_MS = 60_000
+
+
+def teams(arguments: argparse.Namespace) -> int:
+    """List teams with quota and use."""
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(calls.teams())
+    rows = (
+        (
+            team.name,
+            use.pool,
+            f"{format_milli_gpu(use.fixed_used_milli_gpu)} of"
+            f" {format_milli_gpu(use.quota.fixed_milli_gpu)}",
+            f"{format_milli_gpu(use.guaranteed_used_milli_gpu)} of"
+            f" {format_milli_gpu(use.quota.guaranteed_milli_gpu)}",
+            format_milli_gpu(use.borrowed_milli_gpu),
+            _limit(use.quota.limit_milli_gpu),
+            use.quota.over_quota_weight,
+            use.waiting,
+        )
+        for team in answer.teams
+        for use in team.use
+    )
+    header = ("TEAM", "POOL", "FIXED", "GUARANTEED", "BORROWED", "LIMIT", "WEIGHT", "WAITING")
+    show(answer, table(header, rows), output=arguments.output)
+    return 0
+
+
+def _limit(milli_gpu: int | None) -> str:
+    return "none" if milli_gpu is None else format_milli_gpu(milli_gpu)
+
+
+def apply(arguments: argparse.Namespace) -> int:
+    """Apply a YAML file with pools, teams and policy."""
+    config = read_config(arguments.file)
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(calls.put_config(config))
+    show(
+        answer,
+        f"applied: {len(config.pools)} pools, {len(config.teams)} teams",
+        output=arguments.output,
+    )
+    return 0
+
+
+def read_config(path: Path) -> models.ConfigModel:
+    """Read pools, teams and policy.
+
+    Raises
+    ------
+    BadRequest
+        When the file is not a YAML mapping.
+    """
+    try:
+        document = yaml.safe_load(path.read_text())
+    except yaml.YAMLError as error:
+        message = f"{path} is not YAML: {error}"
+        raise BadRequest(message) from None
+    if not isinstance(document, dict):
+        message = f"{path} must be a mapping with pools, teams or policy."
+        raise BadRequest(message)
+    return models.ConfigModel.model_validate(document)
+
+
+def quota_set(arguments: argparse.Namespace) -> int:
+    """Change a team's quota in a pool; what is not named stays."""
+    with connect(arguments) as scheduler:
+        use = _use(scheduler.send(calls.teams()), arguments.team, arguments.pool)
+        changes = {
+            "fixed_milli_gpu": arguments.fixed,
+            "guaranteed_milli_gpu": arguments.guaranteed,
+            "limit_milli_gpu": arguments.limit,
+        }
+        update: dict[str, object] = {
+            name: parse_milli_gpu(text) for name, text in changes.items() if text is not None
+        }
+        if arguments.limit == "none":
+            update["limit_milli_gpu"] = None
+        if arguments.weight is not None:
+            update["over_quota_weight"] = arguments.weight
+        quota = models.QuotaModel.model_validate({**use.quota.model_dump(), **update})
+        change = models.QuotaChange(team=arguments.team, pool=use.pool, quota=quota)
+        answer = scheduler.send(
+            calls.set_quotas(models.QuotaChanges(changes=[change], dry_run=arguments.dry_run))
+        )
+    show(answer, answer.text, output=arguments.output)
+    return 0 if answer.ok else 1
+
+
+def _use(answer: models.TeamList, team: str, pool: str | None) -> models.TeamUseView:
+    found = next((item for item in answer.teams if item.name == team), None)
+    if found is None:
+        message = f"There is no team {team}. Teams: {', '.join(t.name for t in answer.teams)}."
+        raise UnknownTeam(message)
+    uses = [use for use in found.use if pool in (None, use.pool)]
+    if len(uses) == 1:
+        return uses[0]
+    if pool is not None and not uses:
+        return models.TeamUseView(pool=pool, quota=models.QuotaModel())
+    message = (
+        f"Say which pool with --pool: {', '.join(use.pool for use in found.use) or 'none yet'}."
+    )
+    raise BadRequest(message)
+
+
+def nodes(arguments: argparse.Namespace) -> int:
+    """List nodes, or change a node's state."""
+    with connect(arguments) as scheduler:
+        if arguments.action is not None:
+            state = {"cordon": "cordoned", "uncordon": "ready", "fence": "fenced"}[arguments.action]
+            if arguments.node is None:
+                message = f"Name the node to {arguments.action}."
+                raise BadRequest(message)
+            request = models.NodeStateRequest.model_validate(
+                {"state": state, "reason": arguments.reason}
+            )
+            node = scheduler.send(calls.set_node_state(arguments.node, request))
+            show(node, f"{node.id}  {node.state}", output=arguments.output)
+            return 0
+        answer = scheduler.send(calls.nodes())
+    rows = (
+        (
+            node.id,
+            node.pool,
+            node.state,
+            device.index,
+            device.kind + (" (simulated)" if device.simulated else ""),
+            " ".join(
+                f"{hold.name or hold.team}:{format_milli_gpu(hold.milli_gpu)}:{hold.shown_as}"
+                for hold in device.holds
+            )
+            or "free",
+        )
+        for node in answer.nodes
+        for device in node.devices
+    )
+    header = ("NODE", "POOL", "STATE", "GPU", "KIND", "HELD BY")
+    show(answer, table(header, rows), output=arguments.output)
+    return 0
+
+
+def idle(arguments: argparse.Namespace) -> int:
+    """List notebooks that hold a GPU, the longest idle first."""
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(calls.activities())
+
+    def since(view: models.ActivityView) -> int:
+        known = view.lease.idle.idle_since_ms if view.lease.idle else None
+        return known if known is not None else answer.now_ms
+
+    rows = (
+        (
+            view.lease.id,
+            view.lease.user,
+            view.lease.team,
+            format_milli_gpu(view.lease.milli_gpu),
+            f"{(answer.now_ms - since(view)) // MINUTE_MS} min",
+            "busy" if any(kernel.busy for kernel in view.kernels) else "",
+            clock(view.reported_ms) or "no report",
+        )
+        for view in sorted(answer.activities, key=since)
+    )
+    header = ("LEASE", "USER", "TEAM", "GPU", "IDLE", "BUSY", "LAST REPORT")
+    show(answer, table(header, rows), output=arguments.output)
+    return 0
+
+
+def reclaim(arguments: argparse.Namespace) -> int:
+    """Take an idle notebook's GPU back."""
+    request = models.ReclaimRequest(force=arguments.force, reason=arguments.reason)
+    with connect(arguments) as scheduler:
+        lease = scheduler.send(calls.reclaim(arguments.lease, request))
+    until = lease.idle.returns_ms if lease.idle else None
+    text = f"{lease.user}: returned at {clock(until)}" if until else f"{lease.user}: {lease.state}"
+    show(lease, text, output=arguments.output)
+    return 0
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Usage by team and user, as a table, JSON or CSV."""
+    end = datetime.now(tz=UTC)
+    start = end - timedelta(days=arguments.days)
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(
+            calls.report(from_ms=int(start.timestamp() * 1000), to_ms=int(end.timestamp() * 1000))
+        )
+    header = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST")
+    rows = (
+        (
+            row.team,
+            row.owner,
+            _hours(row.held_milli_gpu_h),
+            _hours(row.used_milli_gpu_h),
+            _hours(row.idle_milli_gpu_h),
+            _hours(row.borrowed_milli_gpu_h),
+            _hours(row.lost_milli_gpu_h),
+        )
+        for row in answer.rows
+    )
+    if arguments.csv:
+        lines = [",".join(header), *(",".join(_cell(cell) for cell in row) for row in rows)]
+        show(answer, "\n".join(lines), output="text")
+    else:
+        show(answer, table(header, rows) + "\nGPU hours", output=arguments.output)
+    return 0
+
+
+def _hours(milli_gpu_h: int | None) -> str:
+    return "unknown" if milli_gpu_h is None else f"{milli_gpu_h / 1000:.2f}"
+
+
+def _cell(text: str) -> str:
+    """A CSV cell that no spreadsheet takes for a formula."""
+    text = f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,56 @@
+"""Text for terminals: aligned tables, plain words, and nothing that a terminal would obey.
+
+Names and log lines come from users; a control sequence among them must stay text.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import unicodedata
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+_KEPT = frozenset("\t\n")
+
+
+def printable(text: str) -> str:
+    """Without control characters (C0, C1, escape sequences) and direction overrides."""
+    return "".join(c for c in text if c in _KEPT or unicodedata.category(c) not in ("Cc", "Cf"))
+
+
+def clock(at_ms: int | None) -> str:
+    """Local time of day, with the date where it is not today's format to guess: ``11-21 14:02``."""
+    return datetime.fromtimestamp(at_ms / 1000).strftime("%m-%d %H:%M:%S") if at_ms else ""
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Columns aligned by their widest cell."""
+    cells = [[printable(str(cell)).replace("\n", " ") for cell in row] for row in rows]
+    lines = [list(header), *cells]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _plain(data: object) -> object:
+    if isinstance(data, BaseModel):
+        return data.model_dump(mode="json")
+    if isinstance(data, list | tuple):
+        return [_plain(item) for item in data]
+    return data
+
+
+def show(data: Any, text: str, *, output: str) -> None:
+    """Print an answer as JSON (``--output json``) or for people."""
+    if output == "json":
+        text = json.dumps(_plain(data), indent=2, ensure_ascii=False)
+    else:
+        text = printable(text)
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
