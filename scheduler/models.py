@@ -354,6 +354,7 @@ class LeaseView(View):
     state: str
     milli_gpu: int
     gpu_kind: str | None = None
+    environment: str = ""
     requested_ms: int
     since_ms: int
     position: int | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 from urllib.parse import quote
@@ -334,13 +334,30 @@ def report_idle(lease_id: str, report: models.IdleReport) -> Call[models.LeaseVi
 # --- history ---------------------------------------------------------------------------------
 
 
-def events(*, after: int = 0, job: str | None = None, wait_s: float = 0) -> Call[models.EventList]:
-    """Events after a cursor that the caller may see; ``wait_s`` waits for new ones."""
+def events(
+    *,
+    after: int = 0,
+    job: str | None = None,
+    kinds: Sequence[str] = (),
+    newest: int | None = None,
+    wait_s: float = 0,
+) -> Call[models.EventList]:
+    """Events after a cursor that the caller may see; ``wait_s`` waits for new ones.
+
+    ``kinds`` keeps only these kinds; ``newest`` gives only the last so many. The order is always
+    oldest first.
+    """
     return Call(
         method="GET",
         path=_path("events"),
         answer=models.EventList,
-        query=_query(after=after, job=job, wait_s=wait_s or None),
+        query=_query(
+            after=after,
+            job=job,
+            kinds=",".join(kinds) or None,
+            newest=newest,
+            wait_s=wait_s or None,
+        ),
         wait_s=wait_s,
     )
 

@@ -165,8 +165,11 @@ class Store(Protocol):
         workload_id: WorkloadId | None = None,
         kinds: frozenset[str] = frozenset(),
         limit: int = 500,
+        newest: bool = False,
     ) -> tuple[StoredEvent, ...]:
-        """Events with larger numbers, oldest first."""
+        """Events with larger numbers, oldest first; beyond ``limit`` the oldest are kept, or with
+        ``newest`` the last ones.
+        """
         ...
 
     def last_event_number(self) -> int:
