@@ -7,6 +7,7 @@ the executed copy lies with the results, also after an error, up to the cell tha
 from __future__ import annotations
 
 import argparse
+import asyncio
 import os
 import signal
 import sys
@@ -62,7 +63,13 @@ def execute(path: Path, *, function: str | None, run: Run) -> int:
         kernel_name=notebook.metadata.get("kernelspec", {}).get("name", "python3"),
         resources={"metadata": {"path": str(path.resolve().parent)}},
     )
-    run.on_sigterm(client.stop_kernel)
+
+    def hear_signals(**_notebook: Any) -> None:
+        # nbclient would kill the kernel on SIGTERM; ours lets it save first.
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGTERM)
+        run.on_sigterm(client.stop_kernel)
+
+    client.on_notebook_start = hear_signals
     try:
         client.execute()
     except (CellExecutionError, DeadKernelError) as error:

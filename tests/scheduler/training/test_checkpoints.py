@@ -1,0 +1,76 @@
+"""A checkpoint is complete or it does not exist."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpucommons.scheduler.training import folders
+
+
+def test_a_checkpoint_bears_its_final_name_only_when_the_block_has_ended(tmp_path: Path) -> None:
+    with folders.writing(tmp_path, 3) as folder:
+        (folder / "state").write_bytes(b"weights")
+        assert folders.complete_steps(tmp_path) == ()
+
+    assert folders.complete_steps(tmp_path) == (3,)
+    assert (tmp_path / "step-3" / "state").read_bytes() == b"weights"
+
+
+def test_a_failed_write_leaves_no_complete_checkpoint(tmp_path: Path) -> None:
+    def half() -> None:
+        with folders.writing(tmp_path, 3) as folder:
+            (folder / "state").write_bytes(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        half()
+
+    assert folders.complete_steps(tmp_path) == ()
+
+
+def test_leftovers_of_a_killed_attempt_do_not_enter_the_next_write(tmp_path: Path) -> None:
+    (tmp_path / ".step-3.partial").mkdir()
+    (tmp_path / ".step-3.partial" / "old").write_bytes(b"junk")
+
+    with folders.writing(tmp_path, 3) as folder:
+        (folder / "state").write_bytes(b"weights")
+
+    assert [path.name for path in (tmp_path / "step-3").iterdir()] == ["state"]
+
+
+def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
+    for content in (b"first", b"second"):
+        with folders.writing(tmp_path, 3) as folder:
+            (folder / "state").write_bytes(content)
+
+    assert (tmp_path / "step-3" / "state").read_bytes() == b"second"
+
+
+def test_the_hash_sees_names_and_contents_but_not_links(tmp_path: Path) -> None:
+    first, second, third = tmp_path / "step-1", tmp_path / "step-2", tmp_path / "step-3"
+    for folder in (first, second, third):
+        folder.mkdir()
+    (first / "a").write_bytes(b"x")
+    (second / "b").write_bytes(b"x")
+    (third / "a").write_bytes(b"x")
+    (third / "link").symlink_to("/etc/passwd")
+
+    assert folders.measure(first) != folders.measure(second)
+    assert folders.measure(first) == folders.measure(third)
+
+
+def test_only_the_newest_are_kept(tmp_path: Path) -> None:
+    for step in (1, 2, 10, 9):
+        with folders.writing(tmp_path, step):
+            pass
+
+    folders.drop_older(tmp_path, keep=2)
+
+    assert folders.complete_steps(tmp_path) == (9, 10)
+
+
+def test_a_folder_without_a_final_name_is_never_resumed_from(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not a complete checkpoint"):
+        folders.step_of(tmp_path / ".step-3.partial")

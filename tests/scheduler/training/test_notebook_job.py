@@ -1,0 +1,107 @@
+"""A notebook as a job: real kernels."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+
+from gpucommons.scheduler.training.notebook import with_call
+
+
+def write(path: Path, *sources: str) -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in sources],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3"}},
+    )
+    nbformat.write(notebook, path)
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "gpucommons.scheduler.training.notebook", *arguments]
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command(*arguments), cwd=folder, capture_output=True, text=True, timeout=90, check=False
+    )
+
+
+def test_output_goes_to_the_log_and_the_executed_copy_to_the_results(tmp_path: Path) -> None:
+    write(tmp_path / "train.ipynb", "x = 6 * 7\nprint('answer', x)")
+
+    done = run(tmp_path, "train.ipynb")
+
+    assert done.returncode == 0, done.stderr
+    assert "answer 42" in done.stdout
+    executed = nbformat.read(tmp_path / "results" / "train.ipynb", as_version=4)
+    assert executed.cells[0].outputs[0].text == "answer 42\n"
+
+
+def test_a_failing_cell_fails_the_job_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:
+    write(tmp_path / "train.ipynb", "1 / 0", "print('never')")
+
+    done = run(tmp_path, "train.ipynb")
+
+    assert done.returncode == 1
+    assert "ZeroDivisionError" in done.stderr
+    assert "never" not in done.stdout
+
+
+def test_a_named_function_is_called_with_the_folder_to_resume(tmp_path: Path) -> None:
+    write(tmp_path / "train.ipynb", "def train(resume_dir):\n    print('resume', resume_dir)")
+
+    done = run(tmp_path, "train.ipynb", "--function", "train")
+
+    assert "resume None" in done.stdout
+
+
+def test_a_function_name_that_is_code_is_refused(tmp_path: Path) -> None:
+    write(tmp_path / "train.ipynb", "pass")
+
+    done = run(tmp_path, "train.ipynb", "--function", "print(1)#")
+
+    assert done.returncode == 2
+    assert "is not the name of a function" in done.stderr
+
+
+def test_cells_tagged_no_job_are_left_out() -> None:
+    skipped = nbformat.v4.new_code_cell("plot()", metadata={"tags": ["no-job"]})
+    notebook = nbformat.v4.new_notebook(cells=[skipped, nbformat.v4.new_code_cell("x = 1")])
+
+    sources = [cell.source for cell in with_call(notebook, "train").cells]
+
+    assert sources[0] == "x = 1"
+    assert sources[1].endswith("train(_training.current().resume_dir)")
+
+
+def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path: Path) -> None:
+    write(
+        tmp_path / "train.ipynb",
+        "from gpucommons.scheduler import training\n"
+        "run = training.current()\n"
+        "print('ready')\n"
+        "while not run.should_stop:\n"
+        "    run.wait(30)\n"
+        "print('saved')\n"
+        "run.stop_now()",
+    )
+    process = subprocess.Popen(
+        command("train.ipynb"), cwd=tmp_path, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        began = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+
+    assert process.returncode == 143
+    assert "saved" in output
+    assert time.monotonic() - began < 25

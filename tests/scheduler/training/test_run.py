@@ -1,0 +1,134 @@
+"""What a training script sees of the scheduler."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gpucommons.scheduler.client import SchedulerClient
+from gpucommons.scheduler.errors import StaleAttempt
+from gpucommons.scheduler.training.run import STOPPED, Place, Run
+
+Answer = Callable[[httpx.Request], httpx.Response]
+
+
+def a_place(folder: Path, **environ: str) -> Place:
+    return Place.from_environment({"GPUCOMMONS_ATTEMPT_DIR": str(folder), **environ})
+
+
+def a_run(folder: Path, answer: Answer, **environ: str) -> tuple[Run, list[httpx.Request]]:
+    seen: list[httpx.Request] = []
+
+    def handle(request: httpx.Request) -> httpx.Response:
+        seen.append(request)
+        return answer(request)
+
+    scheduler = SchedulerClient(
+        "http://scheduler", token="gca-1", transport=httpx.MockTransport(handle)
+    )
+    return Run(a_place(folder, **environ), scheduler), seen
+
+
+def fine(_request: httpx.Request) -> httpx.Response:
+    return httpx.Response(200, json={"stop": None})
+
+
+def test_a_checkpoint_hands_in_its_receipt(tmp_path: Path) -> None:
+    run, seen = a_run(tmp_path, fine)
+
+    with run.checkpoint(step=4) as folder:
+        (folder / "state").write_bytes(b"12345")
+
+    receipt = json.loads(seen[0].content)
+    assert seen[0].url.path == "/v1/attempt/checkpoints"
+    assert (receipt["step"], receipt["path"], receipt["size_bytes"]) == (4, "checkpoints/step-4", 5)
+
+
+def test_a_stale_attempt_is_told_so(tmp_path: Path) -> None:
+    def stale(_request: httpx.Request) -> httpx.Response:
+        return httpx.Response(409, json={"error": "StaleAttempt", "message": "attempt 2 runs"})
+
+    run, _ = a_run(tmp_path, stale)
+
+    with pytest.raises(StaleAttempt, match="attempt 2 runs"), run.checkpoint(step=1):
+        pass
+
+
+def test_training_goes_on_when_progress_cannot_be_reported(tmp_path: Path) -> None:
+    def down(_request: httpx.Request) -> httpx.Response:
+        message = "refused"
+        raise httpx.ConnectError(message)
+
+    run, seen = a_run(tmp_path, down)
+
+    run.report(step=1, loss=0.5)
+
+    assert len(seen) == 1
+
+
+def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+    run, seen = a_run(tmp_path, fine)
+
+    run.report(step=1, total_steps=2, loss=float("nan"), accuracy=0.5)
+
+    assert json.loads(seen[0].content)["metrics"] == {"accuracy": 0.5}
+
+
+def test_only_rank_zero_reports(tmp_path: Path) -> None:
+    run, seen = a_run(tmp_path, fine, GPUCOMMONS_RANK="1", GPUCOMMONS_WORLD_SIZE="2")
+
+    run.report(step=1, loss=0.5)
+    with run.checkpoint(step=1):
+        pass
+
+    assert seen == []
+
+
+def test_an_announced_stop_is_seen_and_can_be_taken_back(tmp_path: Path) -> None:
+    notice = tmp_path / "notice.json"
+    run, _ = a_run(tmp_path, fine, GPUCOMMONS_NOTICE_FILE=str(notice))
+    assert not run.should_stop
+
+    notice.write_text(json.dumps({"text": "for nlp (its guarantee)"}))
+    assert run.should_stop
+    assert run.notice() == {"text": "for nlp (its guarantee)"}
+
+    notice.unlink()
+    assert not run.should_stop
+
+
+def test_sigterm_asks_to_stop_and_leaving_says_stopped(tmp_path: Path) -> None:
+    run, _ = a_run(tmp_path, fine)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run.on_sigterm()
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    assert run.should_stop
+    with pytest.raises(SystemExit) as left:
+        run.stop_now()
+    assert left.value.code == STOPPED == 143
+
+
+def test_the_scheduler_says_where_to_resume(tmp_path: Path) -> None:
+    run, _ = a_run(tmp_path, fine, GPUCOMMONS_RESUME_DIR=str(tmp_path / "old" / "step-7"))
+
+    assert run.resume_step() == 7
+
+
+def test_without_a_scheduler_the_script_resumes_from_its_own_folder(tmp_path: Path) -> None:
+    run = Run(a_place(tmp_path), None)
+    assert run.resume_step() == 0
+
+    with run.checkpoint(step=5):
+        pass
+    run.report(step=5, loss=1.0)
+
+    assert run.resume_step() == 5
