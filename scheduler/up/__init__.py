@@ -1,0 +1,91 @@
+"""``gpucommons up``: everything on one machine, started in order and kept alive.
+
+Hub, scheduler, node agent, culler and proxy are children of one supervisor. The hub sees the
+others as external services, so any of them may die and come back alone: a service that the hub
+itself starts would be missed for 20 s. This module is only the command line; it stays light because
+every ``gpucommons`` command imports it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+DEFAULT_PORT = 8000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the options of ``gpucommons up``."""
+    parser.add_argument("--state", type=Path, help="folder for everything that must last")
+    parser.add_argument(
+        "--simulate",
+        type=_simulate,
+        default="auto",
+        metavar="N|auto",
+        help="simulated GPUs: a number, or auto = 4 where NVML finds no real one (default)",
+    )
+    parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="of the hub's pages")
+    parser.add_argument("--config", type=Path, help="pools, teams and quotas (YAML)")
+    parser.add_argument("--no-hub", action="store_true", help="scheduler and agent only")
+    parser.add_argument(
+        "--trusted-users",
+        action="store_true",
+        help="admit several users although all of them share this operating-system account",
+    )
+    parser.add_argument("--admin", action="append", default=[], metavar="USER", help="GPU admin")
+    parser.add_argument(
+        "--demo",
+        action="store_true",
+        help="four simulated GPUs (where there are no real ones), two teams, trusted users",
+    )
+    parser.add_argument(
+        "--stop-jobs", action="store_true", help="end training jobs too when stopped with Ctrl-C"
+    )
+    parser.add_argument(
+        "--idle-after-s", type=_seconds, default=3600, help="a notebook is idle after this long"
+    )
+    parser.add_argument("--warn-after-s", type=_seconds, default=3000, help="its user is warned")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Start everything and stay until stopped; returns the exit code."""
+    # Here, not above: what follows needs the whole client, and `gpucommons jobs` should not.
+    from gpucommons.scheduler.up.machine import run_machine  # noqa: PLC0415
+    from gpucommons.scheduler.up.settings import read_settings  # noqa: PLC0415
+
+    return run_machine(read_settings(arguments, os.environ))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run ``python -m gpucommons.scheduler.up``."""
+    parser = argparse.ArgumentParser(prog="gpucommons up", description=__doc__)
+    add_arguments(parser)
+    try:
+        return run(parser.parse_args(argv))
+    except (ValueError, OSError, RuntimeError) as error:
+        sys.stderr.write(f"gpucommons up: {error}\n")
+        return 1
+
+
+def _simulate(text: str) -> str:
+    if text != "auto" and not (text.isdecimal() and int(text) <= 64):  # noqa: PLR2004
+        message = f"{text!r} is not a number of simulated GPUs: write auto, or 0 to 64."
+        raise argparse.ArgumentTypeError(message)
+    return text
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:  # noqa: PLR2004
+        message = f"{text!r} is not a port: write a number from 1 to 65535."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        message = f"{text!r} is not a number of seconds: write 1 or more."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)

@@ -1,0 +1,167 @@
+"""What a user may say when starting a notebook, read the same way at every door.
+
+The options form sends lists of text, the REST API sends JSON, links carry ``opt-`` queries, and the
+hub hands back what it stored last time. All of it ends here, in one frozen value or in one clear
+refusal, so that nothing further inside ever meets a type it does not expect.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_milli_gpu
+
+#: More than this in one notebook is a mistake of typing.
+MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
+
+#: Fields that the hub's own pages put beside ours.
+_HUB_FIELDS = frozenset({"_xsrf", "display_name"})
+_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?")
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_DIGITS = re.compile(r"[0-9]{1,7}")
+#: How much of a wrong value is repeated in a refusal.
+_SHOWN_CHARACTERS = 60
+
+
+class BadOptions(ValueError):
+    """These options cannot be understood."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NotebookOptions:
+    """A notebook as its user asked for it."""
+
+    #: 0 = no GPU.
+    milli_gpu: int = 0
+    #: Who pays; None lets the scheduler choose where only one team is possible.
+    team: str | None = None
+    pool: str | None = None
+    #: Name of an environment of the deployment; empty = its first one.
+    environment: str = ""
+    #: The place in line that this start redeems. A stale one counts as none.
+    ticket: str | None = None
+
+    def as_user_options(self) -> dict[str, int | str]:
+        """The flat object that the hub stores, and that the REST API takes."""
+        found: dict[str, int | str] = {"milli_gpu": self.milli_gpu}
+        for name in ("team", "pool", "environment", "ticket"):
+            value = getattr(self, name)
+            if value:
+                found[name] = value
+        return found
+
+
+def parse_options(
+    raw: Mapping[str, object] | None,
+    *,
+    environments: Collection[str] = (),
+    others: Collection[str] = (),
+) -> NotebookOptions:
+    """Read the options of any door.
+
+    ``environments`` are the names that exist; ``others`` are keys that something else handles
+    (for example KubeSpawner's ``profile``).
+
+    Raises
+    ------
+    BadOptions
+        With a sentence for the user.
+    """
+    given = {key: _single(key, value) for key, value in (raw or {}).items()}
+    fields = {key: value for key, value in given.items() if value is not None and value != ""}
+    known = {"milli_gpu", "team", "pool", "environment", "ticket", "offer"}
+    for key in given:
+        if key not in known and key not in _HUB_FIELDS and key not in others:
+            message = f"There is no option {_shown(key)}. Possible are {', '.join(sorted(known))}."
+            raise BadOptions(message)
+    if "offer" in fields:
+        fields = _with_offer(fields)
+    return NotebookOptions(
+        milli_gpu=_milli_gpu(fields.get("milli_gpu", 0)),
+        team=_name("team", fields.get("team")),
+        pool=_name("pool", fields.get("pool")),
+        environment=_environment(fields.get("environment", ""), environments),
+        ticket=_ticket(fields.get("ticket")),
+    )
+
+
+def _single(key: str, value: object) -> object:
+    """Forms and queries send every value as a list of one."""
+    if not isinstance(value, list | tuple):
+        return value
+    if len(value) > 1:
+        message = f"{_shown(key)} was given {len(value)} times; give it once."
+        raise BadOptions(message)
+    return value[0] if value else None
+
+
+def _with_offer(fields: dict[str, object]) -> dict[str, object]:
+    """``offer`` is one card of the form, ``team/pool/milli_gpu``: one radio button, three fields."""
+    offer = fields.pop("offer")
+    clash = sorted({"milli_gpu", "team", "pool"} & fields.keys())
+    if clash:
+        message = f"Give either offer or {' and '.join(clash)}, not both."
+        raise BadOptions(message)
+    if offer == "cpu":
+        return fields
+    parts = offer.split("/") if isinstance(offer, str) else []
+    if len(parts) != 3:  # noqa: PLR2004 - team, pool and size
+        message = f"offer is team/pool/milli_gpu, for example vision/gpu/500; got {_shown(offer)}."
+        raise BadOptions(message)
+    return {**fields, "team": parts[0], "pool": parts[1], "milli_gpu": parts[2]}
+
+
+def _milli_gpu(value: object) -> int:
+    text = _shown(value)
+    if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int):
+        message = (
+            "milli_gpu counts thousandths of a GPU as a whole number: 0 is CPU only, 500 is ½,"
+            f" 1000 is one GPU; got {text}."
+        )
+        raise BadOptions(message)
+    if not 0 <= value <= MAX_MILLI_GPU:
+        message = f"milli_gpu must be between 0 and {MAX_MILLI_GPU}; got {text}."
+        raise BadOptions(message)
+    if value > WHOLE_MILLI_GPU and value % WHOLE_MILLI_GPU:
+        whole = value // WHOLE_MILLI_GPU
+        message = (
+            f"A notebook takes a share of one GPU or whole GPUs; {format_milli_gpu(value)} is"
+            f" neither. Take {whole} or {whole + 1}."
+        )
+        raise BadOptions(message)
+    return value
+
+
+def _name(key: str, value: object) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not _NAME.fullmatch(value):
+        message = (
+            f"{key} must be a name of lower-case letters, digits and hyphens; got {_shown(value)}."
+        )
+        raise BadOptions(message)
+    return value
+
+
+def _environment(value: object, environments: Collection[str]) -> str:
+    if value == "":
+        return ""
+    if not isinstance(value, str) or value not in environments:
+        names = ", ".join(environments) or "none but the default"
+        message = f"There is no environment {_shown(value)}. Possible are: {names}."
+        raise BadOptions(message)
+    return value
+
+
+def _ticket(value: object) -> str | None:
+    return value if isinstance(value, str) and _ID.fullmatch(value) else None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
