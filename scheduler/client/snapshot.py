@@ -1,0 +1,256 @@
+"""A folder as it is now, as one tar: what a job runs, whatever happens to the folder later.
+
+The same files give the same bytes, so the content hash names the snapshot. Links, FIFOs and devices
+are left out and named, never followed: a snapshot cannot carry anything from outside its folder.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import tarfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucommons.scheduler.errors import BadRequest, TooLarge
+
+#: A larger file is data, not code: it is left out and named.
+MAX_FILE_BYTES = 32 * 1024 * 1024
+#: What a snapshot may hold, unless the caller says otherwise.
+MAX_SNAPSHOT_BYTES = 128 * 1024 * 1024
+#: More files than this are an environment or a data set, not a project.
+MAX_FILES = 5_000
+#: Folders that are made anew, or hold results.
+EXCLUDED_FOLDERS = frozenset({"__pycache__", "checkpoints", "node_modules"})
+
+_MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PackedFile:
+    """A file of the snapshot."""
+
+    #: Below the root, with forward slashes.
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExcludedFile:
+    """A file or folder that stays behind, and why."""
+
+    path: str
+    #: 0 for folders and links.
+    size_bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """What a snapshot would hold."""
+
+    files: tuple[PackedFile, ...]
+    excluded: tuple[ExcludedFile, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """Sum over all files."""
+        return sum(file.size_bytes for file in self.files)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Packed:
+    """A snapshot, ready to be uploaded."""
+
+    content: bytes
+    sha256: str
+    files: tuple[PackedFile, ...]
+    excluded: tuple[ExcludedFile, ...]
+
+
+def preview(root: Path) -> Listing:
+    """List what :func:`pack` would take, without reading any file.
+
+    Raises
+    ------
+    BadRequest
+        When ``root`` is no folder.
+    TooLarge
+        When there are too many files.
+    """
+    files: list[PackedFile] = []
+    excluded: list[ExcludedFile] = []
+    for entry in _walk(root):
+        if isinstance(entry, ExcludedFile):
+            excluded.append(entry)
+        else:
+            files.append(PackedFile(path=entry.path, size_bytes=entry.status.st_size))
+        if len(files) + len(excluded) > MAX_FILES:
+            message = (
+                f"{root} holds more than {MAX_FILES:,} files. Move what is to run into a folder of"
+                " its own."
+            )
+            raise TooLarge(message)
+    return Listing(files=tuple(files), excluded=tuple(excluded))
+
+
+def pack(
+    root: Path,
+    *,
+    max_bytes: int = MAX_SNAPSHOT_BYTES,
+    extra: Mapping[str, bytes] | None = None,
+) -> Packed:
+    """Pack a folder.
+
+    Parameters
+    ----------
+    root
+        The folder.
+    max_bytes
+        Largest sum of all files.
+    extra
+        Further files by name, which win over those of the folder (a lock file of its packages).
+
+    Raises
+    ------
+    BadRequest
+        When ``root`` is no folder.
+    TooLarge
+        When the files are too many or too large; the largest is named.
+    """
+    listing, added = preview(root), extra or {}
+    _refuse_over(listing, max_bytes)
+    contents, executable = dict(added), set()
+    for entry in _walk(root):
+        if isinstance(entry, _Entry) and entry.path not in added:
+            data = entry.read(MAX_FILE_BYTES)
+            if data is not None:
+                contents[entry.path] = data
+                if entry.executable:
+                    executable.add(entry.path)
+    if sum(map(len, contents.values())) > max_bytes:
+        message = f"The files grew beyond {max_bytes // _MIB} MiB while they were read; try again."
+        raise TooLarge(message)
+    content = _tar(contents, executable)
+    files = tuple(
+        PackedFile(path=path, size_bytes=len(data)) for path, data in sorted(contents.items())
+    )
+    return Packed(
+        content=content,
+        sha256=hashlib.sha256(content).hexdigest(),
+        files=files,
+        excluded=listing.excluded,
+    )
+
+
+def _refuse_over(listing: Listing, max_bytes: int) -> None:
+    if listing.size_bytes <= max_bytes:
+        return
+    largest = max(listing.files, key=lambda file: file.size_bytes)
+    message = (
+        f"The files are {listing.size_bytes / _MIB:.1f} MiB, a snapshot holds at most"
+        f" {max_bytes / _MIB:g} MiB. The largest is {largest.path} ({largest.size_bytes / _MIB:.1f}"
+        " MiB): move it out of the folder and read it from where it lies."
+    )
+    raise TooLarge(message)
+
+
+# --- reading a folder without following anything ---------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Entry:
+    """A regular file, met while its folder is open: valid until the walk goes on."""
+
+    path: str
+    status: os.stat_result
+    folder_fd: int
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.status.st_mode & stat.S_IXUSR)
+
+    def read(self, limit: int) -> bytes | None:
+        """The content; None where it has turned into something else since it was listed."""
+        name = self.path.rpartition("/")[2]
+        # Never follow a link put here meanwhile, never wait for the writer of a FIFO.
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            descriptor = os.open(name, flags, dir_fd=self.folder_fd)
+        except OSError:
+            return None
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return None
+            data = file.read(limit + 1)
+        return data if len(data) <= limit else None
+
+
+def _walk(root: Path) -> Iterator[_Entry | ExcludedFile]:
+    """Every file below ``root`` in a fixed order, or the reason why it stays behind."""
+    if not root.is_dir():
+        message = f"{root} is not a folder."
+        raise BadRequest(message)
+    for folder, folders, names, folder_fd in os.fwalk(root, follow_symlinks=False):
+        relative = Path(folder).relative_to(root).as_posix()
+        prefix = "" if relative == "." else f"{relative}/"
+        kept = []
+        for name in sorted(folders):
+            reason = _folder_reason(name, folder_fd)
+            if reason is None:
+                kept.append(name)
+            else:
+                yield ExcludedFile(path=prefix + name, size_bytes=0, reason=reason)
+        folders[:] = kept
+        for name in sorted(names):
+            yield _file(prefix + name, name, folder_fd)
+
+
+def _folder_reason(name: str, parent_fd: int) -> str | None:
+    """Why a folder stays behind; None where it comes along."""
+    if stat.S_ISLNK(os.stat(name, dir_fd=parent_fd, follow_symlinks=False).st_mode):
+        return "is a link"
+    if name.startswith("."):
+        return "is hidden"
+    if name in EXCLUDED_FOLDERS:
+        return "is made anew by programs"
+    try:
+        os.stat(f"{name}/pyvenv.cfg", dir_fd=parent_fd, follow_symlinks=False)
+    except OSError:
+        return None
+    return "is a virtual environment"
+
+
+def _file(path: str, name: str, folder_fd: int) -> _Entry | ExcludedFile:
+    try:
+        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
+    except OSError:
+        return ExcludedFile(path=path, size_bytes=0, reason="cannot be read")
+    reason, size_bytes = None, 0
+    if stat.S_ISLNK(status.st_mode):
+        reason = "is a link"
+    elif not stat.S_ISREG(status.st_mode):
+        reason = "is not a regular file"
+    elif name.startswith("."):
+        # Hidden files hold secrets more often than code.
+        reason, size_bytes = "is hidden", status.st_size
+    elif status.st_size > MAX_FILE_BYTES:
+        reason, size_bytes = f"is larger than {MAX_FILE_BYTES // _MIB} MiB", status.st_size
+    if reason is not None:
+        return ExcludedFile(path=path, size_bytes=size_bytes, reason=reason)
+    return _Entry(path=path, status=status, folder_fd=folder_fd)
+
+
+def _tar(contents: Mapping[str, bytes], executable: set[str]) -> bytes:
+    """One tar with nothing in it that depends on when, where or by whom it was made."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for path in sorted(contents):
+            info = tarfile.TarInfo(path)
+            info.size = len(contents[path])
+            info.mode = 0o755 if path in executable else 0o644
+            archive.addfile(info, io.BytesIO(contents[path]))
+    return buffer.getvalue()

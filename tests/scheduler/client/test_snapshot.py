@@ -1,0 +1,137 @@
+import io
+import os
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from gpucommons.scheduler.client import snapshot
+from gpucommons.scheduler.errors import BadRequest, TooLarge
+
+
+def _names(packed: snapshot.Packed) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
+        return archive.getnames()
+
+
+def _project(root: Path) -> Path:
+    (root / "src").mkdir(parents=True)
+    (root / "train.py").write_text("print(1)\n")
+    (root / "src" / "model.py").write_text("x = 1\n")
+    return root
+
+
+def test_same_files_give_same_bytes_whenever_and_wherever_they_were_made(tmp_path: Path) -> None:
+    one, two = _project(tmp_path / "one"), _project(tmp_path / "two")
+    os.utime(two / "train.py", (1, 1))
+    assert snapshot.pack(one).content == snapshot.pack(two).content
+    assert snapshot.pack(one).sha256 == snapshot.pack(two).sha256
+
+
+def test_a_changed_file_changes_the_hash(tmp_path: Path) -> None:
+    root = _project(tmp_path)
+    before = snapshot.pack(root).sha256
+    (root / "train.py").write_text("print(2)\n")
+    assert snapshot.pack(root).sha256 != before
+
+
+def test_files_are_sorted_and_keep_their_executable_bit(tmp_path: Path) -> None:
+    root = _project(tmp_path)
+    (root / "run.sh").write_text("true\n")
+    (root / "run.sh").chmod(0o700)
+    packed = snapshot.pack(root)
+    assert _names(packed) == ["run.sh", "src/model.py", "train.py"]
+    with tarfile.open(fileobj=io.BytesIO(packed.content)) as archive:
+        modes = {member.name: member.mode for member in archive}
+    assert modes == {"run.sh": 0o755, "src/model.py": 0o644, "train.py": 0o644}
+
+
+def test_links_fifos_and_what_they_point_to_stay_behind_and_are_named(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("password")
+    root = _project(tmp_path / "project")
+    (root / "link.txt").symlink_to(secret)
+    (root / "outside").symlink_to(tmp_path)
+    os.mkfifo(root / "pipe")
+    packed = snapshot.pack(root)
+    assert _names(packed) == ["src/model.py", "train.py"]
+    assert b"password" not in packed.content
+    assert {entry.path: entry.reason for entry in packed.excluded} == {
+        "link.txt": "is a link",
+        "outside": "is a link",
+        "pipe": "is not a regular file",
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        (".env", "is hidden"),
+        (".git/config", "is hidden"),
+        ("__pycache__/a.pyc", "is made anew by programs"),
+        ("node_modules/a.js", "is made anew by programs"),
+        ("checkpoints/step-1", "is made anew by programs"),
+        ("venv/pyvenv.cfg", "is a virtual environment"),
+    ],
+)
+def test_what_is_not_code_stays_behind(tmp_path: Path, path: str, reason: str) -> None:
+    root = _project(tmp_path)
+    (root / path).parent.mkdir(exist_ok=True)
+    (root / path).write_text("x")
+    listing = snapshot.preview(root)
+    assert [file.path for file in listing.files] == ["train.py", "src/model.py"]
+    assert [(entry.path, entry.reason) for entry in listing.excluded] == [
+        (path.partition("/")[0], reason)
+    ]
+
+
+def test_a_large_file_stays_behind_and_is_named_with_its_size(tmp_path: Path) -> None:
+    root = _project(tmp_path)
+    with (root / "data.bin").open("wb") as file:
+        file.truncate(snapshot.MAX_FILE_BYTES + 1)
+    (excluded,) = snapshot.pack(root).excluded
+    assert excluded == snapshot.ExcludedFile(
+        path="data.bin", size_bytes=snapshot.MAX_FILE_BYTES + 1, reason="is larger than 32 MiB"
+    )
+
+
+def test_too_much_in_all_is_refused_and_the_largest_file_named(tmp_path: Path) -> None:
+    root = _project(tmp_path)
+    (root / "big.csv").write_bytes(b"x" * 2_000_000)
+    with pytest.raises(TooLarge, match=r"big\.csv \(1\.9 MiB\)"):
+        snapshot.pack(root, max_bytes=1024 * 1024)
+
+
+def test_too_many_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot, "MAX_FILES", 1)
+    with pytest.raises(TooLarge, match="more than 1 files"):
+        snapshot.preview(_project(tmp_path))
+
+
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadRequest, match="is not a folder"):
+        snapshot.pack(tmp_path / "nowhere")
+
+
+def test_a_file_replaced_by_a_link_between_listing_and_reading_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "secret").write_text("password")
+    root = _project(tmp_path / "project")
+    read = snapshot._Entry.read
+
+    def swap_then_read(entry: snapshot._Entry, limit: int) -> bytes | None:
+        if entry.path == "train.py":
+            (root / "train.py").unlink()
+            (root / "train.py").symlink_to(tmp_path / "secret")
+        return read(entry, limit)
+
+    monkeypatch.setattr(snapshot._Entry, "read", swap_then_read)
+    packed = snapshot.pack(root)
+    assert _names(packed) == ["src/model.py"]
+
+
+def test_extra_files_join_and_win(tmp_path: Path) -> None:
+    packed = snapshot.pack(_project(tmp_path), extra={"train.py": b"other", "lock.txt": b"a==1\n"})
+    assert _names(packed) == ["lock.txt", "src/model.py", "train.py"]
+    assert b"other" in packed.content
