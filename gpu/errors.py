@@ -4,6 +4,8 @@
   * UnknownDevice
   * UnknownSlice
   * SliceTooSmall
+  * SliceInUse
+  * BadAgentRequest
   * AgentUnavailable
 """
 
@@ -27,6 +29,14 @@ class UnknownSlice(GpuError):
 
 class SliceTooSmall(GpuError):
     """A slice must leave room for a CUDA context: ask for a larger share."""
+
+
+class SliceInUse(GpuError):
+    """A slice of this name is open with other shares: close it first."""
+
+
+class BadAgentRequest(GpuError):
+    """The node agent cannot read this request."""
 
 
 class AgentUnavailable(GpuError):

@@ -13,6 +13,9 @@ from gpucommons.gpu.slices import SliceId
 #: Isolation modes, strongest first; the words are those of every screen.
 ISOLATION_MODES = ("hardware", "kernel", "driver", "cooperative", "watched", "none")
 
+#: Words for what the neighbours do, instead of their numbers.
+CONTENTION = ("alone", "low", "medium", "high", "unknown")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UsageSample:
@@ -27,11 +30,14 @@ class UsageSample:
     memory_used_mib: int | None
     #: What the slice may use.
     memory_limit_mib: int
-    #: Processes of the slice that hold the device.
-    processes: int
-    #: How busy the neighbours on the same card are: ``low``, ``medium``, ``high``, ``alone``.
+    #: Processes of the slice that hold the device; None where the driver cannot list them.
+    processes: int | None
+    #: How busy the neighbours on the same card are: one of ``CONTENTION``.
     contention: str = "alone"
     simulated: bool = False
+    #: Last instant at which the slice computed or grew, by ``gpu.idle_signals``; unknown numbers
+    #: count as activity. None = never since it was opened.
+    active_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

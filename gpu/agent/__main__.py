@@ -1,0 +1,132 @@
+"""``python -m gpucommons.gpu.agent``: the node agent, one per machine, outside every slice."""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import logging
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import TextIO
+
+from gpucommons.gpu.agent.node import node_facts
+from gpucommons.gpu.agent.requests import Requests
+from gpucommons.gpu.agent.server import AgentServer
+from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.fake import DEFAULT_KIND, MAX_DEVICES, SimulatedGpus, simulated_devices
+from gpucommons.gpu.processes import Processes, node_processes
+from gpucommons.gpu.slice_processes import SliceProcesses
+from gpucommons.gpu.telemetry import Telemetry
+
+logger = logging.getLogger("gpucommons.gpu.agent")
+
+#: Exit status when the command line or the folder cannot be used.
+EXIT_USAGE = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT."""
+    options = _parser().parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    processes = node_processes()
+    try:
+        telemetry = _telemetry(options, processes)
+        lock = _own(options.dir)
+    except (ValueError, OSError) as error:
+        print(f"gpucommons agent: {error}", file=sys.stderr)  # noqa: T201 - a command line's answer
+        return EXIT_USAGE
+    with lock:
+        _serve(options, telemetry, processes)
+    telemetry.close()
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="gpucommons-agent", description=__doc__)
+    parser.add_argument("--dir", type=Path, required=True, help="folder of sockets and state")
+    parser.add_argument(
+        "--simulate", type=int, default=0, metavar="N",
+        help=f"simulated GPUs (at most {MAX_DEVICES}) where NVML finds no real one",
+    )  # fmt: skip
+    parser.add_argument(
+        "--simulated-kind", default=DEFAULT_KIND, metavar="KIND",
+        help="model and GiB of a simulated GPU (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--ignore-real", action="store_true", help="simulate even where NVML finds a real GPU"
+    )
+    parser.add_argument("--node", default=None, help="name of this node (default: its host name)")
+    parser.add_argument(
+        "--metrics-port", type=int, default=None, metavar="PORT",
+        help="serve Prometheus metrics on this port of 127.0.0.1",
+    )  # fmt: skip
+    return parser
+
+
+def _telemetry(options: argparse.Namespace, processes: Processes) -> Telemetry:
+    """Real GPUs where there are any, else simulated ones on request."""
+    simulated = simulated_devices(options.simulate, options.simulated_kind)
+    if not (options.ignore_real and simulated):
+        # Only here: a machine without GPUs should not pay for the bindings.
+        from gpucommons.gpu.nvml import NvmlTelemetry  # noqa: PLC0415
+
+        real = NvmlTelemetry()
+        if real.devices() or not simulated:
+            logger.info("%s", real.greeting)
+            return real
+        real.close()
+    logger.info("%d simulated GPUs (%s).", len(simulated), options.simulated_kind)
+    return SimulatedGpus(simulated, processes)
+
+
+def _own(folder: Path) -> TextIO:
+    """Make the folder ours alone, for as long as the returned file is open."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Root's agent serves other users' slices below; the sockets carry their own modes.
+    folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    lock = (folder / "agent.lock").open("w", encoding="ascii")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.close()
+        message = f"another agent serves {folder}; stop it or choose another --dir."
+        raise OSError(message) from None
+    return lock
+
+
+def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Processes) -> None:
+    # Each open tab is a descriptor; the soft limit of many systems is a relic.
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    watch = Watch(telemetry, SliceProcesses(processes), StateFile(options.dir / "open-slices.json"))
+    watch.restore(now_ms=time.time_ns() // 1_000_000)
+    slices_folder = options.dir / "slices"
+    slices_folder.mkdir(mode=0o700, exist_ok=True)
+    slices_folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    requests = Requests(watch, node_facts(options.node), slices_folder.absolute())
+    server = AgentServer(options.dir, watch, requests, metrics_port=options.metrics_port)
+    if server.metrics_port is not None:
+        logger.info("Metrics: http://127.0.0.1:%d/metrics", server.metrics_port)
+    stop, wake = socket.socketpair()
+    wake.setblocking(False)
+    signal.set_wakeup_fd(wake.fileno())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: None)
+    try:
+        logger.info("Serving %s", options.dir)
+        server.run(stop)
+    finally:
+        signal.set_wakeup_fd(-1)
+        server.close()
+        stop.close()
+        wake.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,204 @@
+"""What the agent serves: the control socket, one socket per slice, the metrics port.
+
+A channel owns its listener and its peers; the loop in ``server`` only tells it what is ready.
+"""
+
+from __future__ import annotations
+
+import selectors
+import socket
+from collections.abc import Callable
+
+from gpucommons.gpu.agent.connections import Acceptor, Connection, LineTooLong
+
+
+class Channel:
+    """A listener and its peers, the most recently active last."""
+
+    #: The peer that did nothing for longest makes room for a new one.
+    max_peers = 32
+    max_line_bytes = 65_536
+    #: Room for an hour of minutes of a few hundred slices.
+    max_pending_bytes = 8 << 20
+
+    def __init__(
+        self, selector: selectors.BaseSelector, acceptor: Acceptor, listener: socket.socket
+    ) -> None:
+        self._selector = selector
+        self._acceptor = acceptor
+        self._listener = listener
+        self._peers: dict[int, Connection] = {}
+        selector.register(listener, selectors.EVENT_READ, self._accept)
+
+    def close(self) -> None:
+        """End the listener and every peer."""
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        for peer in list(self._peers.values()):
+            self._drop(peer)
+
+    def greet(self, peer: Connection) -> None:
+        """Say something to a new peer; nothing by default."""
+
+    def take(self, peer: Connection, line: bytes) -> None:
+        """Handle one line; ignored by default."""
+
+    def refuse(self, peer: Connection) -> None:
+        """Tell a peer that its line is too long, before the connection ends."""
+
+    def send(self, peer: Connection, data: bytes) -> None:
+        """Send, or end the connection of a peer that does not read."""
+        if peer.send(data):
+            self._watch(peer)
+        else:
+            self._drop(peer)
+
+    def send_all(self, data: bytes) -> None:
+        """Send to every peer."""
+        for peer in list(self._peers.values()):
+            self.send(peer, data)
+
+    def end(self, peer: Connection) -> None:
+        """End the connection once everything sent has left."""
+        peer.closing = True
+        if not peer.has_pending:
+            self._drop(peer)
+
+    def _accept(self, _events: int) -> None:
+        for accepted in self._acceptor.accept(self._listener):
+            if len(self._peers) >= self.max_peers:
+                self._drop(next(iter(self._peers.values())))
+            peer = Connection(
+                accepted,
+                max_line_bytes=self.max_line_bytes,
+                max_pending_bytes=self.max_pending_bytes,
+            )
+            self._peers[accepted.fileno()] = peer
+            self._selector.register(
+                accepted, selectors.EVENT_READ, lambda events, peer=peer: self._ready(peer, events)
+            )
+            self.greet(peer)
+
+    def _ready(self, peer: Connection, events: int) -> None:
+        if events & selectors.EVENT_WRITE:
+            if not peer.flush() or (peer.closing and not peer.has_pending):
+                self._drop(peer)
+                return
+            self._watch(peer)
+        if events & selectors.EVENT_READ and not peer.closing:
+            self._receive(peer)
+
+    def _receive(self, peer: Connection) -> None:
+        try:
+            lines = peer.receive()
+        except LineTooLong:
+            self.refuse(peer)
+            self.end(peer)
+            return
+        if lines is None:
+            self._drop(peer)
+            return
+        key = peer.socket.fileno()
+        self._peers[key] = self._peers.pop(key)
+        for line in lines:
+            if peer.closing or peer.socket.fileno() < 0:
+                return
+            self.take(peer, line)
+
+    def _watch(self, peer: Connection) -> None:
+        """Ask for room to write only while something waits."""
+        if peer.socket.fileno() < 0:
+            return
+        key = self._selector.get_key(peer.socket)
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.has_pending else 0)
+        if key.events != events:
+            self._selector.modify(peer.socket, events, key.data)
+
+    def _drop(self, peer: Connection) -> None:
+        descriptor = peer.socket.fileno()
+        if descriptor < 0:
+            return
+        self._selector.unregister(peer.socket)
+        self._peers.pop(descriptor, None)
+        peer.close()
+
+
+class ControlChannel(Channel):
+    """One request per line, one answer per line."""
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        acceptor: Acceptor,
+        listener: socket.socket,
+        answer: Callable[[bytes], bytes],
+    ) -> None:
+        super().__init__(selector, acceptor, listener)
+        self._answer = answer
+
+    def take(self, peer: Connection, line: bytes) -> None:
+        """Answer one request."""
+        self.send(peer, self._answer(line))
+
+    def refuse(self, peer: Connection) -> None:
+        """Tell a peer that its line is too long."""
+        self.send(
+            peer,
+            b'{"ok":false,"error":"BadAgentRequest","message":'
+            b'"A request must fit in one line of 64 KiB."}\n',
+        )
+
+
+class SliceChannel(Channel):
+    """The history of one slice, then a sample a second. What a peer says is not heard."""
+
+    max_peers = 8
+    max_line_bytes = 1024
+    #: The history and half an hour of samples; a peer that far behind starts again.
+    max_pending_bytes = 1 << 20
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        acceptor: Acceptor,
+        listener: socket.socket,
+        history: Callable[[], bytes],
+    ) -> None:
+        super().__init__(selector, acceptor, listener)
+        self._history = history
+
+    def greet(self, peer: Connection) -> None:
+        """Send what happened so far."""
+        self.send(peer, self._history())
+
+
+class MetricsChannel(Channel):
+    """Prometheus' text over the least of HTTP that its scraper needs."""
+
+    max_line_bytes = 8192
+
+    def __init__(
+        self,
+        selector: selectors.BaseSelector,
+        acceptor: Acceptor,
+        listener: socket.socket,
+        metrics: Callable[[], bytes],
+    ) -> None:
+        super().__init__(selector, acceptor, listener)
+        self._metrics = metrics
+
+    def take(self, peer: Connection, line: bytes) -> None:
+        """Answer when the request's head ends."""
+        if line.strip():
+            peer.first_line = peer.first_line or line
+            return
+        words = peer.first_line.split()
+        found = words[:2] == [b"GET", b"/metrics"]
+        body = self._metrics() if found else b"Ask for GET /metrics.\n"
+        head = (
+            f"HTTP/1.1 {'200 OK' if found else '404 Not Found'}\r\n"
+            "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+        )
+        self.send(peer, head.encode() + body)
+        self.end(peer)

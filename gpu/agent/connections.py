@@ -1,0 +1,119 @@
+"""One accepted connection: lines in, bytes out, both within bounds, never blocking.
+
+A peer that sends without end, reads without haste or does nothing at all costs the agent a known
+amount of memory and nothing else.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import suppress
+
+_RECEIVE_BYTES = 65_536
+
+
+class LineTooLong(Exception):
+    """The peer sent more than a line may hold."""
+
+
+class Connection:
+    """A non-blocking socket with its two buffers."""
+
+    def __init__(self, peer: socket.socket, *, max_line_bytes: int, max_pending_bytes: int) -> None:
+        peer.setblocking(False)
+        self.socket = peer
+        self._max_line_bytes = max_line_bytes
+        self._max_pending_bytes = max_pending_bytes
+        self._received = bytearray()
+        self._pending = bytearray()
+        #: True when everything sent should leave before the connection ends.
+        self.closing = False
+        #: For a protocol whose requests take several lines.
+        self.first_line = b""
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether bytes wait for the peer to read."""
+        return bool(self._pending)
+
+    def receive(self) -> list[bytes] | None:
+        """The complete lines that arrived; None when the peer is gone.
+
+        Raises
+        ------
+        LineTooLong
+            When the bytes without an end exceed the bound.
+        """
+        try:
+            chunk = self.socket.recv(_RECEIVE_BYTES)
+        except BlockingIOError:
+            return []
+        except OSError:
+            return None
+        if not chunk:
+            return None
+        self._received += chunk
+        *lines, rest = self._received.split(b"\n")
+        if len(rest) > self._max_line_bytes:
+            raise LineTooLong
+        self._received = rest
+        return [bytes(line) for line in lines]
+
+    def send(self, data: bytes) -> bool:
+        """Send now or later; False when the peer is gone or reads too slowly."""
+        if len(self._pending) + len(data) > self._max_pending_bytes:
+            return False
+        self._pending += data
+        return self.flush()
+
+    def flush(self) -> bool:
+        """Send what waits, as far as the peer takes it; False when the peer is gone."""
+        while self._pending:
+            try:
+                sent = self.socket.send(self._pending)
+            except BlockingIOError:
+                return True
+            except OSError:
+                return False
+            del self._pending[:sent]
+        return True
+
+    def close(self) -> None:
+        """End it."""
+        with suppress(OSError):
+            self.socket.close()
+
+
+class Acceptor:
+    """Accepts from a listener even when the process is out of file descriptors.
+
+    One descriptor is kept in reserve: without it a full table would leave the listener readable
+    for ever and the loop spinning.
+    """
+
+    def __init__(self) -> None:
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+
+    def accept(self, listener: socket.socket) -> Iterator[socket.socket]:
+        """Every connection that waits, as far as there is room."""
+        while True:
+            try:
+                peer, _ = listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:
+                self._turn_away(listener)
+                return
+            yield peer
+
+    def close(self) -> None:
+        """Let go of the reserve."""
+        os.close(self._spare)
+
+    def _turn_away(self, listener: socket.socket) -> None:
+        os.close(self._spare)
+        with suppress(OSError):
+            listener.accept()[0].close()
+        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)

@@ -1,0 +1,57 @@
+"""What the agent says about its machine besides the devices: processors, memory, isolation."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+from gpucommons.gpu.agent.requests import NodeFacts
+
+_KIB_PER_MIB = 1024
+_BYTES_PER_MIB = 1 << 20
+_MILLI = 1000
+
+
+def node_facts(name: str | None) -> NodeFacts:
+    """Facts of this machine, or of the container that the agent is in."""
+    return NodeFacts(
+        name=name or socket.gethostname(),
+        cpu_milli=cpu_milli(),
+        memory_mib=memory_mib(),
+        # The agent watches and reports; it limits nobody.
+        isolation="none",
+    )
+
+
+def cpu_milli(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Processors that this process may use, in thousandths."""
+    available = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    ) * _MILLI
+    try:
+        quota, period = cpu_max.read_text(encoding="ascii").split()
+        return min(available, int(quota) * _MILLI // int(period))
+    except (OSError, ValueError):
+        return available
+
+
+def memory_mib(
+    meminfo: Path = Path("/proc/meminfo"), memory_max: Path = Path("/sys/fs/cgroup/memory.max")
+) -> int:
+    """Memory that this process may use."""
+    total = _total_memory_mib(meminfo)
+    try:
+        return min(total, int(memory_max.read_text(encoding="ascii")) // _BYTES_PER_MIB)
+    except (OSError, ValueError):
+        return total
+
+
+def _total_memory_mib(meminfo: Path) -> int:
+    try:
+        for line in meminfo.read_text(encoding="ascii").splitlines():
+            if line.startswith("MemTotal:"):
+                return int(line.split()[1]) // _KIB_PER_MIB
+    except OSError:
+        pass
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // _BYTES_PER_MIB

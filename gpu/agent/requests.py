@@ -1,0 +1,107 @@
+"""The control socket's requests: a table from name to answer.
+
+Whoever may open the control socket owns the node; the socket's mode is the authorization.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucommons.gpu import wire
+from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.errors import BadAgentRequest, GpuError
+from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.wire import Json
+
+_MAX_PID = (1 << 31) - 1
+_MAX_MS = 1 << 53
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NodeFacts:
+    """What never changes while the agent runs."""
+
+    name: str
+    cpu_milli: int
+    memory_mib: int
+    #: One of ``usage.ISOLATION_MODES``.
+    isolation: str
+
+
+class Requests:
+    """Answers one request line at a time."""
+
+    def __init__(self, watch: Watch, node: NodeFacts, slices_folder: Path) -> None:
+        self._watch = watch
+        self._node = node
+        self._slices_folder = slices_folder
+        self._answers: Mapping[str, Callable[[Json, int], Json]] = {
+            "devices": self._devices,
+            "open": self._open,
+            "bind": self._bind,
+            "close": self._close,
+            "reading": self._reading,
+            "usage": self._usage,
+            "minutes": self._minutes,
+            "slices": self._slices,
+        }
+
+    def answer(self, line: bytes, *, now_ms: int) -> bytes:
+        """Do what one line asks; a refusal is an answer too."""
+        try:
+            message = wire.decode(line)
+            name = message.get("request")
+            handler = self._answers.get(name) if isinstance(name, str) else None
+            if handler is None:
+                known = ", ".join(self._answers)
+                raise BadAgentRequest(f'"request" must be one of: {known}.')
+            return wire.encode({"ok": True} | handler(message, now_ms))
+        except GpuError as error:
+            return wire.encode({"ok": False, "error": type(error).__name__, "message": str(error)})
+
+    def socket_of(self, slice_id: SliceId) -> Path:
+        """Where a slice's samples are served."""
+        return self._slices_folder / slice_id / "usage.sock"
+
+    def _devices(self, _message: Json, _now_ms: int) -> Json:
+        return {
+            "node": self._node.name,
+            "devices": [wire.device_json(device) for device in self._watch.devices],
+            "cpu_milli": self._node.cpu_milli,
+            "memory_mib": self._node.memory_mib,
+            "isolation": self._node.isolation,
+            "troubles": dict(self._watch.troubles),
+        }
+
+    def _open(self, message: Json, _now_ms: int) -> Json:
+        gpu_slice = wire.slice_from(message)
+        self._watch.open(gpu_slice)
+        return {"socket": str(self.socket_of(gpu_slice.slice_id))}
+
+    def _bind(self, message: Json, _now_ms: int) -> Json:
+        pid = wire.integer_from(message, "pid", least=1, most=_MAX_PID)
+        return {"bound": self._watch.bind(wire.slice_id_from(message), pid)}
+
+    def _close(self, message: Json, _now_ms: int) -> Json:
+        self._watch.close(wire.slice_id_from(message))
+        return {}
+
+    def _reading(self, message: Json, now_ms: int) -> Json:
+        sample, pids = self._watch.reading(wire.slice_id_from(message), now_ms=now_ms)
+        return {"sample": None if sample is None else wire.sample_json(sample), "pids": list(pids)}
+
+    def _usage(self, _message: Json, _now_ms: int) -> Json:
+        return {"samples": [wire.sample_json(sample) for sample in self._watch.usage()]}
+
+    def _minutes(self, message: Json, now_ms: int) -> Json:
+        after_ms = wire.integer_from(message, "after_ms", least=-1, most=_MAX_MS)
+        return {
+            "minutes": [
+                wire.minute_json(minute) for minute in self._watch.minutes(after_ms, now_ms=now_ms)
+            ]
+        }
+
+    def _slices(self, _message: Json, _now_ms: int) -> Json:
+        return {"slices": [wire.slice_json(gpu_slice) for gpu_slice in self._watch.slices]}

@@ -1,0 +1,98 @@
+"""What the agent must know after a restart: the open slices and the roots of their processes.
+
+Written whole and renamed into place, so a crash leaves the old file or the new one. Histories are
+not kept: they are ten minutes of display.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu import wire
+from gpucommons.gpu.errors import BadAgentRequest
+from gpucommons.gpu.slice_processes import Roots
+from gpucommons.gpu.slices import GpuSlice
+
+logger = logging.getLogger(__name__)
+
+_VERSION = 1
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SavedSlice:
+    """One open slice."""
+
+    slice: GpuSlice
+    roots: Roots
+
+
+class StateFile:
+    """``open-slices.json`` in the agent's folder."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._boot = _boot_id()
+
+    def save(self, slices: Sequence[SavedSlice]) -> None:
+        """Replace the file."""
+        content = {
+            "version": _VERSION,
+            "boot": self._boot,
+            "slices": [
+                wire.slice_json(saved.slice)
+                | {
+                    "roots": [[pid, start] for pid, start in saved.roots.starts.items()],
+                    "uids": sorted(saved.roots.uids),
+                }
+                for saved in slices
+            ],
+        }
+        partial = self._path.with_suffix(".partial")
+        partial.write_text(json.dumps(content), encoding="utf-8")
+        partial.replace(self._path)
+
+    def load(self) -> tuple[SavedSlice, ...]:
+        """The slices of the last run; an unreadable file is set aside, not trusted."""
+        try:
+            content = json.loads(self._path.read_text(encoding="utf-8"))
+            return self._slices(content)
+        except FileNotFoundError:
+            return ()
+        except (ValueError, TypeError, KeyError, BadAgentRequest) as error:
+            aside = self._path.with_suffix(".unreadable")
+            self._path.replace(aside)
+            logger.warning(
+                "%s cannot be read (%s); it was set aside as %s and no slice is open.",
+                self._path, error, aside.name,
+            )  # fmt: skip
+            return ()
+
+    def _slices(self, content: Mapping[str, Any]) -> tuple[SavedSlice, ...]:
+        if content["version"] != _VERSION:
+            message = f"version {content['version']!r}"
+            raise ValueError(message)
+        # After a reboot the same pid and start may belong to something else.
+        same_boot = content["boot"] == self._boot
+        return tuple(
+            SavedSlice(
+                slice=wire.slice_from(saved),
+                roots=Roots(
+                    starts={int(p): int(s) for p, s in saved["roots"]} if same_boot else {},
+                    uids={int(uid) for uid in saved["uids"]},
+                ),
+            )
+            for saved in content["slices"]
+        )
+
+
+def _boot_id() -> str:
+    try:
+        return _BOOT_ID.read_text(encoding="ascii").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,211 @@
+"""The node's processes: who exists, who is whose child, what each one used.
+
+Linux answers from ``/proc`` alone, because the agent must stay small; elsewhere psutil does.
+Whatever cannot be read (the process ended, another user's) is ``None``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+#: Where a process says which slice it belongs to.
+SLICE_VARIABLE = "GPUCOMMONS_SLICE_ID"
+
+_BYTES_PER_MIB = 1 << 20
+_READ_BYTES = 4096
+#: Environments are searched so far: Linux refuses a single longer string.
+_MAX_ENVIRON_BYTES = 1 << 17
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessStat:
+    """Identity of a process: a pid alone is reused, pid and start are not."""
+
+    pid: int
+    parent: int
+    #: In the unit of the system; only ever compared.
+    start: int
+    #: CPU time of all its threads.
+    cpu_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ProcessLoad:
+    """What a process wanted of the machine, and its own memory."""
+
+    #: CPU time it had plus the time its main thread stood in line for a core.
+    demand_ms: int
+    #: Memory that it shares with nobody.
+    private_mib: int
+
+
+class Processes(Protocol):
+    """Reads the process list of this node."""
+
+    def pids(self) -> Iterable[int]:
+        """Every process there is."""
+        ...
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        """Identity of a live process; None when it is gone or a zombie."""
+        ...
+
+    def uid(self, pid: int) -> int | None:
+        """Whose process it is."""
+        ...
+
+    def slice_id(self, pid: int) -> str | None:
+        """The slice that its environment names."""
+        ...
+
+    def command(self, pid: int) -> tuple[str, ...]:
+        """Its command line; empty when it cannot be read."""
+        ...
+
+    def load(self, stat: ProcessStat) -> ProcessLoad | None:
+        """What it used so far."""
+        ...
+
+
+class LinuxProcesses:
+    """``/proc``."""
+
+    def __init__(self, root: str = "/proc") -> None:
+        self._root = root
+        self._tick_ms = 1000 // os.sysconf("SC_CLK_TCK")
+        self._page_bytes = os.sysconf("SC_PAGE_SIZE")
+
+    def pids(self) -> Iterable[int]:
+        """Every process there is."""
+        return [int(name) for name in os.listdir(self._root) if name.isdigit()]  # noqa: PTH208 - plain names, 5 times cheaper once a second
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        """Identity of a live process; None when it is gone or a zombie."""
+        content = self._read(f"{pid}/stat")
+        # The name in parentheses may hold spaces and parentheses of its own.
+        fields = content[content.rfind(b")") + 2 :].split()
+        if len(fields) < 20 or fields[0] in (b"Z", b"X"):  # noqa: PLR2004 - proc(5)
+            return None
+        return ProcessStat(
+            pid=pid,
+            parent=int(fields[1]),
+            start=int(fields[19]),
+            cpu_ms=(int(fields[11]) + int(fields[12])) * self._tick_ms,
+        )
+
+    def uid(self, pid: int) -> int | None:
+        """Whose process it is."""
+        try:
+            return Path(self._root, str(pid)).stat().st_uid
+        except OSError:
+            return None
+
+    def slice_id(self, pid: int) -> str | None:
+        """The slice that its environment names."""
+        prefix = SLICE_VARIABLE.encode() + b"="
+        content = self._read(f"{pid}/environ", _MAX_ENVIRON_BYTES)
+        if prefix not in content:
+            return None
+        for entry in content.split(b"\0"):
+            if entry.startswith(prefix):
+                return entry[len(prefix) :].decode(errors="replace")
+        return None
+
+    def command(self, pid: int) -> tuple[str, ...]:
+        """Its command line; empty when it cannot be read."""
+        content = self._read(f"{pid}/cmdline")
+        return tuple(part.decode(errors="replace") for part in content.split(b"\0") if part)
+
+    def load(self, stat: ProcessStat) -> ProcessLoad | None:
+        """What it used so far."""
+        pages = self._read(f"{stat.pid}/statm").split()
+        if len(pages) < 3:  # noqa: PLR2004 - size, resident, shared
+            return None
+        scheduled = self._read(f"{stat.pid}/schedstat").split()
+        waited_ms = int(scheduled[1]) // 1_000_000 if len(scheduled) > 1 else 0
+        private_bytes = (int(pages[1]) - int(pages[2])) * self._page_bytes
+        return ProcessLoad(
+            demand_ms=stat.cpu_ms + waited_ms,
+            private_mib=max(0, private_bytes) // _BYTES_PER_MIB,
+        )
+
+    def _read(self, name: str, limit: int = _READ_BYTES) -> bytes:
+        try:
+            handle = os.open(f"{self._root}/{name}", os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return b""
+        try:
+            return os.read(handle, limit)
+        except OSError:
+            return b""
+        finally:
+            os.close(handle)
+
+
+class PsutilProcesses:
+    """Systems without ``/proc``."""
+
+    def __init__(self) -> None:
+        import psutil  # noqa: PLC0415 - three MiB that Linux does without
+
+        self._psutil = psutil
+
+    def pids(self) -> Iterable[int]:
+        """Every process there is."""
+        return self._psutil.pids()
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        """Identity of a live process; None when it is gone or a zombie."""
+        try:
+            process = self._psutil.Process(pid)
+            with process.oneshot():
+                if process.status() == self._psutil.STATUS_ZOMBIE:
+                    return None
+                times = process.cpu_times()
+                return ProcessStat(
+                    pid=pid,
+                    parent=process.ppid(),
+                    start=int(process.create_time() * 1000),
+                    cpu_ms=int((times.user + times.system) * 1000),
+                )
+        except self._psutil.Error:
+            return None
+
+    def uid(self, pid: int) -> int | None:
+        """Whose process it is."""
+        try:
+            return int(self._psutil.Process(pid).uids().real)
+        except (self._psutil.Error, AttributeError):
+            return None
+
+    def slice_id(self, pid: int) -> str | None:
+        """The slice that its environment names."""
+        try:
+            return self._psutil.Process(pid).environ().get(SLICE_VARIABLE)
+        except (self._psutil.Error, OSError):
+            return None
+
+    def command(self, pid: int) -> tuple[str, ...]:
+        """Its command line; empty when it cannot be read."""
+        try:
+            return tuple(self._psutil.Process(pid).cmdline())
+        except (self._psutil.Error, OSError):
+            return ()
+
+    def load(self, stat: ProcessStat) -> ProcessLoad | None:
+        """What it used so far."""
+        try:
+            resident = self._psutil.Process(stat.pid).memory_info().rss
+        except self._psutil.Error:
+            return None
+        return ProcessLoad(demand_ms=stat.cpu_ms, private_mib=resident // _BYTES_PER_MIB)
+
+
+def node_processes() -> Processes:
+    """The reader for this system."""
+    return LinuxProcesses() if sys.platform == "linux" else PsutilProcesses()

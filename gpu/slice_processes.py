@@ -1,0 +1,152 @@
+"""Which process belongs to which slice.
+
+A slice owns the tree below the roots bound to it, for as long as its processes live, even after
+they left the tree. An orphan that was never seen in a tree is recognised by the slice its
+environment names, if it runs as the user of that slice: an environment is only a claim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpucommons.gpu.processes import Processes, ProcessStat
+from gpucommons.gpu.slices import SliceId
+
+#: Processes outside all slices are looked at again so often, for a pid that was reused.
+_RECHECK_REFRESHES = 10
+#: Deeper than any real tree; a loop of parents (never seen) must still end.
+_MAX_DEPTH = 256
+
+
+@dataclass(kw_only=True, slots=True)
+class _Known:
+    stat: ProcessStat
+    slice_id: SliceId | None = None
+    #: False until its ancestors were looked at.
+    settled: bool = False
+
+
+@dataclass(kw_only=True, slots=True)
+class Roots:
+    """What was bound to one slice."""
+
+    #: Pid to start, because pids are reused.
+    starts: dict[int, int] = field(default_factory=dict)
+    #: Users that may claim to be in the slice.
+    uids: set[int] = field(default_factory=set)
+
+
+class SliceProcesses:
+    """The process list of the node, sorted by slice."""
+
+    def __init__(self, processes: Processes) -> None:
+        self._processes = processes
+        self._known: dict[int, _Known] = {}
+        self._roots: dict[SliceId, Roots] = {}
+        self._by_root: dict[tuple[int, int], SliceId] = {}
+        self._refreshes = 0
+
+    def open(self, slice_id: SliceId, roots: Roots | None = None) -> None:
+        """Begin to watch a slice; again is harmless."""
+        self._roots.setdefault(slice_id, roots or Roots())
+
+    def bind(self, slice_id: SliceId, pid: int) -> bool:
+        """Make a process the root of a tree of this slice; False when it is gone already."""
+        stat = self._processes.stat(pid)
+        uid = self._processes.uid(pid)
+        if stat is None or uid is None:
+            return False
+        roots = self._roots[slice_id]
+        roots.starts[pid] = stat.start
+        roots.uids.add(uid)
+        for known in self._known.values():
+            known.settled = False
+        return True
+
+    def close(self, slice_id: SliceId) -> None:
+        """Forget a slice; its processes, if any live on, belong to nobody."""
+        if self._roots.pop(slice_id, None) is None:
+            return
+        for known in self._known.values():
+            known.settled = False
+            if known.slice_id == slice_id:
+                known.slice_id = None
+
+    def roots(self, slice_id: SliceId) -> Roots:
+        """What was bound to this slice."""
+        return self._roots[slice_id]
+
+    def refresh(self) -> Mapping[SliceId, tuple[int, ...]]:
+        """Look at the node's processes: the live ones of every slice."""
+        self._refreshes += 1
+        live = set(self._processes.pids())
+        for pid in self._known.keys() - live:
+            del self._known[pid]
+        recheck = self._refreshes % _RECHECK_REFRESHES == 0
+        for pid in live:
+            self._look(pid, recheck=recheck)
+        self._drop_dead_roots()
+        self._by_root = {
+            (pid, start): slice_id
+            for slice_id, roots in self._roots.items()
+            for pid, start in roots.starts.items()
+        }
+        for known in list(self._known.values()):
+            self._settle(known)
+        members: dict[SliceId, list[int]] = {slice_id: [] for slice_id in self._roots}
+        for pid, known in self._known.items():
+            if known.slice_id is not None:
+                members[known.slice_id].append(pid)
+        return {slice_id: tuple(sorted(pids)) for slice_id, pids in members.items()}
+
+    def _look(self, pid: int, *, recheck: bool) -> None:
+        """Read a process that is new, is in a slice, or is due."""
+        known = self._known.get(pid)
+        if known is not None and known.slice_id is None and not recheck:
+            return
+        stat = self._processes.stat(pid)
+        if stat is None:
+            self._known.pop(pid, None)
+        elif known is None or known.stat.start != stat.start:
+            self._known[pid] = _Known(stat=stat)
+        elif known.slice_id is None:
+            known.stat, known.settled = stat, False
+
+    def _drop_dead_roots(self) -> None:
+        for roots in self._roots.values():
+            for pid, start in list(roots.starts.items()):
+                known = self._known.get(pid)
+                if known is None or known.stat.start != start:
+                    del roots.starts[pid]
+
+    def _settle(self, known: _Known) -> None:
+        """Find the slice of a process: nearest bound ancestor, else where it was, else its claim."""
+        if known.settled:
+            return
+        known.settled = True
+        found = self._by_ancestry(known.stat)
+        if found is None and known.slice_id is None:
+            found = self._by_claim(known.stat.pid)
+        known.slice_id = found or known.slice_id
+
+    def _by_ancestry(self, stat: ProcessStat) -> SliceId | None:
+        for _ in range(_MAX_DEPTH):
+            slice_id = self._by_root.get((stat.pid, stat.start))
+            if slice_id is not None:
+                return slice_id
+            parent = self._known.get(stat.parent)
+            # A parent younger than its child is another process under a reused pid.
+            if parent is None or parent.stat.start > stat.start:
+                return None
+            if parent.settled and parent.slice_id is not None:
+                return parent.slice_id
+            stat = parent.stat
+        return None
+
+    def _by_claim(self, pid: int) -> SliceId | None:
+        claim = self._processes.slice_id(pid)
+        roots = self._roots.get(SliceId(claim)) if claim else None
+        if roots is None or self._processes.uid(pid) not in roots.uids:
+            return None
+        return SliceId(claim or "")

@@ -1,0 +1,69 @@
+"""Unix sockets whose path may be longer than the 107 bytes the kernel takes.
+
+A state folder deep in a home plus a slice's id is soon too long; Linux reaches the same file
+through an open folder.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+#: The least of what Linux (108) and macOS (104) leave for a path and its closing zero.
+_MAX_PATH_BYTES = 103
+
+
+def listen(path: Path, *, mode: int = 0o600, backlog: int = 16) -> socket.socket:
+    """A listening, non-blocking socket in place of whatever socket an earlier run left there."""
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        with _short(path) as name:
+            # The folder is private; the mode is set before anybody may connect all the same.
+            before = os.umask(0o177)
+            try:
+                listener.bind(name)
+            finally:
+                os.umask(before)
+        path.chmod(mode)
+        listener.listen(backlog)
+        listener.setblocking(False)
+    except BaseException:
+        listener.close()
+        raise
+    return listener
+
+
+def connect(path: Path, *, timeout_s: float) -> socket.socket:
+    """A connected socket.
+
+    Raises
+    ------
+    OSError
+        When nobody listens.
+    """
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout_s)
+    try:
+        with _short(path) as name:
+            connection.connect(name)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def _short(path: Path) -> Iterator[str]:
+    """A name for the path that fits, valid inside the block."""
+    if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
+        yield str(path)
+        return
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield f"/proc/self/fd/{folder}/{path.name}"
+    finally:
+        os.close(folder)
