@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from gpucommons.gpu.agent.node import node_facts
+from gpucommons.gpu.agent.node import has_nvml, node_facts
 from gpucommons.gpu.agent.requests import Requests
 from gpucommons.gpu.agent.server import AgentServer
 from gpucommons.gpu.agent.state_file import StateFile
@@ -72,13 +72,12 @@ def _parser() -> argparse.ArgumentParser:
 def _telemetry(options: argparse.Namespace, processes: Processes) -> Telemetry:
     """Real GPUs where there are any, else simulated ones on request."""
     simulated = simulated_devices(options.simulate, options.simulated_kind)
-    if not (options.ignore_real and simulated):
-        # Only here: a machine without GPUs should not pay for the bindings.
-        from gpucommons.gpu.nvml import NvmlTelemetry  # noqa: PLC0415
+    if has_nvml() and not options.ignore_real:
+        from gpucommons.gpu.nvml import NvmlTelemetry  # noqa: PLC0415 - see has_nvml
 
         real = NvmlTelemetry()
-        if real.devices() or not simulated:
-            logger.info("%s", real.greeting)
+        logger.info("%s", real.greeting)
+        if real.devices():
             return real
         real.close()
     logger.info("%d simulated GPUs (%s).", len(simulated), options.simulated_kind)

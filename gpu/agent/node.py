@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import socket
 from pathlib import Path
@@ -22,6 +23,18 @@ def node_facts(name: str | None) -> NodeFacts:
         # The agent watches and reports; it limits nobody.
         isolation="none",
     )
+
+
+def has_nvml() -> bool:
+    """Whether NVIDIA's library can be loaded at all.
+
+    Asked before the bindings are imported: they take 17 MiB, as much as the rest of the agent.
+    """
+    try:
+        ctypes.CDLL("libnvidia-ml.so.1")
+    except OSError:
+        return False
+    return True
 
 
 def cpu_milli(cpu_max: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
