@@ -1,0 +1,169 @@
+"""The three things asked of JupyterHub: stop a server, look at one, list those that run.
+
+Lists are streamed page by page, so 10,000 users need no more memory than 200.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import TracebackType
+from typing import Any, Protocol, Self
+from urllib.parse import quote
+
+import httpx
+
+#: The most that a hub gives per page.
+PAGE_SIZE = 200
+#: A hub answers a stop after 10 s at the latest (``slow_stop_timeout``), busy ones later.
+TIMEOUT_S = 60.0
+
+_GONE = 404
+_PENDING = 202
+
+
+class HubUnavailable(Exception):
+    """JupyterHub cannot be reached or refused; its log says why."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HubServer:
+    """A running server as the hub's API describes it."""
+
+    user: str
+    server_name: str
+    ready: bool
+    #: A start or stop is under way.
+    pending: str | None
+    started_ms: int | None
+    last_activity_ms: int | None
+    #: The hub's own words, for an arbiter.
+    model: dict[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Who and which, for logs."""
+        return f"{self.user}/{self.server_name}" if self.server_name else self.user
+
+
+class StopsServers(Protocol):
+    """What the lease side needs of a hub."""
+
+    async def stop(self, user: str, server_name: str, *, remove: bool = False) -> bool:
+        """Stop a server; True once it is down, False while it is still going down."""
+        ...
+
+
+class Hub:
+    """JupyterHub's REST API, with a service's token."""
+
+    def __init__(
+        self, api_url: str, *, token: str, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._http = httpx.AsyncClient(
+            base_url=api_url.rstrip("/"),
+            headers={"Authorization": f"token {token}"},
+            timeout=httpx.Timeout(TIMEOUT_S, connect=5.0),
+            transport=transport,
+            trust_env=False,
+        )
+
+    async def stop(self, user: str, server_name: str, *, remove: bool = False) -> bool:
+        """See :class:`StopsServers`; a server that is already gone is down."""
+        path = f"/users/{quote(user, safe='')}/server"
+        if server_name:
+            path += f"s/{quote(server_name, safe='')}"
+        body = {"remove": True} if remove and server_name else None
+        response = await self._request("DELETE", path, json=body)
+        return response.status_code != _PENDING
+
+    async def server(self, user: str, server_name: str) -> HubServer | None:
+        """One server, read anew; None when it does not run."""
+        # The user's own resource: the address of a single server exists only from JupyterHub 6 on.
+        response = await self._request("GET", f"/users/{quote(user, safe='')}")
+        if response.status_code == _GONE:
+            return None
+        with _understood("the user"):
+            model = (response.json().get("servers") or {}).get(server_name)
+            return _server(user, server_name, model) if model is not None else None
+
+    async def ready_servers(self, page_size: int = PAGE_SIZE) -> AsyncGenerator[HubServer]:
+        """All servers that run, page by page."""
+        offset: int | None = 0
+        while offset is not None:
+            response = await self._request(
+                "GET",
+                "/users",
+                params={"state": "ready", "limit": page_size, "offset": offset},
+                headers={"Accept": "application/jupyterhub-pagination+json"},
+            )
+            with _understood("the list of users"):
+                page = response.json()
+                servers = [
+                    _server(user["name"], name, model)
+                    for user in page["items"]
+                    for name, model in (user.get("servers") or {}).items()
+                ]
+                following = page["_pagination"]["next"]
+                offset = int(following["offset"]) if following else None
+            for server in servers:
+                yield server
+
+    async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
+        try:
+            response = await self._http.request(method, path, **options)
+        except httpx.HTTPError as error:
+            message = f"JupyterHub does not answer {method} {path}: {type(error).__name__}."
+            raise HubUnavailable(message) from error
+        if not response.is_success and response.status_code != _GONE:
+            message = f"JupyterHub answered {method} {path} with {response.status_code}."
+            raise HubUnavailable(message)
+        return response
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+@contextmanager
+def _understood(what: str) -> Iterator[None]:
+    """Anything else than the hub's documented answer means: this is not a hub we can talk to."""
+    try:
+        yield
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        message = f"JupyterHub's answer about {what} cannot be read ({error!r})."
+        raise HubUnavailable(message) from error
+
+
+def _server(user: str, name: str, model: dict[str, Any]) -> HubServer:
+    return HubServer(
+        user=user,
+        server_name=name,
+        ready=bool(model.get("ready")),
+        pending=model.get("pending"),
+        started_ms=_millis(model.get("started")),
+        last_activity_ms=_millis(model.get("last_activity")),
+        model=model,
+    )
+
+
+def _millis(text: str | None) -> int | None:
+    if not text:
+        return None
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)

@@ -1,0 +1,118 @@
+import subprocess
+import sys
+
+import pytest
+
+from gpucommons.idle_culler.app import CullerApp
+from gpucommons.idle_culler.limits import Rules, changed
+from gpucommons.idle_culler.policy import Limits
+
+MINUTE = 60_000
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTERHUB_API_TOKEN", "secret-token")
+    monkeypatch.setenv("JUPYTERHUB_API_URL", "http://127.0.0.1:1/hub/api")
+    monkeypatch.setenv("GPUCOMMONS_URL", "http://127.0.0.1:1")
+
+
+def test_every_setting_has_a_help_text() -> None:
+    own = CullerApp.class_own_traits(config=True)
+    assert own
+    assert [name for name, trait in own.items() if not trait.help] == []
+
+
+def test_flags_reach_the_rules() -> None:
+    app = CullerApp()
+    app.initialize(["--idle-after-s=600", "--warn-after-s=300", "--on-idle=release", "--dry-run"])
+    limits = app._rules().of(pool="build", team="vision")
+    assert (limits.idle_after_ms, limits.lead_ms, limits.on_idle) == (600_000, 300_000, "release")
+    assert app.dry_run
+
+
+def test_a_config_file_sets_limits_and_the_command_line_wins(tmp_path: object) -> None:
+    path = f"{tmp_path}/culler.py"
+    with open(path, "w") as file:  # noqa: PTH123 - the fixture's path as text
+        file.write(
+            "c.CullerApp.idle_after_s = 900\nc.CullerApp.warn_after_s = 100\n"
+            "c.CullerApp.per_pool = {'train': {'warn_after_s': 50}}\n"
+        )
+    app = CullerApp()
+    app.initialize([f"--config={path}", "--idle-after-s=800"])
+    rules = app._rules()
+    assert rules.of(pool="build", team="a").idle_after_ms == 800_000
+    assert rules.of(pool="train", team="a").warn_after_ms == 50_000
+
+
+@pytest.mark.parametrize(
+    ("argument", "sentence"),
+    [
+        ("--warn-after-s=9999", "the warning must come first"),
+        ("--idle-after-s=soon", "expected an int"),
+        ("--idle-after-s=0", "should not be less than 1"),
+        ("--on-idle=explode", "on_idle"),
+        ("--per-pool=train={'idle': 5}", "There is no limit 'idle'"),
+        ("--per-team=vision={'idle_after_s': -5}", "write whole seconds"),
+        ("--per-team=vision={'on_idle': 'x'}", "write 'cull' or 'release'"),
+    ],
+)
+def test_mistakes_end_the_program_with_a_sentence(
+    argument: str, sentence: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        CullerApp().initialize([argument])
+    assert caught.value.code != 0
+    captured = capsys.readouterr()
+    assert sentence in captured.err + captured.out
+
+
+def test_without_a_token_it_says_what_is_needed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("JUPYTERHUB_API_TOKEN")
+    with pytest.raises(SystemExit):
+        CullerApp().initialize([])
+    assert "JUPYTERHUB_API_TOKEN" in capsys.readouterr().err
+
+
+def test_one_cycle_without_scheduler_or_hub_ends_well_and_keeps_the_secret() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "gpucommons.idle_culler", "--once", "--plain-idle-after-s=60"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "cannot be reached" in done.stderr
+    assert "secret-token" not in done.stderr + done.stdout
+
+
+def test_a_teams_words_win_over_its_pools() -> None:
+    rules = Rules(
+        per_pool={"train": {"idle_after_s": 7200}}, per_team={"nlp": {"idle_after_s": 10_800}}
+    )
+    hours = {
+        (pool, team): rules.of(pool=pool, team=team).idle_after_ms // (60 * MINUTE)
+        for pool in ("build", "train")
+        for team in ("vision", "nlp")
+    }
+    assert hours == {
+        ("build", "vision"): 1,
+        ("train", "vision"): 2,
+        ("build", "nlp"): 3,
+        ("train", "nlp"): 3,
+    }
+
+
+def test_combinations_that_cannot_be_are_refused_at_the_start() -> None:
+    with pytest.raises(ValueError, match="the warning must come first"):
+        Rules(
+            per_pool={"train": {"idle_after_s": 600, "warn_after_s": 300}},
+            per_team={"nlp": {"warn_after_s": 700}},
+        )
+
+
+def test_zero_means_unverified_for_ever() -> None:
+    assert changed(Limits(), {"unverified_after_s": 0}).unverified_after_ms is None

@@ -1,0 +1,210 @@
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from gpucommons.idle_culler.hub import Hub, HubUnavailable
+from gpucommons.idle_culler.plain import HubList, PlainRules
+
+NOW = 1_800_000_000_000
+HOUR = 3_600_000
+
+
+def server(name: str = "", *, idle_h: float, **fields: Any) -> dict[str, Any]:
+    last = NOW - idle_h * HOUR
+    return {
+        "name": name,
+        "ready": True,
+        "pending": None,
+        "started": _iso(NOW - 30 * HOUR),
+        "last_activity": _iso(last),
+        **fields,
+    }
+
+
+def _iso(ms: float) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat().replace("+00:00", "Z")
+
+
+class FakeHubApi:
+    """The hub's REST API over a dict of users."""
+
+    def __init__(self, users: dict[str, dict[str, dict[str, Any]]]) -> None:
+        self.users = users
+        self.requests: list[httpx.Request] = []
+        self.answers: dict[str, httpx.Response] = {}
+
+    @property
+    def stopped(self) -> list[str]:
+        return [r.url.path for r in self.requests if r.method == "DELETE"]
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.requests.append(request)
+        if request.method in self.answers:
+            return self.answers[request.method]
+        parts = request.url.path.removeprefix("/hub/api/").split("/")
+        if request.method == "DELETE":
+            return httpx.Response(204)
+        if len(parts) == 1:
+            return self._page(request)
+        if parts[1] not in self.users:
+            return httpx.Response(404, json={})
+        return httpx.Response(200, json={"name": parts[1], "servers": self.users[parts[1]]})
+
+    def _page(self, request: httpx.Request) -> httpx.Response:
+        assert request.headers["accept"] == "application/jupyterhub-pagination+json"
+        offset, limit = (int(request.url.params[key]) for key in ("offset", "limit"))
+        names = sorted(self.users)
+        items = [{"name": n, "servers": self.users[n]} for n in names[offset : offset + limit]]
+        more = {"offset": offset + limit} if offset + limit < len(names) else None
+        return httpx.Response(200, json={"items": items, "_pagination": {"next": more}})
+
+
+def make_hub(api: FakeHubApi) -> Hub:
+    return Hub("http://hub/hub/api", token="secret", transport=httpx.MockTransport(api))
+
+
+async def run(api: FakeHubApi, rules: PlainRules | None = None, **fields: Any) -> None:
+    source = HubList(
+        hub=make_hub(api),
+        rules=rules or PlainRules(inactive_after_ms=HOUR),
+        now_ms=lambda: NOW,
+        **fields,
+    )
+    async for act in source.acts():
+        await act()
+
+
+async def test_stops_the_default_and_a_named_server_and_never_through_a_crafted_name() -> None:
+    api = FakeHubApi({})
+    async with make_hub(api) as hub:
+        assert await hub.stop("alice", "")
+        assert await hub.stop("al/../ice", "my gpu", remove=True)
+    raw = [request.url.raw_path.decode() for request in api.requests]
+    assert raw == [
+        "/hub/api/users/alice/server",
+        "/hub/api/users/al%2F..%2Fice/servers/my%20gpu",
+    ]
+    assert json.loads(api.requests[1].content) == {"remove": True}
+    assert api.requests[0].headers["authorization"] == "token secret"
+
+
+@pytest.mark.parametrize(("status", "down"), [(204, True), (202, False), (404, True)])
+async def test_slow_and_gone_servers_count_as_stopped(status: int, down: bool) -> None:
+    api = FakeHubApi({})
+    api.answers["DELETE"] = httpx.Response(status)
+    assert await make_hub(api).stop("alice", "") is down
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [httpx.Response(503), httpx.Response(403), httpx.Response(200, text="<html>")],
+)
+async def test_a_hub_that_refuses_or_babbles_is_unavailable(answer: httpx.Response) -> None:
+    api = FakeHubApi({})
+    api.answers["GET"] = answer
+    with pytest.raises(HubUnavailable):
+        await make_hub(api).server("alice", "")
+
+
+async def test_an_unreachable_hub_is_unavailable_and_the_token_stays_secret() -> None:
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused", request=request)
+
+    hub = Hub("http://hub/hub/api", token="secret", transport=httpx.MockTransport(fail))
+    with pytest.raises(HubUnavailable) as caught:
+        await hub.stop("alice", "")
+    assert "secret" not in str(caught.value)
+
+
+async def test_pages_are_streamed_one_at_a_time() -> None:
+    api = FakeHubApi({f"user{n:03}": {"": server(idle_h=0)} for n in range(450)})
+    async with make_hub(api) as hub:
+        names = []
+        async for found in hub.ready_servers():
+            names.append(found.user)
+            assert len(api.requests) == (len(names) - 1) // 200 + 1
+    assert names == sorted(api.users)
+
+
+async def test_inactive_servers_are_looked_at_again_and_stopped() -> None:
+    api = FakeHubApi(
+        {
+            "alice": {"": server(idle_h=2), "gpu": server("gpu", idle_h=0.5)},
+            "bob": {"": server(idle_h=0.1)},
+        }
+    )
+    await run(api)
+    assert api.stopped == ["/hub/api/users/alice/server"]
+
+
+async def test_a_server_that_became_active_after_the_list_is_spared() -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=2)}})
+    source = HubList(
+        hub=make_hub(api), rules=PlainRules(inactive_after_ms=HOUR), now_ms=lambda: NOW
+    )
+    async for act in source.acts():
+        api.users["alice"][""] = server(idle_h=0)
+        await act()
+    assert api.stopped == []
+
+
+@pytest.mark.parametrize(
+    "fields", [{"pending": "stop"}, {"ready": False}, {"last_activity": None, "started": None}]
+)
+async def test_what_is_not_simply_running_is_left_alone(fields: dict[str, Any]) -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=2, **fields)}})
+    await run(api)
+    assert api.stopped == []
+
+
+async def test_servers_that_hold_a_gpu_are_never_judged_by_the_hubs_count() -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=20)}})
+    await run(api, held=lambda: frozenset({("alice", "")}))
+    assert api.stopped == []
+
+
+async def test_while_leases_are_unknown_nothing_is_even_listed() -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=20)}})
+    await run(api, held=lambda: None)
+    assert api.requests == []
+
+
+async def test_old_servers_end_however_active() -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=0)}})
+    await run(api, PlainRules(inactive_after_ms=HOUR, max_age_ms=20 * HOUR))
+    assert len(api.stopped) == 1
+
+
+@pytest.mark.parametrize(
+    ("rules", "stopped"),
+    [({"default_servers": False}, ["servers/gpu"]), ({"named_servers": False}, ["server"])],
+)
+async def test_kinds_of_servers_can_be_left_out(rules: dict[str, bool], stopped: list[str]) -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=2), "gpu": server("gpu", idle_h=2)}})
+    await run(api, PlainRules(inactive_after_ms=HOUR, **rules))
+    assert [path.split("alice/")[1] for path in api.stopped] == stopped
+
+
+async def test_an_arbiter_is_asked_instead_of_the_limit() -> None:
+    asked = []
+
+    async def arbiter(*, inactive: Any, inactive_limit: float, server: dict[str, Any]) -> bool:
+        asked.append((inactive.total_seconds(), inactive_limit, server["name"]))
+        return False
+
+    api = FakeHubApi({"alice": {"": server(idle_h=2)}})
+    await run(api, PlainRules(inactive_after_ms=HOUR, arbiter=arbiter))
+    assert asked == [(7200.0, 3600.0, "")]
+    assert api.stopped == []
+
+
+async def test_dry_run_only_says_it(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    api = FakeHubApi({"alice": {"": server(idle_h=2)}})
+    await run(api, dry_run=True)
+    assert api.stopped == []
+    assert "dry run, not to cull alice: inactive for 120 min" in caplog.messages
