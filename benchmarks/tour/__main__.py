@@ -1,0 +1,89 @@
+"""Play the tour: ``python -m benchmarks.tour [--json FILE]``; exit code 1 when a row does not hold."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.tour import figures, rows_admin, rows_idle, rows_notebook, rows_training
+from benchmarks.tour.machine import Machine, idle_cost
+from benchmarks.tour.person import Person
+from benchmarks.tour.timeline import Timeline, TourFailedError, check
+
+CONFIG = Path(__file__).with_name("tour.yaml")
+IDLE_AFTER_S, WARN_AFTER_S = 14, 8
+
+
+def play(line: Timeline, machine: Machine) -> dict[str, object]:
+    """All rows, in an order in which each leaves what the next one needs."""
+    rss_mib, cpu_percent = idle_cost(machine, seconds=6)
+    line.row("", f"scheduler, culler and agent, idle: {rss_mib} MiB, {cpu_percent} % of a core")
+
+    alice = rows_notebook.log_in(line, machine, "alice")
+    opened = rows_notebook.open_half(line, alice, team="vision")
+    job, name, first_log_s = rows_training.submit_borrowing(line, alice, opened.panel)
+    bob = Person(machine.url, "bob", machine.password())
+    lease = alice.lab("GET", "gpucommons/api/lease")["id"]
+    opened.kernel.run(rows_notebook.BUSY.format(seconds=20), wait=False)
+    time.sleep(1)
+    rows_admin.reclaim_busy(line, machine, lease)
+    reclaim_extra_s = rows_training.claim_fixed_quota(line, machine, job, bob, "nlp")
+    rows_admin.waiting(line, machine, name)
+    rows_admin.quotas(line, machine)
+    rows_admin.pages(line, Person(machine.url, "admin", machine.password()), alice)
+    recovery_s = rows_training.kill_scheduler(line, machine)
+    carol = Person(machine.url, "carol", machine.password())
+    rows_idle.ticket_in_line(line, bob, carol, team="nlp")
+    carol.stop_server()
+    equal, _ = rows_training.finish(line, machine, alice, job)
+    rows_idle.silent_cell_is_kept(
+        line, alice, opened.kernel, opened.panel, idle_after_s=IDLE_AFTER_S
+    )
+    culled_s = rows_idle.warned_kept_and_culled(line, machine, alice, idle_after_s=IDLE_AFTER_S)
+    lost, doubled = figures.lost_and_doubled(machine)
+    return {
+        "spawn_overhead_s": figures.spawn_overhead_s(machine),
+        "submit_to_first_log_s": first_log_s,
+        "reclaim_extra_s": reclaim_extra_s,
+        "scheduler_recovery_s": recovery_s,
+        "usage_to_sidebar_s": opened.usage_to_sidebar_s,
+        "idle_rss_mib": rss_mib,
+        "idle_cpu_percent": cpu_percent,
+        "bundle_kb": figures.bundle_kb(),
+        "final_metric_equal": equal,
+        "lost_jobs": lost,
+        "doubled_jobs": doubled,
+        "culled_idle_s": culled_s,
+    }
+
+
+def main() -> int:
+    """Parse the command line and play."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    arguments = parser.parse_args()
+    line, began = Timeline(), time.monotonic()
+    try:
+        with Machine(CONFIG, idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S) as machine:
+            up_s = time.monotonic() - began
+            line.row(
+                "", f"gpucommons up answers after {up_s:.1f} s; users are trusted (--trusted-users)"
+            )
+            found = play(line, machine) | {"up_s": round(up_s, 2)}
+    except TourFailedError as error:
+        sys.stderr.write(f"tour: {error}\n")
+        return 1
+    found["tour_s"] = round(time.monotonic() - began, 1)
+    text = json.dumps(found)
+    if arguments.json is not None:
+        arguments.json.write_text(text + "\n")
+    print(text)
+    check(bool(found["final_metric_equal"]), "the final metric differs")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,156 @@
+"""The machine under the tour: ``gpucommons up`` in a state folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import httpx
+import psutil
+
+from benchmarks.tour.timeline import TourFailedError, wait_for
+
+PARTS = {
+    "agent": "gpucommons.gpu.agent",
+    "scheduler": "gpucommons.scheduler",
+    "culler": "gpucommons.idle_culler",
+}
+
+
+def free_port() -> int:
+    """A port nobody listens on."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Machine:
+    """Starts everything, and takes it down again whatever happens."""
+
+    def __init__(self, config: Path, *, idle_after_s: int, warn_after_s: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="gctour", ignore_cleanup_errors=True)
+        self.state = Path(self._folder.name) / "state"
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self._log = (Path(self._folder.name) / "up.log").open("w+b")
+        self._command = [
+            sys.executable,
+            "-m",
+            "gpucommons.scheduler.up",
+            *("--state", str(self.state)),
+            *("--simulate", "4"),
+            *("--port", str(self.port)),
+            *("--config", str(config)),
+            "--trusted-users",
+            "--demo",
+            "--stop-jobs",
+            *("--idle-after-s", str(idle_after_s)),
+            *("--warn-after-s", str(warn_after_s)),
+        ]
+        self._up: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        self._up = subprocess.Popen(
+            self._command,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            wait_for("the login page", self._answers, timeout_s=90)
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _answers(self) -> bool:
+        if self._up is not None and self._up.poll() is not None:
+            message = f"gpucommons up ended with {self._up.returncode}:\n{self.output()}"
+            raise TourFailedError(message)
+        try:
+            return httpx.get(f"{self.url}/hub/login", timeout=2).status_code == httpx.codes.OK
+        except httpx.HTTPError:
+            return False
+
+    def output(self) -> str:
+        """What `gpucommons up` printed."""
+        self._log.flush()
+        return Path(self._log.name).read_text(errors="replace")
+
+    def password(self) -> str:
+        """The password that `up` made."""
+        return (self.state / "password").read_text().strip()
+
+    def part(self, name: str) -> psutil.Process | None:
+        """The running process of a part."""
+        module = PARTS[name]
+        for process in psutil.process_iter(["cmdline", "create_time"]):
+            command = process.info["cmdline"] or []
+            if module in command and any(str(self.state) in word for word in command):
+                return process
+        return None
+
+    def need(self, name: str) -> psutil.Process:
+        """The running process of a part, which must be there."""
+        return wait_for(f"process {name}", lambda: self.part(name))
+
+    def environment(self) -> dict[str, str]:
+        """For the command line: this machine's scheduler."""
+        return {**os.environ, "GPUCOMMONS_STATE": str(self.state)}
+
+    def cli(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run ``gpucommons …`` as the operator."""
+        return subprocess.run(
+            [str(Path(sys.executable).parent / "gpucommons"), *words],
+            env=self.environment(),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._up is not None:
+            self._up.send_signal(signal.SIGINT)
+            try:
+                self._up.wait(30)
+            except subprocess.TimeoutExpired:
+                os.killpg(self._up.pid, signal.SIGKILL)
+                self._up.wait()
+        if error is not None:
+            sys.stderr.write(self._tails())
+        self._log.close()
+        self._folder.cleanup()
+
+    def _tails(self) -> str:
+        parts = [f"--- gpucommons up\n{self.output()[-3000:]}"]
+        for path in sorted((self.state / "logs").glob("*.log")):
+            parts.append(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
+        return "\n".join(parts)
+
+
+def idle_cost(machine: Machine, *, seconds: float) -> tuple[int, float]:
+    """RSS in MiB and percent of a core of scheduler, culler and agent together, left alone."""
+    processes = [machine.need(name) for name in PARTS]
+
+    def cpu_s() -> float:
+        return sum(sum(process.cpu_times()[:2]) for process in processes)
+
+    before, began = cpu_s(), time.monotonic()
+    time.sleep(seconds)
+    percent = 100 * (cpu_s() - before) / (time.monotonic() - began)
+    rss_mib = sum(process.memory_info().rss for process in processes) >> 20
+    return rss_mib, round(percent, 2)

@@ -1,0 +1,205 @@
+"""Rows B1–B12: a notebook's training borrows GPUs, is stopped for another team, and finishes."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.tour.laboratory import Panel
+from benchmarks.tour.machine import Machine
+from benchmarks.tour.person import Person
+from benchmarks.tour.timeline import Timeline, check, wait_for
+
+SCRIPT = Path(__file__).resolve().parents[2] / "examples" / "train_digits.py"
+EPOCHS = 30
+SECONDS_PER_EPOCH = 0.5
+FINAL = ("succeeded", "failed", "cancelled")
+
+
+@dataclass(kw_only=True)
+class Trained:
+    """What the act leaves behind."""
+
+    submit_to_first_log_s: float
+    reclaim_extra_s: float
+    scheduler_recovery_s: float
+    final_metric_equal: bool
+    jobs: list[str]
+
+
+def _job(person: Person, ref: str) -> dict[str, Any]:
+    return dict(person.lab("GET", f"gpucommons/api/jobs/{ref}"))
+
+
+def _save(person: Person, name: str, source: str) -> None:
+    person.lab(
+        "PUT",
+        f"api/contents/{name}",
+        json={"type": "file", "format": "text", "content": source},
+    )
+
+
+def submit_borrowing(line: Timeline, person: Person, panel: Panel) -> tuple[str, str, float]:
+    """B1–B5: prefilled form, quota line, submit, logs and curve."""
+    _save(person, "train_digits.py", SCRIPT.read_text())
+    wrapper = (
+        "import sys\n"
+        f"sys.argv += ['--epochs', '{EPOCHS}', '--seconds-per-epoch', '{SECONDS_PER_EPOCH}']\n"
+        "import runpy\nrunpy.run_path('train_digits.py', run_name='__main__')\n"
+    )
+    _save(person, "train.py", wrapper)
+    files = person.lab("GET", "gpucommons/files", params={"path": "train.py"})
+    names = [file["path"] for file in files["files"]]
+    check({"train.py", "train_digits.py"} <= set(names), f"B1: the snapshot lists {names}")
+    line.row("B1", f"form prefilled: {len(names)} files, {files['size_bytes'] / 1000:.1f} kB")
+    role = {"milli_gpu": 3000, "command": ["python", "train.py"]}
+    quote = person.lab("POST", "gpucommons/api/quote", json={"name": "digits", "roles": [role]})
+    check(quote["hold_class"] == "over-quota", f"B2: {quote}")
+    line.row("B2", f"quota line: “{quote['text']}”")
+    first = _first_log(person, panel)
+    began = time.monotonic()
+    job = person.lab(
+        "POST",
+        "gpucommons/submit-file",
+        json={"path": "train.py", "request": {"name": "digits", "roles": [{"milli_gpu": 3000}]}},
+    )
+    line.row("B4", f"{job['name']} submitted in {time.monotonic() - began:.2f} s, {job['state']}")
+    panel.send(type="follow", job=job["id"], rank=0)
+    panel.wait(
+        "log lines of the job",
+        lambda m: (
+            m["type"] == "log" and m["job"] == job["id"] and any("epoch" in t for t in m["lines"])
+        ),
+        since=began,
+    )
+    panel.wait(
+        "points of the curve",
+        lambda m: m["type"] == "curve" and m["job"] == job["id"] and len(m["points"]) > 1,
+        since=began,
+    )
+    running = _job(person, job["id"])
+    check(running["hold_class"] == "over-quota", f"B5: holds {running['hold_class']}")
+    line.row("B5", f"{job['name']} runs borrowed on 3 GPUs; log and curve stream")
+    return job["id"], job["name"], first
+
+
+def _first_log(person: Person, panel: Panel) -> float:
+    """A job that prints at once, GPU free: from the submit to the line in the panel."""
+    _save(person, "hello.py", "print('hello')\n")
+    began = time.monotonic()
+    job = person.lab(
+        "POST",
+        "gpucommons/submit-file",
+        json={"path": "hello.py", "request": {"name": "hello", "roles": [{"milli_gpu": 500}]}},
+    )
+    panel.send(type="follow", job=job["id"], rank=0)
+    seen, _ = panel.wait(
+        "the first log line",
+        lambda m: m["type"] == "log" and m["job"] == job["id"] and "hello" in m["lines"],
+        since=began,
+    )
+    panel.send(type="unfollow", job=job["id"])
+    wait_for("the end of hello", lambda: _job(person, job["id"])["state"] == "succeeded")
+    return round(seen - began, 3)
+
+
+def events_of(machine: Machine, job: str) -> list[dict[str, Any]]:
+    """All events of a workload, read as the operator."""
+    from gpucommons.scheduler.client import SchedulerClient, calls  # noqa: PLC0415
+
+    with SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler:
+        return [e.model_dump() for e in scheduler.send(calls.events(job=job)).events]
+
+
+def claim_fixed_quota(
+    line: Timeline, machine: Machine, job: str, other: Person, team: str
+) -> float:
+    """B8: another team's notebook claims its fixed quota; the borrower saves and makes room."""
+    began_ms = time.time() * 1000
+    ticket = other.take_ticket(milli_gpu="1000", team=team, pool="gpu")
+    other.wait_until_ready(timeout_s=60)
+    lease_id = ticket.rsplit("/", 1)[1]
+    granted = next(e for e in events_of(machine, lease_id) if e["kind"] == "granted")
+    history = events_of(machine, job)
+    evicted = next(e for e in history if e["kind"] == "evicted")
+    told = next(e for e in history if e["kind"] in ("stop-announced", "preempting"))
+    ended = next(
+        e
+        for e in history
+        if e["kind"] in ("attempt-ended", "queued") and e["number"] > told["number"]
+    )
+    used_ms = ended["at_ms"] - told["at_ms"]
+    extra_s = (granted["at_ms"] - began_ms - used_ms) / 1000
+    line.row("B8", f"“{told['text']}”; the script saved and left after {used_ms / 1000:.2f} s")
+    line.row("B8", f"receipt: {evicted['text']}")
+    line.row(
+        "B8",
+        f"{other.name}'s notebook was granted {extra_s:.2f} s beyond that, and started by itself",
+    )
+    return round(extra_s, 3)
+
+
+def kill_scheduler(line: Timeline, machine: Machine) -> float:
+    """SIGKILL in the middle; how long until it decides again."""
+    machine.need("scheduler").send_signal(signal.SIGKILL)
+    began = time.monotonic()
+
+    def decides() -> str | None:
+        done = machine.cli("submit", "-f", str(_cpu_job(machine)), "--output", "json")
+        return json.loads(done.stdout)["id"] if done.returncode == 0 else None
+
+    job = wait_for("the scheduler after SIGKILL", decides)
+
+    def admitted() -> bool:
+        done = machine.cli("show", job, "--output", "json")
+        return done.returncode == 0 and json.loads(done.stdout)["state"] not in ("queued",)
+
+    wait_for("a decision after SIGKILL", admitted)
+    seconds = time.monotonic() - began
+    line.row("", f"scheduler killed with SIGKILL: deciding again after {seconds:.2f} s")
+    return round(seconds, 3)
+
+
+def _cpu_job(machine: Machine) -> Path:
+    path = machine.state.parent / "probe.yaml"
+    path.write_text("name: probe\nteam: vision\nroles:\n- command: [python, -c, 'print(1)']\n")
+    return path
+
+
+def finish(
+    line: Timeline, machine: Machine, person: Person, job: str
+) -> tuple[bool, dict[str, Any]]:
+    """B9, B11, B12: back in line, resumed, finished; the same numbers as an uninterrupted run."""
+    done = wait_for(
+        "the end of the training job",
+        lambda: (view := _job(person, job))["state"] in FINAL and view,
+        timeout_s=120,
+        every_s=0.3,
+    )
+    check(done["state"] == "succeeded", f"B11: the job {done['state']}: {done['ended_text']}")
+    resumed = [a["resumed_from_step"] for a in done["attempts"] if a["resumed_from_step"]]
+    check(bool(resumed), f"B9: no attempt was resumed: {done['attempts']}")
+    line.row("B9", f"{len(done['attempts'])} attempts, resumed from epoch {resumed[-1]}")
+    result = person.lab("GET", "api/contents/digits.json")["content"]
+    line.row("B11", f"finished; results are back in the notebook's folder: {result.strip()}")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, str(SCRIPT), "--epochs", str(EPOCHS)],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+        )
+        alone = (Path(folder) / "results" / "digits.json").read_text()
+    equal = json.loads(alone) == json.loads(result)
+    line.row(
+        "B12",
+        f"an uninterrupted run ends with {alone.strip()}: {'equal' if equal else 'DIFFERENT'}",
+    )
+    return equal, done

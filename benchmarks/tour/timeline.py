@@ -1,0 +1,45 @@
+"""What happened when: one line a row of the walk-throughs, and the checks that must hold."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class TourFailedError(Exception):
+    """A row of the walk-throughs does not hold."""
+
+
+class Timeline:
+    """Prints rows with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+
+    def row(self, name: str, text: str) -> None:
+        """One thing that a person would have seen."""
+        print(f"{time.monotonic() - self._began:6.1f} s  {name:<4} {text}", flush=True)
+
+
+def check(holds: bool, text: str) -> None:
+    """Fail the tour with a sentence."""
+    if not holds:
+        raise TourFailedError(text)
+
+
+def wait_for(
+    what: str, ask: Callable[[], T | None], *, timeout_s: float = 30, every_s: float = 0.1
+) -> T:
+    """Ask until there is an answer; what is waited for is real processes, so real time passes."""
+    end = time.monotonic() + timeout_s
+    while True:
+        answer = ask()
+        if answer is not None and answer is not False:
+            return answer
+        if time.monotonic() > end:
+            message = f"{what}: not within {timeout_s:g} s"
+            raise TourFailedError(message)
+        time.sleep(every_s)
