@@ -1,0 +1,120 @@
+"""Fixtures of the GPU part: the fake NVML library and agents as real processes."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.errors import AgentUnavailable
+
+_FAKE = Path(__file__).parent / "fake_nvml"
+_START_S = 20
+
+
+def _compiler() -> list[str]:
+    found = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    return [found] if found else [sys.executable, "-m", "ziglang", "cc"]
+
+
+@pytest.fixture(scope="session")
+def nvml_state() -> ModuleType:
+    """``fake_nvml/state_file.py``: its class ``FakeNvml`` and the error codes."""
+    spec = importlib.util.spec_from_file_location("fake_nvml_state", _FAKE / "state_file.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="session")
+def build_fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Compile the library with these flags, once; returns the folder for LD_LIBRARY_PATH."""
+    built: dict[tuple[str, ...], Path] = {}
+
+    def build(*flags: str) -> Path:
+        if flags not in built:
+            folder = tmp_path_factory.mktemp("fake-nvml")
+            subprocess.run(
+                [
+                    *_compiler(), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror",
+                    "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1", *flags,
+                    str(_FAKE / "fake_nvml.c"), "-o", str(folder / "libnvidia-ml.so.1"),
+                ],
+                check=True,
+            )  # fmt: skip
+            built[flags] = folder
+        return built[flags]
+
+    return build
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder whose path leaves room for a socket's name."""
+    folder = Path(tempfile.mkdtemp(prefix="gc"))
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture
+def start_agent(
+    short_folder: Path,
+) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], AgentClient]]]:
+    """Start the agent as a process in ``short_folder``; all are stopped in the end."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        *arguments: str, folder: Path = short_folder, env: dict[str, str] | None = None
+    ) -> tuple[subprocess.Popen[bytes], AgentClient]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gpucommons.gpu.agent", "--dir", str(folder), *arguments],
+            env=os.environ | (env or {}),
+            stderr=subprocess.PIPE,
+        )
+        started.append(process)
+        client = AgentClient(folder / "control.sock", timeout_s=10)
+        deadline_s = time.monotonic() + _START_S
+        while True:
+            try:
+                client.devices()
+            except AgentUnavailable:
+                assert process.poll() is None, process.stderr and process.stderr.read().decode()
+                assert time.monotonic() < deadline_s, "the agent did not start"
+                time.sleep(0.02)
+            else:
+                return process, client
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+@pytest.fixture
+def eventually() -> Callable[..., object]:
+    """Ask again until the answer is true, for what another process must do first."""
+
+    def ask(question: Callable[[], object], within_s: float = 20) -> object:
+        deadline_s = time.monotonic() + within_s
+        while True:
+            answer = question()
+            if answer:
+                return answer
+            assert time.monotonic() < deadline_s, "it did not happen in time"
+            time.sleep(0.05)
+
+    return ask

@@ -1,0 +1,123 @@
+"""The writing half of the fake NVML: the file that fake_nvml.c maps, edited from a test."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+MAX_DEVICES, MAX_PROCESSES, MAX_FAULTS = 16, 256, 32
+MAGIC = 0x6E766D6C
+EVERY_DEVICE = 0xFFFFFFFF
+MEMORY_UNKNOWN = 0xFFFFFFFFFFFFFFFF
+COMPUTE, GRAPHICS, MPS = 0, 1, 2
+
+# Error codes of NVML.
+NOT_SUPPORTED, NO_PERMISSION, GPU_IS_LOST, FUNCTION_NOT_FOUND = 3, 4, 15, 13
+DRIVER_NOT_LOADED, UNKNOWN = 9, 999
+
+_U32, _U64 = ctypes.c_uint32, ctypes.c_uint64
+
+
+class _Device(ctypes.Structure):
+    _fields_ = [
+        ("uuid", ctypes.c_char * 96), ("name", ctypes.c_char * 96),
+        ("total_bytes", _U64), ("reserved_bytes", _U64),
+        ("gpu_percent", _U32), ("memory_percent", _U32), ("is_mig_parent", _U32), ("unused", _U32),
+    ]  # fmt: skip
+
+
+class _Process(ctypes.Structure):
+    _fields_ = [
+        ("device", _U32), ("pid", _U32), ("kind", _U32), ("sm_percent", _U32),
+        ("memory_bytes", _U64), ("sampled_us", _U64),
+    ]  # fmt: skip
+
+
+class _Fault(ctypes.Structure):
+    _fields_ = [("function", ctypes.c_char * 64), ("code", ctypes.c_int32), ("device", _U32)]
+
+
+class _State(ctypes.Structure):
+    _fields_ = [
+        ("magic", _U32), ("sequence", _U32), ("device_count", _U32), ("process_count", _U32),
+        ("fault_count", _U32), ("unused", _U32), ("driver", ctypes.c_char * 32),
+        ("devices", _Device * MAX_DEVICES), ("processes", _Process * MAX_PROCESSES),
+        ("faults", _Fault * MAX_FAULTS),
+    ]  # fmt: skip
+
+
+class FakeNvml:
+    """A machine with so many equal cards, as the fake library shows it."""
+
+    def __init__(
+        self, path: Path, *, cards: int = 1, name: str = "NVIDIA A100-SXM4-40GB",
+        memory_mib: int = 40960,
+    ) -> None:  # fmt: skip
+        self.path = path
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.ftruncate(descriptor, ctypes.sizeof(_State))
+        self._map = mmap.mmap(descriptor, ctypes.sizeof(_State))
+        os.close(descriptor)
+        self._state = _State.from_buffer(self._map)
+        with self._edit() as state:
+            state.magic = MAGIC
+            state.driver = b"615.71.09"
+            state.device_count = cards
+            for index in range(cards):
+                device = state.devices[index]
+                device.uuid = self.uuid(index).encode()
+                device.name = name.encode()
+                device.total_bytes = memory_mib << 20
+                device.reserved_bytes = 550 << 20
+
+    @staticmethod
+    def uuid(index: int) -> str:
+        return f"GPU-00000000-0000-0000-0000-{index:012d}"
+
+    def process(
+        self, pid: int, *, device: int = 0, memory_mib: int | None = 1024, sm: int | None = None,
+        kind: int = COMPUTE, sampled_us: int | None = None,
+    ) -> None:  # fmt: skip
+        """Show a process on a card, now; ``sm`` None = no utilisation sample."""
+        newest_us = time.time_ns() // 1000 if sampled_us is None else sampled_us
+        with self._edit() as state:
+            entry = state.processes[state.process_count]
+            entry.device, entry.pid, entry.kind = device, pid, kind
+            entry.memory_bytes = MEMORY_UNKNOWN if memory_mib is None else memory_mib << 20
+            entry.sm_percent = sm or 0
+            entry.sampled_us = 0 if sm is None else newest_us
+            state.process_count += 1
+
+    def no_processes(self) -> None:
+        with self._edit() as state:
+            state.process_count = 0
+
+    def card(self, index: int = 0, **fields: int) -> None:
+        """Set fields of one card, for example ``gpu_percent=42``."""
+        with self._edit() as state:
+            for field, value in fields.items():
+                setattr(state.devices[index], field, value)
+
+    def fault(self, function: str, code: int, *, device: int = EVERY_DEVICE) -> None:
+        """Let a call fail from now on."""
+        with self._edit() as state:
+            entry = state.faults[state.fault_count]
+            entry.function, entry.code, entry.device = function.encode(), code, device
+            state.fault_count += 1
+
+    def healthy(self) -> None:
+        with self._edit() as state:
+            state.fault_count = 0
+
+    @contextmanager
+    def _edit(self) -> Iterator[_State]:
+        self._state.sequence += 1
+        try:
+            yield self._state
+        finally:
+            self._state.sequence += 1
