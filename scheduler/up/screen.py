@@ -1,0 +1,113 @@
+"""What ``up`` prints: one screen that says where to go, and nothing that is not so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucommons.gpu.devices import Device
+from gpucommons.scheduler.up.settings import Settings
+from gpucommons.scheduler.up.state_folder import StateFolder
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Summary:
+    """What runs now."""
+
+    settings: Settings
+    folder: StateFolder
+    #: Who may log in.
+    users: Sequence[str]
+    #: Members of each team, as configured.
+    teams: Mapping[str, Sequence[str]]
+    devices: Sequence[Device]
+    config: Path
+    password: str = field(repr=False)
+
+
+def welcome_text(summary: Summary) -> str:
+    """The screen after everything is ready."""
+    settings = summary.settings
+    rows = _login_rows(summary) if settings.hub else [("API", _socket_text(summary))]
+    rows += [
+        ("GPUs", _gpus_text(summary.devices)),
+        ("Quotas", str(summary.config)),
+        ("State", f"{summary.folder.root} (logs in {summary.folder.logs.name}/)"),
+    ]
+    lines = ["", "GPU Commons is running.", ""]
+    lines += [f"  {name:<10}{text}" for name, text in rows]
+    lines += ["", *_warnings(summary), "Ctrl-C stops it. " + _jobs_text(settings), ""]
+    return "\n".join(lines)
+
+
+def goodbye_text(settings: Settings) -> str:
+    """What happens on Ctrl-C."""
+    return f"\nStopping. {_jobs_text(settings)}"
+
+
+def _login_rows(summary: Summary) -> list[tuple[str, str]]:
+    rows = [
+        ("Open", f"http://127.0.0.1:{summary.settings.port}"),
+        ("Users", _users_text(summary)),
+    ]
+    if summary.settings.admission != "accounts":
+        same = ", the same for all" if len(summary.users) > 1 else ""
+        rows.append(("Password", f"{summary.password}   (also in {summary.folder.password}{same})"))
+    else:
+        rows.append(("Password", "that of the user's account on this machine"))
+    return rows
+
+
+def _users_text(summary: Summary) -> str:
+    """``alice (vision), bob (nlp), admin (GPU admin)``."""
+    texts = []
+    for user in summary.users:
+        roles = [team for team, members in summary.teams.items() if user in members]
+        if user in summary.settings.admins:
+            roles.append("GPU admin")
+        texts.append(f"{user} ({', '.join(roles)})" if roles else f"{user} (in no team)")
+    return ", ".join(texts) or "nobody: add members to the teams"
+
+
+def _socket_text(summary: Summary) -> str:
+    return f"unix:{summary.folder.root / 'api.sock'} (for `gpucommons` on this machine)"
+
+
+def _gpus_text(devices: Sequence[Device]) -> str:
+    if not devices:
+        return "none: notebooks and jobs run on the CPU"
+    kinds = Counter((device.kind, device.simulated) for device in devices)
+    return ", ".join(
+        f"{count} × {kind}" + (", simulated (no real GPU stands behind them)" if simulated else "")
+        for (kind, simulated), count in kinds.items()
+    )
+
+
+def _warnings(summary: Summary) -> list[str]:
+    settings = summary.settings
+    members = {user for users in summary.teams.values() for user in users}
+    lines = []
+    if settings.admission == "trusted":
+        lines.append(
+            f"All users share the account {settings.account!r}: nothing isolates their files and"
+            " processes from each other."
+        )
+    if settings.admission == "one":
+        lines.append(
+            f"Only {settings.account!r} may log in, because everything runs as that account."
+            " --trusted-users admits the members of all teams, with nothing that isolates them."
+        )
+        if settings.account not in members:
+            lines.append(f"{settings.account!r} is in no team of {summary.config}: add it there.")
+    return lines
+
+
+def _jobs_text(settings: Settings) -> str:
+    if settings.stop_jobs:
+        return "Notebooks and training jobs end with it."
+    return (
+        "Notebooks end with it; training jobs keep running and are taken up again at the next start"
+        " (--stop-jobs ends them)."
+    )

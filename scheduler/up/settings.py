@@ -1,0 +1,100 @@
+"""What the command line asked for, resolved against the machine, in one frozen value."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+#: Who may log in. ``one``: the account that runs ``up``. ``trusted``: several users who share that
+#: account. ``accounts``: real accounts of this machine (as root).
+Admission = Literal["one", "trusted", "accounts"]
+
+DEMO_ADMIN = "admin"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Settings:
+    """Everything ``up`` needs to know."""
+
+    state: Path
+    simulate: str
+    port: int
+    config: Path | None
+    hub: bool
+    admission: Admission
+    admins: tuple[str, ...]
+    #: The account that runs ``up``.
+    account: str
+    stop_jobs: bool
+    idle_after_s: int
+    warn_after_s: int
+
+    @property
+    def shared_account(self) -> bool:
+        """True where notebooks and jobs run as the account of ``up`` itself."""
+        return self.admission != "accounts"
+
+
+def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
+    """Turn parsed arguments into settings.
+
+    Raises
+    ------
+    ValueError
+        When they contradict each other or name a file that is not there.
+    """
+    # The command line imports this package: at the top it would be a circle.
+    from gpucommons.scheduler.cli.connect import default_state_dir  # noqa: PLC0415
+
+    if arguments.warn_after_s >= arguments.idle_after_s:
+        message = (
+            f"--warn-after-s {arguments.warn_after_s} must be less than --idle-after-s"
+            f" {arguments.idle_after_s}: the warning comes first."
+        )
+        raise ValueError(message)
+    config = arguments.config or (_demo_config() if arguments.demo else None)
+    if config is not None and not config.is_file():
+        message = f"There is no file {config}: give --config a YAML file with pools and teams."
+        raise ValueError(message)
+    admins = tuple(arguments.admin)
+    if arguments.demo and not admins:
+        admins = (DEMO_ADMIN,)
+    account = _account_name()
+    admission = _admission(trusted=arguments.trusted_users or arguments.demo)
+    return Settings(
+        state=(arguments.state or default_state_dir(environ)).expanduser().absolute(),
+        simulate=arguments.simulate,
+        port=arguments.port,
+        config=config.absolute() if config else None,
+        hub=not arguments.no_hub,
+        admission=admission,
+        admins=admins or ((account,) if admission == "one" else ()),
+        account=account,
+        stop_jobs=arguments.stop_jobs,
+        idle_after_s=arguments.idle_after_s,
+        warn_after_s=arguments.warn_after_s,
+    )
+
+
+def _admission(*, trusted: bool) -> Admission:
+    if trusted:
+        return "trusted"
+    return "accounts" if os.geteuid() == 0 else "one"
+
+
+def _account_name() -> str:
+    import pwd  # noqa: PLC0415 - not on every platform
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid{os.geteuid()}"
+
+
+def _demo_config() -> Path:
+    checkout = Path(__file__).resolve().parents[2]
+    return checkout / "examples" / "demo" / "gpucommons.yaml"

@@ -1,0 +1,67 @@
+"""What a server is told about its slice: environment variables, explicit in every case.
+
+A server without a slice gets ``void`` rather than nothing, because an unset variable means *all*
+GPUs to CUDA.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.providers import injection, no_gpu
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.scheduler.models import LeaseView, SliceView
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attachment:
+    """Where a notebook finds the parts it may talk to."""
+
+    scheduler_url: str
+    agent_dir: str
+    shared_account: bool
+
+
+def environment_of(lease: LeaseView | None, attachment: Attachment) -> dict[str, str]:
+    """The variables of one server; with a value for each GPU variable, slice or not."""
+    env: dict[str, str] = {}
+    if attachment.scheduler_url:
+        env["GPUCOMMONS_URL"] = attachment.scheduler_url
+    if attachment.shared_account:
+        env["GPUCOMMONS_SHARED_ACCOUNT"] = "1"
+    if lease is None or lease.slice is None:
+        return {**env, **no_gpu().env}
+    env["GPUCOMMONS_LEASE_ID"] = lease.id
+    env["GPUCOMMONS_SLICE_ID"] = lease.slice.slice_id
+    if attachment.agent_dir:
+        socket = f"{attachment.agent_dir}/slices/{lease.slice.slice_id}/usage.sock"
+        env["GPUCOMMONS_SLICE_SOCKET"] = socket
+    return {**env, **injection(gpu_slice(lease.slice), devices(lease.slice)).env}
+
+
+def gpu_slice(view: SliceView) -> GpuSlice:
+    """The slice in the words of the GPU part; several devices share evenly."""
+    each = view.milli_gpu // max(1, len(view.device_ids))
+    return GpuSlice(
+        slice_id=SliceId(view.slice_id),
+        shares=tuple(
+            DeviceShare(device_id=DeviceId(device_id), milli_gpu=each)
+            for device_id in view.device_ids
+        ),
+        memory_mib=view.memory_mib,
+    )
+
+
+def devices(view: SliceView) -> tuple[Device, ...]:
+    """The devices of a slice, as far as the slice tells: their memory is that of the slice."""
+    return tuple(
+        Device(
+            device_id=DeviceId(device_id),
+            index=index,
+            kind=view.gpu_kind,
+            memory_mib=view.memory_mib,
+            simulated=view.simulated,
+        )
+        for device_id, index in zip(view.device_ids, view.device_indices, strict=True)
+    )

@@ -1,0 +1,216 @@
+"""The options form: what can be started right now, in the words of the screens.
+
+Pure: numbers of the scheduler in, text out. The hub puts the result inside its own page and keeps
+its own *Start* button, so the form needs no script, and every text is escaped by the template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from gpucommons.gpu.providers import isolation_sentence
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
+
+_MIB_PER_GIB = 1024
+_STALE_AFTER_S = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FormContext:
+    """All that the form says besides the scheduler's numbers."""
+
+    server_name: str = ""
+    environments: Sequence[str] = ()
+    #: The options of the last start, for preselection.
+    last: Mapping[str, object] | None = None
+    #: What a notebook without a GPU gets, for example "4 cores, 16 GiB".
+    cpu_text: str = ""
+    ticket_url: str = ""
+    shared_account: bool = False
+    #: Why there are no offers; None = the scheduler answered.
+    problem: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Card:
+    """One size that can be chosen, or cannot and says why."""
+
+    #: Value of the radio button: ``cpu`` or ``team/pool/milli_gpu``.
+    value: str
+    title: str
+    subtitle: str
+    text: str
+    #: ``free``, ``wait`` or ``never``.
+    availability: str
+    checked: bool = False
+    #: Where to wait in line, for a size that would wait.
+    ticket_url: str = ""
+
+    @property
+    def element_id(self) -> str:
+        """An id that is valid in HTML."""
+        return "gpucommons-" + self.value.replace("/", "-")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Section:
+    """The cards of one team in one pool."""
+
+    team: str
+    pool: str
+    free: str
+    total: str
+    cards: tuple[Card, ...]
+    isolation: str
+    idle_after_min: int
+    simulated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Form:
+    """The whole form, ready for the template."""
+
+    cpu: Card
+    sections: tuple[Section, ...]
+    environments: tuple[tuple[str, bool], ...]
+    age: str
+    last_end: str | None
+    line: str | None
+    line_url: str
+    shared_account: bool
+    problem: str | None
+
+
+def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -> Form:
+    """Decide what the form shows."""
+    chosen = _last_choice(offers, context)
+    sections = tuple(
+        _section(offer, context, chosen) for offer in (offers.offers if offers else ())
+    )
+    ticket = offers.ticket if offers else None
+    return Form(
+        cpu=Card(
+            value="cpu",
+            title="CPU",
+            subtitle=context.cpu_text or "no GPU",
+            text="always free",
+            availability="free",
+            checked=chosen == "cpu",
+        ),
+        sections=sections,
+        environments=_environments(context),
+        age=_age(offers, now_ms),
+        last_end=offers.last_end if offers else None,
+        line=_line(ticket),
+        line_url=_ticket_url(context),
+        shared_account=context.shared_account,
+        problem=context.problem or _no_quota(offers),
+    )
+
+
+def render_form(form: Form) -> str:
+    """The HTML that the hub puts into its page."""
+    return _templates().get_template("options.html").render(form=form)
+
+
+@cache
+def _templates() -> Environment:
+    return Environment(
+        loader=PackageLoader("gpucommons.spawner"), autoescape=True, undefined=StrictUndefined
+    )
+
+
+def _section(offer: OfferView, context: FormContext, chosen: str) -> Section:
+    free = max(0, offer.fixed_milli_gpu - offer.fixed_used_milli_gpu)
+    return Section(
+        team=offer.team,
+        pool=offer.pool,
+        free=f"{free / 1000:g}",
+        total=f"{offer.fixed_milli_gpu / 1000:g}",
+        cards=tuple(_card(offer, size, context, chosen) for size in offer.sizes),
+        isolation=isolation_sentence(offer.isolation),
+        idle_after_min=offer.idle_after_min,
+        simulated=offer.simulated,
+    )
+
+
+def _card(offer: OfferView, size: SizeView, context: FormContext, chosen: str) -> Card:
+    value = _value(offer, size)
+    waits = size.availability == "wait"
+    return Card(
+        value=value,
+        title=format_milli_gpu(size.milli_gpu),
+        subtitle=f"{offer.gpu_kind or 'GPU'} · {size.memory_mib / _MIB_PER_GIB:.1f} GiB",
+        text="free now" if size.availability == "free" else size.text,
+        availability=size.availability,
+        checked=value == chosen,
+        ticket_url=_ticket_url(context, offer, size) if waits else "",
+    )
+
+
+def _value(offer: OfferView, size: SizeView) -> str:
+    return f"{offer.team}/{offer.pool}/{size.milli_gpu}"
+
+
+def _last_choice(offers: OfferList | None, context: FormContext) -> str:
+    """The card of the last start if it is free again, else CPU: nobody holds a GPU by default."""
+    last = context.last or {}
+    for offer in offers.offers if offers else ():
+        for size in offer.sizes:
+            if (
+                size.availability == "free"
+                and last.get("milli_gpu") == size.milli_gpu
+                and last.get("team", offer.team) == offer.team
+                and last.get("pool", offer.pool) == offer.pool
+            ):
+                return _value(offer, size)
+    return "cpu"
+
+
+def _ticket_url(
+    context: FormContext, offer: OfferView | None = None, size: SizeView | None = None
+) -> str:
+    query: dict[str, Any] = {}
+    if offer and size:
+        query = {"team": offer.team, "pool": offer.pool, "milli_gpu": size.milli_gpu}
+    if context.server_name:
+        query["server_name"] = context.server_name
+    return f"{context.ticket_url}?{urlencode(query)}" if query else context.ticket_url
+
+
+def _environments(context: FormContext) -> tuple[tuple[str, bool], ...]:
+    last = (context.last or {}).get("environment")
+    return tuple((name, name == last) for name in context.environments)
+
+
+def _age(offers: OfferList | None, now_ms: int) -> str:
+    if offers is None:
+        return ""
+    seconds = max(0, now_ms - offers.now_ms) // 1000
+    return "updated just now" if seconds < _STALE_AFTER_S else f"updated {seconds} s ago"
+
+
+def _line(ticket: LeaseView | None) -> str | None:
+    if ticket is None or ticket.state not in {"waiting", "granted"}:
+        return None
+    size = format_milli_gpu(ticket.milli_gpu)
+    if ticket.state == "granted":
+        return f"It is your turn: {size} GPU in {ticket.team} is kept for you. Start it below."
+    place = f", place {ticket.position}" if ticket.position is not None else ""
+    return f"You are in line for {size} GPU in {ticket.team}{place}."
+
+
+def _no_quota(offers: OfferList | None) -> str | None:
+    if offers is None or offers.offers:
+        return None
+    return (
+        "None of your teams has notebook GPUs, so only CPU can be started. Ask your admin for"
+        " fixed quota."
+    )

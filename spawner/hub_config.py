@@ -1,0 +1,116 @@
+"""What a ``jupyterhub_config.py`` says to a hub that shares its GPUs.
+
+One call sets spawner, scopes, roles, groups, services and pages, for JupyterHub 5 and 6 alike::
+
+    from gpucommons.spawner.hub_config import HubSettings, configure
+
+    configure(c, HubSettings(...))
+
+Everything stays ordinary hub configuration: what an admin sets afterwards wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from jupyterhub.app import JupyterHub
+
+#: The name of the service that carries pages and API; its URL and its scopes contain it.
+SERVICE = "gpucommons"
+CULLER_SERVICE = "gpucommons-culler"
+SPAWNER_SERVICE = "gpucommons-spawner"
+ADMIN_GROUP = "gpucommons-admins"
+
+ACCESS = f"access:services!service={SERVICE}"
+READ = "custom:gpucommons:read"
+SUBMIT = "custom:gpucommons:submit"
+ADMIN = "custom:gpucommons:admin"
+LEASE = "custom:gpucommons:lease"
+
+CUSTOM_SCOPES = {
+    READ: {"description": "See GPUs, quotas, and one's own jobs"},
+    SUBMIT: {"description": "Run jobs and wait for GPUs", "subscopes": [READ]},
+    ADMIN: {
+        "description": "Set GPU quotas, reclaim GPUs, fence nodes",
+        "subscopes": [SUBMIT],
+    },
+    LEASE: {"description": "Take and end the GPU leases of notebook servers"},
+}
+#: What every user adds to the hub's own ``user`` role.
+USER_SCOPES = [ACCESS, f"{SUBMIT}!user"]
+#: What a notebook server's own token may do: its user's work, never an admin's.
+SERVER_SCOPES = ["users:activity!user", "access:servers!server", *USER_SCOPES]
+#: The scheduler starts the server of a ticket whose turn has come, and stops one it reclaims.
+SCHEDULER_SCOPES = ["servers", "list:users", "read:users:name", "read:users:groups"]
+CULLER_SCOPES = ["read:servers", "list:users", "read:users:name", "delete:servers", LEASE]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HubSettings:
+    """What differs from hub to hub."""
+
+    #: The scheduler's API as hub and notebooks reach it.
+    scheduler_url: str
+    #: The server of ticket page and GPU admin, behind ``/services/gpucommons/``.
+    pages_url: str
+    #: Tokens of the three services.
+    service_token: str = field(repr=False)
+    culler_token: str = field(repr=False)
+    spawner_token: str = field(repr=False)
+    #: Hub groups that are teams, with their members.
+    teams: Mapping[str, Iterable[str]] = field(default_factory=dict)
+    #: Users who may set quotas.
+    admins: Iterable[str] = ()
+    agent_dir: str = ""
+
+
+def configure(c: Any, settings: HubSettings) -> None:
+    """Write everything into the hub's configuration object."""
+    c.JupyterHub.spawner_class = "gpucommons.spawner.local.GpuLocalSpawner"
+    c.LeaseMixin.scheduler_url = settings.scheduler_url
+    c.LeaseMixin.scheduler_token = settings.spawner_token
+    c.LeaseMixin.agent_dir = settings.agent_dir
+    c.JupyterHub.template_paths = [str(Path(__file__).parent / "templates" / "hub")]
+    c.JupyterHub.custom_scopes = CUSTOM_SCOPES
+    c.JupyterHub.services = _services(settings)
+    c.JupyterHub.load_groups = _groups(settings)
+    c.JupyterHub.load_roles = _roles()
+    c.Spawner.server_token_scopes = SERVER_SCOPES
+    if hasattr(JupyterHub, "extra_user_scopes"):
+        c.JupyterHub.extra_user_scopes = set(USER_SCOPES)
+    else:
+        # JupyterHub 5 can only replace the role: "self" is what it holds by default.
+        c.JupyterHub.load_roles.append({"name": "user", "scopes": ["self", *USER_SCOPES]})
+
+
+def _services(settings: HubSettings) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": SERVICE,
+            "url": settings.pages_url,
+            "api_token": settings.service_token,
+            "oauth_no_confirm": True,
+            "oauth_client_allowed_scopes": [READ, SUBMIT, ADMIN],
+            # The navigation bar has a link of its own.
+            "display": False,
+        },
+        {"name": CULLER_SERVICE, "api_token": settings.culler_token},
+        {"name": SPAWNER_SERVICE, "api_token": settings.spawner_token},
+    ]
+
+
+def _groups(settings: HubSettings) -> dict[str, dict[str, list[str]]]:
+    groups = {name: {"users": sorted(members)} for name, members in settings.teams.items()}
+    return {**groups, ADMIN_GROUP: {"users": sorted(settings.admins)}}
+
+
+def _roles() -> list[dict[str, Any]]:
+    return [
+        {"name": "gpucommons-scheduler", "services": [SERVICE], "scopes": SCHEDULER_SCOPES},
+        {"name": "gpucommons-culler", "services": [CULLER_SERVICE], "scopes": CULLER_SCOPES},
+        {"name": "gpucommons-spawner", "services": [SPAWNER_SERVICE], "scopes": [LEASE]},
+        {"name": "gpucommons-admin", "groups": [ADMIN_GROUP], "scopes": [ADMIN]},
+    ]

@@ -1,0 +1,316 @@
+"""A spawner's hold on its slice, apart from how the server is run.
+
+The mixin takes a lease before the server starts, hands the slice to it, and lets go when the server
+is gone, whichever way it went. It is written against ``Spawner`` alone, so a local spawner and one
+for Kubernetes share it. A start without a GPU never talks to the scheduler.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Mapping
+from typing import Any
+
+from jupyterhub.spawner import Spawner
+from pydantic import ValidationError
+from traitlets import Bool, Dict, Instance, Set, Unicode, default
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.client import AsyncSchedulerClient, calls
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    SchedulerError,
+    Unavailable,
+)
+from gpucommons.scheduler.models import (
+    LeaseRequest,
+    LeaseView,
+    OfferList,
+    SliceView,
+    StartedReport,
+)
+from gpucommons.spawner.attachment import Attachment, environment_of
+from gpucommons.spawner.farewell import say_goodbye
+from gpucommons.spawner.form import FormContext, build_form, render_form
+from gpucommons.spawner.options import BadOptions, NotebookOptions, parse_options
+from gpucommons.spawner.refusal import refusal
+
+#: A scheduler that restarts is back within three seconds; a start waits that long for it.
+RETRY_DELAYS_S = (0.3, 0.7, 2.0)
+#: A stop waits no longer for the scheduler; the news is delivered in the background.
+_GOODBYE_WAIT_S = 5.0
+
+
+class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
+    """Leases for any spawner: put it before the spawner class it extends."""
+
+    scheduler_url = Unicode(
+        help="Address of the scheduler's API, as the hub reaches it. Empty: only CPU notebooks."
+    ).tag(config=True)
+    scheduler_token = Unicode(
+        help="The token of the hub's service `gpucommons-spawner`. Never logged."
+    ).tag(config=True)
+    notebook_scheduler_url = Unicode(
+        help="Address of the scheduler's API as notebooks reach it; default: `scheduler_url`."
+    ).tag(config=True)
+    agent_dir = Unicode(
+        help="Folder of the node agent as notebooks see it: it holds the socket of each slice."
+    ).tag(config=True)
+    ticket_url = Unicode(
+        "/services/gpucommons/ticket", help="Page where users wait in line for a GPU."
+    ).tag(config=True)
+    shared_account = Bool(
+        False, help="Users share one operating-system account; every screen says so."
+    ).tag(config=True)
+    environments = Dict(
+        key_trait=Unicode(),
+        value_trait=Unicode(),
+        help="Names of the environments on offer, the default first, and where each is.",
+    ).tag(config=True)
+    cpu_text = Unicode(help="What a notebook without a GPU gets, for the options form.").tag(
+        config=True
+    )
+    other_options = Set(
+        Unicode(), help="Keys of the user's options that something else of this hub handles."
+    ).tag(config=True)
+
+    _lease: LeaseView | None = None
+    _starting = False
+    #: Set once it is known where the server starts; several pages may wait for it.
+    _placed = Instance(asyncio.Event, ())
+
+    @default("notebook_scheduler_url")
+    def _default_notebook_scheduler_url(self) -> str:
+        return str(self.scheduler_url)
+
+    # --- what the user asks -------------------------------------------------------------------
+
+    @default("options_form")
+    def _default_options_form(self) -> object:
+        return _options_form
+
+    @default("options_from_form")
+    def _default_options_from_form(self) -> object:
+        return self._read_form
+
+    @default("apply_user_options")
+    def _default_apply_user_options(self) -> object:
+        return _apply_user_options
+
+    def _read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
+        kept = {key: form_data[key] for key in self.other_options if key in form_data}
+        return {**kept, **self.notebook_options(form_data).as_user_options()}
+
+    def notebook_options(self, raw: Mapping[str, object] | None = None) -> NotebookOptions:
+        """The options of this start, or a refusal with status 400."""
+        given = self.user_options if raw is None else raw
+        try:
+            return parse_options(
+                given, environments=list(self.environments), others=self.other_options
+            )
+        except BadOptions as error:
+            raise refusal(str(error), reason="bad_options", status=400) from None
+
+    async def load_user_options(self) -> None:
+        """Validate the options; nothing is taken yet."""
+        if hasattr(super(), "load_user_options"):
+            await super().load_user_options()
+        self.notebook_options()
+
+    # --- start and stop -----------------------------------------------------------------------
+
+    async def start(self) -> Any:
+        """Take a slice, start the server on it, and give the slice back if that fails."""
+        self._starting = True
+        running = False
+        try:
+            options = self.notebook_options()
+            ours_s = await self._timed(self._take(options)) if options.milli_gpu else 0.0
+            self._placed.set()
+            where = await super().start()
+            ours_s += await self._timed(self._report_started())
+            running = True
+        finally:
+            # Also on cancellation, which is how the hub ends a start that takes too long.
+            if not running:
+                await self._undo_start()
+            self._starting = False
+        self.log.info("gpucommons: our part of the spawn took %.3f s", ours_s)
+        return where
+
+    async def _undo_start(self) -> None:
+        try:
+            if self.root_pid():
+                await asyncio.shield(super().stop(now=True))
+        finally:
+            self._let_go("failed")
+
+    async def _timed(self, part: Awaitable[None]) -> float:
+        began = time.perf_counter()
+        await part
+        return time.perf_counter() - began
+
+    async def stop(self, now: bool = False) -> None:
+        """Stop the server, then tell the scheduler that its slice is free."""
+        await super().stop(now)
+        goodbye = self._let_go("stopped")
+        if goodbye is not None:
+            await asyncio.wait({goodbye}, timeout=_GOODBYE_WAIT_S)
+
+    async def poll(self) -> int | None:
+        """None while the server runs; a server that is gone has let go of its slice."""
+        status: int | None = await super().poll()
+        if status is not None and not self._starting:
+            self._let_go("stopped")
+        return status
+
+    def root_pid(self) -> int | None:
+        """The root of the server's process tree on this machine, if it is on this machine."""
+        return None
+
+    # --- what survives the hub ----------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Any]:
+        """Keep the lease with the server, so that a restarted hub still knows it."""
+        state: dict[str, Any] = super().get_state()
+        if self._lease is not None:
+            state["gpucommons_lease"] = self._lease.model_dump(mode="json")
+        return state
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Take the lease up again after a restart of the hub."""
+        super().load_state(state)
+        if "gpucommons_lease" in state:
+            self._lease = LeaseView.model_validate(state["gpucommons_lease"])
+
+    def clear_state(self) -> None:
+        """The server is gone: so is its lease."""
+        super().clear_state()
+        self._placed.clear()
+        if not self._starting:
+            self._let_go("stopped")
+
+    # --- what the server and its user see -----------------------------------------------------
+
+    def get_env(self) -> dict[str, str]:
+        """The server's environment; GPU variables are always set, to nothing without a slice."""
+        env: dict[str, str] = super().get_env()
+        attachment = Attachment(
+            scheduler_url=self.notebook_scheduler_url,
+            agent_dir=self.agent_dir,
+            shared_account=self.shared_account,
+        )
+        return {**env, **environment_of(self._lease, attachment)}
+
+    async def progress(self) -> AsyncIterator[dict[str, Any]]:
+        """Say in words what happens, before whatever the spawner itself says."""
+        options = self.notebook_options()
+        if options.milli_gpu:
+            text = f"Asking for {format_milli_gpu(options.milli_gpu)} GPU"
+            yield {"progress": 10, "message": text}
+        await self._placed.wait()
+        yield {"progress": 30, "message": self._placed_text()}
+        async for event in super().progress():
+            yield event
+
+    def _placed_text(self) -> str:
+        held = self.held_slice
+        if held is None:
+            return "Without a GPU, starting"
+        size = f"{format_milli_gpu(held.milli_gpu)} of {held.gpu_kind}"
+        simulated = ", simulated" if held.simulated else ""
+        return f"Placed on {held.node} ({size}{simulated}), starting"
+
+    @property
+    def held_slice(self) -> SliceView | None:
+        """The slice of this server, if it holds one."""
+        return self._lease.slice if self._lease else None
+
+    # --- the scheduler ------------------------------------------------------------------------
+
+    def _scheduler(self) -> AsyncSchedulerClient:
+        return AsyncSchedulerClient(self.scheduler_url, token=self.scheduler_token or None)
+
+    async def _send(self, call: calls.Call[Any]) -> Any:
+        """Send a call; a scheduler that is just restarting is waited for."""
+        async with self._scheduler() as scheduler:
+            for delay_s in RETRY_DELAYS_S:
+                try:
+                    return await scheduler.send(call)
+                except Unavailable:
+                    await asyncio.sleep(delay_s)
+            return await scheduler.send(call)
+
+    async def _take(self, options: NotebookOptions) -> None:
+        if not self.scheduler_url:
+            message = "This hub has no GPU scheduler: take CPU, or ask your admin."
+            raise refusal(message, reason="no_scheduler", status=503)
+        try:
+            request = LeaseRequest(
+                server_name=self.name,
+                user=self.user.name,
+                team=options.team,
+                pool=options.pool,
+                milli_gpu=options.milli_gpu,
+                environment=options.environment,
+            )
+            self._lease = await self._send(calls.acquire(request, key=uuid.uuid4().hex))
+        except ValidationError as error:
+            message = f"No GPU can be asked for under this name: {error.errors()[0]['msg']}."
+            raise refusal(message, reason="bad_name", status=400) from None
+        except (BadRequest, Conflict, Forbidden, NotFound) as error:
+            raise refusal(str(error), reason=error.code, status=error.status) from None
+        except SchedulerError as error:
+            message = f"{error} A notebook without a GPU starts all the same: take CPU."
+            raise refusal(message, reason=error.code, status=503) from None
+
+    async def _report_started(self) -> None:
+        if self._lease is None:
+            return
+        try:
+            await self._send(calls.started(self._lease.id, StartedReport(pid=self.root_pid())))
+        except SchedulerError as error:
+            message = f"The server started, but its GPU could not be confirmed: {error}"
+            raise refusal(message, reason=error.code, status=503) from None
+
+    def _let_go(self, why: str) -> asyncio.Task[None] | None:
+        lease, self._lease = self._lease, None
+        if lease is None:
+            return None
+        return say_goodbye(self._scheduler, lease.id, why=why, log=self.log)
+
+    async def offers(self) -> OfferList:
+        """What the user of this server may start right now."""
+        async with self._scheduler() as scheduler:
+            return await scheduler.send(calls.offers(user=self.user.name, server_name=self.name))
+
+
+async def _options_form(spawner: LeaseMixin) -> str:
+    """What the hub's spawn page shows; without a scheduler it offers CPU and says why."""
+    offers, problem = None, None
+    try:
+        if spawner.scheduler_url:
+            offers = await spawner.offers()
+    except SchedulerError as error:
+        spawner.log.warning("No offers for %s: %s", spawner.user.name, error)
+        problem = "The GPU scheduler does not answer, so only CPU can be started. Try again soon."
+    context = FormContext(
+        server_name=spawner.name,
+        environments=list(spawner.environments),
+        last=spawner.orm_spawner.user_options if spawner.orm_spawner else None,
+        cpu_text=spawner.cpu_text,
+        ticket_url=spawner.ticket_url,
+        shared_account=spawner.shared_account,
+        problem=problem,
+    )
+    return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))
+
+
+async def _apply_user_options(spawner: LeaseMixin, user_options: Mapping[str, object]) -> None:
+    """Refuse bad options before anything is started; the hub hands both doors' options here."""
+    await spawner.load_user_options()

@@ -1,0 +1,159 @@
+"""Notebook servers as processes of this machine, each on its slice of a GPU.
+
+As root, every user is a real operating-system user. Without root (or where an admin says so) all of
+them share one account, which isolates nobody and is said on every screen.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+from jupyterhub.spawner import LocalProcessSpawner
+from traitlets import Unicode, default
+
+from gpucommons.spawner.lease import LeaseMixin
+from gpucommons.spawner.refusal import refusal
+
+#: Accounts below this are the system's own; a notebook never runs as one of them.
+LEAST_USER_ID = 1000
+_PR_SET_NO_NEW_PRIVS = 38
+_BYTES_PER_GIB = 2**30
+
+
+class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # jupyterhub has no types
+    """Local notebook servers with a slice of a GPU."""
+
+    home_dir_template = Unicode(
+        help="""Home of a user where all share one account; ``{username}`` is the hub's name.
+
+        Not used for real operating-system users, who have a home.
+        """
+    ).tag(config=True)
+
+    #: Declared by the hub's spawner; named here for the type checker.
+    cmd: list[str]
+
+    @default("home_dir_template")
+    def _default_home_dir_template(self) -> str:
+        return str(Path.home() / "gpucommons" / "{username}")
+
+    @default("shared_account")
+    def _default_shared_account(self) -> bool:
+        return os.geteuid() != 0
+
+    @default("environments")
+    def _default_environments(self) -> dict[str, str]:
+        return {f"Python {platform.python_version()}": sys.executable}
+
+    @default("cpu_text")
+    def _default_cpu_text(self) -> str:
+        gib = psutil.virtual_memory().total / _BYTES_PER_GIB
+        return f"{os.cpu_count()} cores, {gib:.0f} GiB, shared"
+
+    @default("cmd")
+    def _default_cmd(self) -> list[str]:
+        # The PATH of the hub says nothing about where jupyterhub-singleuser of this version is.
+        return [sys.executable, "-m", "jupyterhub.singleuser"]
+
+    @property
+    def home_dir(self) -> Path:
+        """The user's home where all share one account."""
+        safe_name = quote(self.user.name, safe=" @+")
+        if safe_name.strip(".") == "":
+            message = f"{self.user.name!r} cannot be the name of a folder."
+            raise refusal(message, reason="bad_name", status=400)
+        return Path(self.home_dir_template.format(username=safe_name))
+
+    async def start(self) -> tuple[str, int]:
+        """Start the server from the interpreter of the chosen environment."""
+        chosen = self.notebook_options().environment
+        configured = list(self.cmd)
+        if chosen:
+            self.cmd = [self.environments[chosen], "-m", "jupyterhub.singleuser"]
+        try:
+            where: tuple[str, int] = await super().start()
+        finally:
+            self.cmd = configured
+        return where
+
+    def root_pid(self) -> int | None:
+        """The server's process; kernels and terminals are below it."""
+        return self.pid or None
+
+    def get_args(self) -> list[str]:
+        """Arguments of the server, which refuses root unless told."""
+        args: list[str] = list(super().get_args())
+        if self.shared_account and os.geteuid() == 0 and "--allow-root" not in args:
+            args.append("--allow-root")
+        return args
+
+    def get_env(self) -> dict[str, str]:
+        """The environment, with the programs of the chosen environment first."""
+        env = super().get_env()
+        chosen = self.notebook_options().environment
+        interpreter = self.environments.get(chosen, self.cmd[0])
+        programs = str(Path(interpreter).parent)
+        if programs not in env.get("PATH", "").split(os.pathsep):
+            env["PATH"] = os.pathsep.join(filter(None, [programs, env.get("PATH", "")]))
+        return env
+
+    def user_env(self, env: dict[str, str]) -> dict[str, str]:
+        """Name and home of the user."""
+        if not self.shared_account:
+            real: dict[str, str] = super().user_env(env)
+            return real
+        shell = os.environ.get("SHELL", "/bin/sh")
+        return {**env, "USER": self.user.name, "HOME": str(self.home_dir), "SHELL": shell}
+
+    def make_preexec_fn(self, name: str) -> Callable[[], None]:
+        """What the child does before it becomes the server."""
+        if self.shared_account:
+            return self._shared_preexec()
+        return self._real_user_preexec(name)
+
+    def _shared_preexec(self) -> Callable[[], None]:
+        home = self.home_dir
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+        def preexec() -> None:
+            os.chdir(home)
+
+        return preexec
+
+    def _real_user_preexec(self, name: str) -> Callable[[], None]:
+        import pwd  # noqa: PLC0415 - not on every platform
+
+        try:
+            uid = pwd.getpwnam(name).pw_uid
+        except KeyError:
+            message = f"This machine has no account named {name}: ask its admin for one."
+            raise refusal(message, reason="no_account", status=403) from None
+        if (uid < LEAST_USER_ID and uid != os.geteuid()) or uid == 0:
+            message = (
+                f"{name} is an account of the system, not of a person: no notebook runs as it."
+            )
+            raise refusal(message, reason="system_account", status=403)
+        become_user = super().make_preexec_fn(name)
+        # Loaded before the fork: loading is not safe after it.
+        libc = ctypes.CDLL(None, use_errno=True)
+
+        def preexec() -> None:
+            become_user()
+            if libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0:
+                raise OSError(ctypes.get_errno(), "no_new_privs cannot be set")
+
+        return preexec
+
+    async def move_certs(self, paths: dict[str, str]) -> dict[str, str]:
+        """Certificates stay where they are when the server runs as the same account."""
+        if self.shared_account:
+            return paths
+        moved: dict[str, str] = await super().move_certs(paths)
+        return moved

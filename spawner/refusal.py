@@ -1,0 +1,31 @@
+"""How a start is refused: one sentence for the user, in the way each JupyterHub understands."""
+
+from __future__ import annotations
+
+from tornado.web import HTTPError
+
+try:
+    from jupyterhub.spawner import SpawnException
+except ImportError:  # JupyterHub 5
+    SpawnException = None
+
+
+class _Refusal(HTTPError):
+    """A refusal as JupyterHub 5 knows it."""
+
+    def __init__(self, status: int, message: str, reason: str) -> None:
+        super().__init__(status, message)
+        # Shown instead of "Unhandled error".
+        self.jupyterhub_message = message
+        self.label = reason
+
+
+def refusal(message: str, *, reason: str, status: int) -> HTTPError:
+    """An error that stops a start without a traceback in the hub's log.
+
+    ``reason`` is the label in the hub's metrics. The hub escapes the message; no HTML is sent.
+    """
+    if SpawnException is None:
+        return _Refusal(status, message, reason)
+    error: HTTPError = SpawnException(message, reason=reason, status_code=status)
+    return error

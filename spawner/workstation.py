@@ -1,0 +1,85 @@
+"""The hub of ``gpucommons up``: everything on this machine, nothing reachable from elsewhere.
+
+The supervisor writes the facts (ports, users, teams) as JSON and keeps the tokens in files of their
+own; this module turns both into hub configuration.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from gpucommons.spawner.hub_config import HubSettings, configure
+
+#: Ends hub and notebooks in order when the supervisor is asked to stop.
+UP_SERVICE = "gpucommons-up"
+
+
+def configure_workstation(c: Any, facts_path: str) -> None:
+    """Configure the hub from what the supervisor wrote."""
+    facts = json.loads(Path(facts_path).read_text())
+    state = Path(facts["state"])
+    configure(
+        c,
+        HubSettings(
+            scheduler_url=facts["api_url"],
+            pages_url=facts["pages_url"],
+            service_token=_token(state, "service"),
+            culler_token=_token(state, "culler"),
+            spawner_token=_token(state, "spawner"),
+            teams=facts["teams"],
+            admins=facts["admins"],
+            agent_dir=facts["agent_dir"],
+        ),
+    )
+    c.JupyterHub.services.append({"name": UP_SERVICE, "api_token": _token(state, "up")})
+    c.JupyterHub.load_roles.append(
+        {"name": UP_SERVICE, "services": [UP_SERVICE], "scopes": ["shutdown"]}
+    )
+    _addresses(c, facts, state)
+    _admission(c, facts, state)
+    _notebooks(c, facts)
+
+
+def _addresses(c: Any, facts: dict[str, Any], state: Path) -> None:
+    hub = state / "hub"
+    hub.mkdir(mode=0o700, exist_ok=True)
+    c.JupyterHub.bind_url = f"http://127.0.0.1:{facts['port']}"
+    c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{facts['ports']['hub']}"
+    c.JupyterHub.db_url = f"sqlite:///{hub / 'jupyterhub.sqlite'}"
+    c.JupyterHub.cookie_secret_file = str(hub / "cookie_secret")
+    # The supervisor keeps the proxy apart from the hub: open notebooks stay reachable while
+    # the hub restarts, and no proxy with a forgotten token is ever left behind.
+    c.ConfigurableHTTPProxy.should_start = False
+    c.ConfigurableHTTPProxy.api_url = f"http://127.0.0.1:{facts['ports']['proxy_api']}"
+    c.ConfigurableHTTPProxy.auth_token = _token(state, "proxy")
+    # Notebooks outlive the hub; the supervisor ends them when it is stopped itself.
+    c.JupyterHub.cleanup_servers = False
+    c.JupyterHub.cleanup_proxy = False
+
+
+def _admission(c: Any, facts: dict[str, Any], state: Path) -> None:
+    if facts["admission"] == "accounts":
+        c.JupyterHub.authenticator_class = "pam"
+    else:
+        c.JupyterHub.authenticator_class = "dummy"
+        c.DummyAuthenticator.password = (state / "password").read_text().strip()
+    c.Authenticator.allowed_users = set(facts["users"])
+    if facts["admission"] == "one":
+        c.Authenticator.admin_users = set(facts["users"])
+
+
+def _notebooks(c: Any, facts: dict[str, Any]) -> None:
+    c.LeaseMixin.shared_account = facts["admission"] != "accounts"
+    c.GpuLocalSpawner.home_dir_template = facts["homes"]
+    c.Spawner.default_url = "/lab"
+    c.Spawner.args = [
+        # No network calls, and no toast over the first screen.
+        "--LabApp.news_url=None",
+        "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
+    ]
+
+
+def _token(state: Path, name: str) -> str:
+    return (state / "tokens" / name).read_text().strip()

@@ -1,0 +1,172 @@
+"""The form says what can be started now, in words, and can be sent without a script."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from bs4 import BeautifulSoup, Tag
+
+from gpucommons.scheduler.models import OfferList
+from gpucommons.spawner.form import FormContext, build_form, render_form
+
+NOW_MS = 1_800_000_003_000
+OFFER: dict[str, Any] = {
+    "team": "vision",
+    "pool": "gpu",
+    "gpu_kind": "A100-40",
+    "fixed_milli_gpu": 2000,
+    "fixed_used_milli_gpu": 1500,
+    "isolation": "none",
+    "simulated": True,
+    "idle_after_min": 60,
+    "sizes": [
+        {"milli_gpu": 250, "memory_mib": 9933, "availability": "free", "text": "free now"},
+        {"milli_gpu": 500, "memory_mib": 19866, "availability": "free", "text": "free now"},
+        {
+            "milli_gpu": 1000,
+            "memory_mib": 39732,
+            "availability": "wait",
+            "text": "needs 1, vision has 0.5: wait in line, or ask your admin",
+        },
+        {
+            "milli_gpu": 2000,
+            "memory_mib": 79464,
+            "availability": "never",
+            "text": "needs 2; the largest notebook of vision is 1",
+        },
+    ],
+}
+CONTEXT = FormContext(
+    environments=["Python 3.12", "PyTorch 2.15"],
+    cpu_text="4 cores, 16 GiB",
+    ticket_url="/services/gpucommons/ticket",
+)
+
+
+def page(
+    offers: dict[str, Any] | None = None, context: FormContext = CONTEXT, **more: Any
+) -> BeautifulSoup:
+    model = None
+    if offers is not None:
+        model = OfferList.model_validate(
+            {"user": "alice", "offers": [offers], "now_ms": NOW_MS - 3000, **more}
+        )
+    return BeautifulSoup(render_form(build_form(model, context, now_ms=NOW_MS)), "html.parser")
+
+
+def card(soup: BeautifulSoup, value: str) -> Tag:
+    found = soup.find("input", value=value)
+    assert isinstance(found, Tag)
+    return found
+
+
+def words(soup: BeautifulSoup | Tag) -> str:
+    return " ".join(soup.get_text(" ").split())
+
+
+def test_the_quota_line_says_what_is_free_and_how_old_the_number_is() -> None:
+    text = words(page(OFFER))
+    assert "vision: 0.5 of 2 notebook GPUs free · updated 3 s ago" in text
+
+
+def test_free_sizes_can_be_chosen_and_others_say_why_not() -> None:
+    soup = page(OFFER)
+    half, whole = card(soup, "vision/gpu/500"), card(soup, "vision/gpu/1000")
+    assert not half.has_attr("disabled")
+    assert "½ A100-40 · 19.4 GiB free now" in words(half.find_next("label"))
+    assert whole.has_attr("disabled")
+    assert "needs 1, vision has 0.5: wait in line, or ask your admin" in words(
+        whole.find_next("label")
+    )
+
+
+def test_a_size_that_would_wait_leads_to_the_line_and_one_that_never_fits_does_not() -> None:
+    links = [link["href"] for link in page(OFFER).find_all("a")]
+    assert links == ["/services/gpucommons/ticket?team=vision&pool=gpu&milli_gpu=1000"]
+
+
+def test_cpu_is_chosen_unless_the_last_size_is_free_again() -> None:
+    assert card(page(OFFER), "cpu").has_attr("checked")
+    again = FormContext(last={"milli_gpu": 500, "team": "vision", "pool": "gpu"})
+    soup = page(OFFER, again)
+    assert card(soup, "vision/gpu/500").has_attr("checked")
+    assert not card(soup, "cpu").has_attr("checked")
+    gone = FormContext(last={"milli_gpu": 1000, "team": "vision"})
+    assert card(page(OFFER, gone), "cpu").has_attr("checked")
+
+
+def test_isolation_idle_rule_and_simulation_are_said() -> None:
+    text = words(page(OFFER))
+    assert "simulated" in text
+    assert (
+        "The notebook stops after 60 min without GPU use and without a running cell; files stay."
+        in text
+    )
+    assert "nothing isolates" not in text
+    shared = FormContext(shared_account=True)
+    assert "share one operating-system account: nothing isolates" in words(page(OFFER, shared))
+
+
+def test_a_stopped_notebook_says_when_and_why() -> None:
+    text = words(page(OFFER, last_end="Stopped at 14:02: idle 60 min."))
+    assert "Stopped at 14:02: idle 60 min. Restart?" in text
+
+
+def test_without_a_scheduler_only_cpu_is_offered_and_it_says_so() -> None:
+    soup = page(context=FormContext(problem="The GPU scheduler does not answer."))
+    assert [one["value"] for one in soup.find_all("input")] == ["cpu"]
+    assert "The GPU scheduler does not answer." in words(soup)
+
+
+def test_without_quota_only_cpu_is_offered_and_it_says_so() -> None:
+    none = OfferList.model_validate({"user": "zoe", "offers": [], "now_ms": NOW_MS})
+    soup = BeautifulSoup(render_form(build_form(none, CONTEXT, now_ms=NOW_MS)), "html.parser")
+    assert [one["value"] for one in soup.find_all("input")] == ["cpu"]
+    assert "None of your teams has notebook GPUs" in words(soup)
+
+
+def test_a_waiting_ticket_is_shown_with_its_place() -> None:
+    ticket = {
+        "id": "0190aaaa-0000-7000-8000-000000000001",
+        "user": "alice",
+        "server_name": "",
+        "team": "vision",
+        "pool": "gpu",
+        "state": "waiting",
+        "milli_gpu": 1000,
+        "position": 2,
+        "requested_ms": 0,
+        "since_ms": 0,
+    }
+    assert "You are in line for 1 GPU in vision, place 2." in words(page(OFFER, ticket=ticket))
+    granted = ticket | {"state": "granted"}
+    assert "It is your turn: 1 GPU in vision is kept" in words(page(OFFER, ticket=granted))
+
+
+def test_nothing_that_others_wrote_becomes_markup() -> None:
+    evil = '"><script>alert(1)</script>'
+    offer = OFFER | {"team": evil, "gpu_kind": evil}
+    offer["sizes"] = [OFFER["sizes"][2] | {"text": evil}]
+    soup = page(
+        offer, FormContext(environments=[evil], cpu_text=evil, server_name=evil), last_end=evil
+    )
+    assert soup.find("script") is None
+
+
+def test_the_form_needs_no_script_and_every_choice_has_a_label() -> None:
+    soup = page(OFFER)
+    assert soup.find("script") is None
+    assert not any(name.startswith("on") for tag in soup.find_all() for name in tag.attrs)
+    for one in soup.find_all("input"):
+        assert soup.find("label", attrs={"for": one["id"]}) is not None
+
+
+def test_two_teams_have_a_section_each_and_one_choice_of_cpu() -> None:
+    other = OFFER | {"team": "nlp"}
+    model = OfferList.model_validate({"user": "alice", "offers": [OFFER, other], "now_ms": NOW_MS})
+    soup = BeautifulSoup(render_form(build_form(model, CONTEXT, now_ms=NOW_MS)), "html.parser")
+    assert [words(one) for one in soup.find_all("legend")] == [
+        "GPU: vision in pool gpu simulated",
+        "GPU: nlp in pool gpu simulated",
+    ]
+    assert len(soup.find_all("input", value="cpu")) == 1

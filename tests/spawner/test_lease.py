@@ -1,0 +1,229 @@
+"""A server holds its slice from start to end, whichever way it ends."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from tornado.web import HTTPError
+
+ACQUIRE = "POST /v1/leases/acquire"
+LEASE_ID = "0190aaaa-0000-7000-8000-000000000001"
+STARTED = f"POST /v1/leases/{LEASE_ID}/started"
+END = f"POST /v1/leases/{LEASE_ID}/end"
+HALF = {"milli_gpu": 500, "team": "vision", "pool": "gpu"}
+
+Make = Callable[..., Any]
+
+
+async def _settle() -> None:
+    """Let the news of an ended lease be delivered."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def test_a_cpu_notebook_never_asks_the_scheduler(make_spawner: Make, scheduler: Any) -> None:
+    spawner = make_spawner()
+    await spawner.start()
+    await spawner.stop()
+    assert scheduler.requests == []
+
+
+async def test_a_start_takes_the_slice_and_reports_its_process(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner(HALF)
+    assert await spawner.start() == ("127.0.0.1", 8888)
+    assert scheduler.paths() == [ACQUIRE, STARTED]
+    asked = scheduler.bodies("/v1/leases/acquire")[0]
+    assert (asked["user"], asked["milli_gpu"], asked["team"]) == ("alice", 500, "vision")
+    assert scheduler.bodies(f"/v1/leases/{LEASE_ID}/started") == [{"pid": 4242}]
+
+
+async def test_a_stop_gives_the_slice_back(make_spawner: Make, scheduler: Any) -> None:
+    spawner = make_spawner(HALF)
+    await spawner.start()
+    await spawner.stop()
+    assert scheduler.paths()[-1] == END
+    assert spawner.held_slice is None
+
+
+async def test_a_server_that_died_gives_the_slice_back_once(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner(HALF)
+    await spawner.start()
+    spawner.running = False
+    assert await spawner.poll() == 0
+    assert await spawner.poll() == 0
+    spawner.clear_state()
+    await _settle()
+    assert scheduler.paths().count(END) == 1
+
+
+async def test_a_refused_slice_is_a_409_with_the_schedulers_sentence(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    sentence = "vision has ¼ of 2 notebook GPUs free, and 1 was asked: take ¼, or wait in line."
+    scheduler.refuse(ACQUIRE, 409, "NoFreeSlice", sentence)
+    spawner = make_spawner({"milli_gpu": 1000})
+    with pytest.raises(HTTPError) as refused:
+        await spawner.start()
+    assert refused.value.status_code == 409
+    shown = getattr(refused.value, "message", None) or refused.value.jupyterhub_message
+    assert shown == sentence
+    assert not spawner.running
+    await _settle()
+    assert END not in scheduler.paths()
+
+
+async def test_a_failed_start_ends_the_lease_as_failed(make_spawner: Make, scheduler: Any) -> None:
+    spawner = make_spawner(HALF)
+    spawner.fails_with = OSError("no such interpreter")
+    with pytest.raises(OSError, match="no such interpreter"):
+        await spawner.start()
+    await _settle()
+    assert scheduler.bodies(f"/v1/leases/{LEASE_ID}/end") == [{"why": "failed"}]
+
+
+async def test_a_start_that_takes_too_long_ends_the_lease(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner(HALF)
+    spawner.fails_with = asyncio.CancelledError()
+    with pytest.raises(asyncio.CancelledError):
+        await spawner.start()
+    await _settle()
+    assert scheduler.paths() == [ACQUIRE, END]
+
+
+async def test_a_server_whose_slice_is_not_confirmed_does_not_run_on(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    scheduler.refuse(STARTED, 409, "InvalidTransition", "The grant has ended.")
+    spawner = make_spawner(HALF)
+    with pytest.raises(HTTPError) as refused:
+        await spawner.start()
+    assert refused.value.status_code == 503
+    assert not spawner.running
+
+
+async def test_without_a_scheduler_a_gpu_is_refused_and_cpu_offered(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    del scheduler.answers[ACQUIRE]
+    spawner = make_spawner(HALF)
+    with pytest.raises(HTTPError) as refused:
+        await spawner.start()
+    assert refused.value.status_code == 503
+    assert "take CPU" in str(
+        getattr(refused.value, "message", None) or refused.value.jupyterhub_message
+    )
+
+
+async def test_an_acquire_repeated_after_a_lost_answer_carries_the_same_key(
+    make_spawner: Make, scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str | None] = []
+    answer = scheduler.handle
+
+    def flaky(request: Any) -> Any:
+        if request.url.path.endswith("acquire"):
+            keys.append(request.headers.get("Idempotency-Key"))
+            if len(keys) == 1:
+                scheduler.answers.pop(ACQUIRE, None)
+            else:
+                scheduler.answer(ACQUIRE, 200, good)
+        return answer(request)
+
+    good = scheduler.answers[ACQUIRE][1]
+    monkeypatch.setattr(scheduler, "handle", flaky)
+    spawner = make_spawner(HALF)
+    await spawner.start()
+    assert len(keys) == 2
+    assert keys[0] is not None
+    assert keys[0] == keys[1]
+
+
+async def test_the_end_of_a_server_is_told_until_the_scheduler_hears_it(
+    make_spawner: Make, scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawner = make_spawner(HALF)
+    await spawner.start()
+    good = scheduler.answers.pop(END)
+    answer = scheduler.handle
+
+    def deaf_at_first(request: Any) -> Any:
+        if scheduler.paths().count(END) == 2:
+            scheduler.answers[END] = good
+        return answer(request)
+
+    monkeypatch.setattr(scheduler, "handle", deaf_at_first)
+    spawner.transport = httpx.MockTransport(scheduler.handle)
+    await spawner._let_go("stopped")
+    assert scheduler.paths().count(END) == 3
+
+
+async def test_the_lease_survives_a_restart_of_the_hub(make_spawner: Make, scheduler: Any) -> None:
+    before = make_spawner(HALF)
+    await before.start()
+    after = make_spawner(HALF)
+    after.load_state(before.get_state())
+    after.running = True
+    assert await after.poll() is None
+    assert after.held_slice == before.held_slice
+    await after.stop()
+    assert scheduler.paths().count(END) == 1
+
+
+async def test_a_cpu_start_after_a_gpu_start_keeps_nothing_of_the_slice(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner(HALF)
+    await spawner.start()
+    await spawner.stop()
+    spawner.clear_state()
+    spawner.user_options = {"milli_gpu": 0}
+    await spawner.start()
+    assert spawner.held_slice is None
+    assert "gpucommons_lease" not in spawner.get_state()
+
+
+async def test_progress_says_where_the_notebook_is_placed(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner(HALF)
+    events: list[dict[str, Any]] = []
+
+    async def follow() -> None:
+        events.extend([event async for event in spawner.progress()])
+
+    followers = [asyncio.create_task(follow()), asyncio.create_task(follow())]
+    await spawner.start()
+    await asyncio.gather(*followers)
+    texts = [event["message"] for event in events]
+    assert texts.count("Asking for ½ GPU") == 2
+    assert texts.count("Placed on gpu-03 (½ of A100-40, simulated), starting") == 2
+    assert not any("html_message" in event for event in events)
+
+
+async def test_bad_options_are_refused_before_anything_is_taken(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    spawner = make_spawner({"milli_gpu": "much"})
+    with pytest.raises(HTTPError) as refused:
+        await spawner.load_user_options()
+    assert refused.value.status_code == 400
+    with pytest.raises(HTTPError):
+        spawner.options_from_form({"milli_gpu": ["much"]})
+    assert scheduler.requests == []
+
+
+def test_the_token_is_never_shown_by_a_spawner(make_spawner: Make) -> None:
+    spawner = make_spawner()
+    spawner.scheduler_token = "tiptop-secret"
+    assert "tiptop-secret" not in repr(spawner)
+    assert "tiptop-secret" not in str(spawner.get_state())
