@@ -1,0 +1,165 @@
+"""Opening a database: connections that are durable and never surprised, and tables up to date.
+
+SQLite is for one scheduler: write-ahead log, full synchronisation (an acknowledged commit survives
+a power cut), and a lock file that the leader holds. PostgreSQL serves several replicas.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.exc import ArgumentError, DBAPIError
+
+from gpucommons.scheduler.errors import BadRequest, Unavailable
+
+#: The newest migration: tables at it need no look at the migrations (nor 0.2 s for Alembic).
+HEAD = "0001"
+
+#: Another process may hold SQLite's write lock for so long.
+_BUSY_TIMEOUT_MS = 30_000
+#: Any number; all our replicas use the same one to migrate one after the other.
+_MIGRATION_LOCK = 0x47C0_4401
+
+_MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+def open_engine(url: str) -> Engine:
+    """Connect, and bring the tables up to date.
+
+    Raises
+    ------
+    BadRequest
+        When the address cannot be used.
+    Unavailable
+        When the database does not answer.
+    """
+    engine = _engine(_address(url))
+    try:
+        _migrate(engine)
+    except DBAPIError as error:
+        engine.dispose()
+        message = f"The store {engine.url.render_as_string()} cannot be opened: {error.orig}"
+        raise Unavailable(message) from error
+    return engine
+
+
+def _address(url: str) -> URL:
+    try:
+        address = make_url(url)
+    except ArgumentError:
+        message = f"{url.partition('@')[0][:80]!r} is no store: use sqlite:///PATH or postgresql://HOST/NAME."
+        raise BadRequest(message) from None
+    if address.drivername in ("postgresql", "postgres"):
+        return address.set(drivername="postgresql+psycopg")
+    if address.drivername == "sqlite" and address.database in (None, "", ":memory:"):
+        message = "SQLite needs a file: use sqlite:///PATH, or memory: for tests."
+        raise BadRequest(message)
+    if address.drivername not in ("sqlite", "postgresql+psycopg"):
+        message = f"{address.drivername} is not supported: use sqlite or postgresql."
+        raise BadRequest(message)
+    return address
+
+
+def _engine(address: URL) -> Engine:
+    if address.drivername != "sqlite":
+        return create_engine(address, pool_pre_ping=True)
+    # Created here so that nobody else can read it; the log beside it takes over the mode.
+    path = database_file(address)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    engine = create_engine(address)
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def database_file(address: URL) -> Path:
+    """The file of a SQLite address."""
+    return Path(str(address.database))
+
+
+def _prepare_sqlite(connection: Any, _record: object) -> None:
+    # The driver would begin transactions of its own, and only before some statements.
+    connection.isolation_level = None
+    for pragma in (
+        "journal_mode=WAL",
+        "synchronous=FULL",
+        "foreign_keys=ON",
+        f"busy_timeout={_BUSY_TIMEOUT_MS}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    # A transaction that reads first and writes later could find its lock taken in between.
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """One transaction that writes."""
+    with engine.connect().execution_options(writes=True) as connection, connection.begin():
+        yield connection
+
+
+def _migrate(engine: Engine) -> None:
+    with writing(engine) as connection:
+        if engine.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
+        if _revision(connection) == HEAD:
+            return
+        from alembic import command  # noqa: PLC0415 - slow to import, seldom needed
+        from alembic.config import Config  # noqa: PLC0415 - as above
+
+        config = Config()
+        config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+        config.set_main_option("path_separator", "os")
+        config.attributes["connection"] = connection
+        command.upgrade(config, "head")
+
+
+def _revision(connection: Connection) -> str | None:
+    if not connection.dialect.has_table(connection, "alembic_version"):
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+class LeaderLock:
+    """Only one process leads a SQLite store; the system frees the lock when that process dies."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._descriptor: int | None = None
+
+    def acquire(self) -> None:
+        """Take the lock, or find that we have it.
+
+        Raises
+        ------
+        Unavailable
+            When another process has it.
+        """
+        if self._descriptor is not None:
+            return
+        descriptor = os.open(self._path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            message = f"Another scheduler holds {self._path}: stop it first, or use PostgreSQL."
+            raise Unavailable(message) from None
+        self._descriptor = descriptor
+
+    def release(self) -> None:
+        """Let go."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,267 @@
+"""A store without a disk: for tests, simulation and replays.
+
+It keeps every promise of the contract but durability: numbering, epochs, idempotency and order
+are those of the SQL store, which passes the same suite.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
+from gpucommons.scheduler.core.types import (
+    IntentId,
+    Millis,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.store import rules
+from gpucommons.scheduler.store.base import (
+    Epoch,
+    LedgerRow,
+    LogPoint,
+    Page,
+    StoredEvent,
+    WorkloadFilter,
+)
+
+
+class MemoryStore:
+    """See :class:`gpucommons.scheduler.store.base.Store`."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._epoch = Epoch(0)
+        self._cluster = Cluster()
+        self._workloads: dict[WorkloadId, Workload] = {}
+        self._intents: dict[IntentId, Intent] = {}
+        self._pending: dict[IntentId, Intent] = {}
+        self._by_key: dict[tuple[UserName, str], IntentId] = {}
+        self._verdicts: dict[IntentId, Verdict] = {}
+        self._events: list[StoredEvent] = []
+        self._last_event = 0
+        self._ledger: dict[tuple[WorkloadId, Millis], LedgerRow] = {}
+        self._points: dict[WorkloadId, dict[tuple[int, int], LogPoint]] = defaultdict(dict)
+        self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
+
+    # --- leadership --------------------------------------------------------------------------
+
+    def take_lead(self, holder: str) -> Epoch:
+        """Become the one writer of state."""
+        with self._lock:
+            self._epoch = Epoch(self._epoch + 1)
+            return self._epoch
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def _check(self, epoch: Epoch) -> None:
+        if epoch != self._epoch:
+            raise LeaderLost
+
+    # --- intents -----------------------------------------------------------------------------
+
+    def put_intent(self, intent: Intent) -> Intent:
+        """Keep an intent, or find the one of the same key."""
+        with self._lock:
+            if intent.idempotency_key is not None:
+                key = (intent.by, intent.idempotency_key)
+                first = self._intents.get(self._by_key.setdefault(key, intent.intent_id))
+                if first is not None:
+                    rules.check_same_request(first, intent)
+                    return first
+            if intent.intent_id not in self._intents:
+                self._intents[intent.intent_id] = self._pending[intent.intent_id] = intent
+            return self._intents[intent.intent_id]
+
+    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
+        """Intents without a verdict, in order of arrival."""
+        with self._lock:
+            return tuple(itertools.islice(self._pending.values(), limit))
+
+    def verdict(self, intent_id: IntentId) -> Verdict | None:
+        """The verdict, once there is one."""
+        with self._lock:
+            return self._verdicts.get(intent_id)
+
+    # --- the leader's loop -------------------------------------------------------------------
+
+    def load(self) -> Cluster:
+        """Everything live, and the final workloads that live ones depend on."""
+        with self._lock:
+            live = {w.workload_id: w for w in self._workloads.values() if not is_final(w)}
+            needed = {
+                workload_id: self._workloads[workload_id]
+                for workload in live.values()
+                for workload_id in workload.spec.after
+                if workload_id in self._workloads
+            }
+            return replace(self._cluster, workloads={**needed, **live})
+
+    def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
+        """Take over one cycle, whole."""
+        with self._lock:
+            self._check(epoch)
+            self._cluster = _applied(self._cluster, changes)
+            self._workloads.update((w.workload_id, w) for w in changes.workloads)
+            for verdict in changes.verdicts:
+                self._verdicts.setdefault(verdict.intent_id, verdict)
+                self._pending.pop(verdict.intent_id, None)
+            stored = tuple(
+                StoredEvent(number=number, event=event)
+                for number, event in enumerate(changes.events, self._last_event + 1)
+            )
+            self._events.extend(stored)
+            self._last_event += len(stored)
+            return stored
+
+    def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
+        """Add or replace rows by key."""
+        with self._lock:
+            self._check(epoch)
+            self._ledger.update(((row.workload_id, row.minute_ms), row) for row in rows)
+
+    def add_points(self, epoch: Epoch, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Add points to a curve."""
+        with self._lock:
+            self._check(epoch)
+            curve = self._points[workload_id]
+            curve.update(((point.attempt_number, point.step), point) for point in points)
+            if len(curve) > rules.MAX_POINTS:
+                for key in sorted(curve)[1::2]:
+                    del curve[key]
+
+    def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
+        """Drop what is older."""
+        with self._lock:
+            self._check(epoch)
+            count = self._size()
+            kept = self.load().workloads
+            old = [
+                w.workload_id
+                for w in self._workloads.values()
+                if w.ended_ms is not None and w.ended_ms < before_ms and w.workload_id not in kept
+            ]
+            for workload_id in old:
+                del self._workloads[workload_id]
+                self._points.pop(workload_id, None)
+            self._events = [e for e in self._events if e.event.at_ms >= before_ms]
+            self._ledger = {k: r for k, r in self._ledger.items() if r.minute_ms >= before_ms}
+            self._drop_intents(before_ms)
+            return count - self._size()
+
+    def _drop_intents(self, before_ms: Millis) -> None:
+        for intent in list(self._intents.values()):
+            if intent.at_ms < before_ms and intent.intent_id in self._verdicts:
+                del self._intents[intent.intent_id], self._verdicts[intent.intent_id]
+                if intent.idempotency_key is not None:
+                    del self._by_key[intent.by, intent.idempotency_key]
+
+    def _size(self) -> int:
+        kept = (self._workloads, self._events, self._ledger, self._intents, *self._points.values())
+        return sum(map(len, kept))
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def workload(self, workload_id: WorkloadId) -> Workload | None:
+        """One workload, live or final."""
+        with self._lock:
+            return self._workloads.get(workload_id)
+
+    def workloads(
+        self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Workload]:
+        """A page, newest first."""
+        before = rules.cursor_key(cursor) if cursor is not None else None
+        with self._lock:
+            found = sorted(
+                (
+                    w
+                    for w in self._workloads.values()
+                    if rules.matches(w, where) and (before is None or rules.age_key(w) < before)
+                ),
+                key=rules.age_key,
+                reverse=True,
+            )
+        items = tuple(found[:limit])
+        more = len(found) > limit and bool(items)
+        return Page(items=items, cursor=rules.cursor_after(items[-1]) if more else None)
+
+    def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
+        """The unconsumed submit of a workload."""
+        with self._lock:
+            pending = self._pending.values()
+            return next((i for i in pending if rules.submitted_id(i) == workload_id), None)
+
+    def next_name(self, team: TeamName, base: str) -> str:
+        """The next number for this base."""
+        with self._lock:
+            base = rules.name_base(base)
+            self._names[team, base] += 1
+            return f"{base}-{self._names[team, base]}"
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        workload_id: WorkloadId | None = None,
+        kinds: frozenset[str] = frozenset(),
+        limit: int = 500,
+        newest: bool = False,
+    ) -> tuple[StoredEvent, ...]:
+        """Events after a number, oldest first."""
+        with self._lock:
+            found = [
+                e
+                for e in self._events
+                if e.number > after
+                and workload_id in (None, e.event.workload_id)
+                and (not kinds or e.event.kind in kinds)
+            ]
+        return tuple(found[max(0, len(found) - limit) :] if newest else found[:limit])
+
+    def last_event_number(self) -> int:
+        """The newest event's number."""
+        return self._last_event
+
+    def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
+        """A curve, thinned evenly to ``limit``."""
+        with self._lock:
+            curve = self._points.get(workload_id, {})
+            return rules.thinned([curve[key] for key in sorted(curve)], limit)
+
+    def ledger(
+        self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
+    ) -> tuple[LedgerRow, ...]:
+        """Rows of a span, by minute."""
+        with self._lock:
+            found = [
+                r
+                for r in self._ledger.values()
+                if from_ms <= r.minute_ms < to_ms and team in (None, r.team)
+            ]
+        return tuple(sorted(found, key=lambda row: (row.minute_ms, row.workload_id)))
+
+
+def _applied(cluster: Cluster, changes: Changes) -> Cluster:
+    """All but the workloads."""
+    teams = {**cluster.teams, **{team.name: team for team in changes.teams}}
+    return replace(
+        cluster,
+        teams={name: team for name, team in teams.items() if name not in changes.removed_teams},
+        pools={**cluster.pools, **{pool.name: pool for pool in changes.pools}},
+        nodes={**cluster.nodes, **{node.node_id: node for node in changes.nodes}},
+        blocks=cluster.blocks if changes.blocks is None else changes.blocks,
+        policy=changes.policy or cluster.policy,
+        usage=cluster.usage if changes.usage is None else dict(changes.usage),
+        usage_at_ms=cluster.usage_at_ms if changes.usage is None else changes.now_ms,
+        now_ms=changes.now_ms,
+    )

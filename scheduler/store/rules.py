@@ -1,0 +1,94 @@
+"""What all stores must agree on, without a database: filters, order, cursors, names, curves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import Intent, Submit
+from gpucommons.scheduler.core.types import Workload, WorkloadId
+from gpucommons.scheduler.errors import BadRequest, Conflict
+from gpucommons.scheduler.store.base import WorkloadFilter
+
+T = TypeVar("T")
+
+#: Beyond so many points of one curve every second one is dropped.
+MAX_POINTS = 20_000
+
+#: Room for the number within the 50 characters of a readable name.
+_NAME_BASE_CHARACTERS = 40
+
+
+def matches(workload: Workload, where: WorkloadFilter) -> bool:
+    """Whether a filter lets a workload through."""
+    spec = workload.spec
+    return (
+        (not where.kinds or spec.kind in where.kinds)
+        and (not where.states or workload.state in where.states)
+        and (not where.teams or spec.team in where.teams)
+        and where.owner in (None, spec.owner)
+        and where.name in (None, spec.name)
+        and where.live in (None, not is_final(workload))
+    )
+
+
+def age_key(workload: Workload) -> tuple[int, str]:
+    """Sorts by age, oldest first; ids break ties."""
+    return workload.submitted_ms, workload.workload_id
+
+
+def cursor_after(workload: Workload) -> str:
+    """The cursor of a page that ends with this workload."""
+    return f"{workload.submitted_ms}.{workload.workload_id}"
+
+
+def cursor_key(cursor: str) -> tuple[int, str]:
+    """Read a cursor.
+
+    Raises
+    ------
+    BadRequest
+        When it was not made here.
+    """
+    submitted_ms, _, workload_id = cursor.partition(".")
+    if not submitted_ms.isascii() or not submitted_ms.isdigit() or len(submitted_ms) > 18:  # noqa: PLR2004 - fits 64 bits
+        message = f"{cursor[:80]!r} is not a cursor: leave it out to start from the newest."
+        raise BadRequest(message)
+    return int(submitted_ms), workload_id
+
+
+def submitted_id(intent: Intent) -> WorkloadId | None:
+    """Which workload an intent creates, if any."""
+    return intent.action.workload_id if isinstance(intent.action, Submit) else None
+
+
+def check_same_request(first: Intent, again: Intent) -> None:
+    """One idempotency key stands for one request.
+
+    Raises
+    ------
+    Conflict
+        When the key was used for another one.
+    """
+    if first.fingerprint != again.fingerprint:
+        message = (
+            f"The idempotency key {again.idempotency_key!r} was used for another request:"
+            " choose a new key."
+        )
+        raise Conflict(message)
+
+
+def name_base(base: str) -> str:
+    """The part of a readable name before its number, short enough for both."""
+    return base[:_NAME_BASE_CHARACTERS].rstrip("-")
+
+
+def thinned(items: Sequence[T], limit: int) -> tuple[T, ...]:
+    """At most ``limit`` of them, evenly spread, first and last included."""
+    if len(items) <= limit:
+        return tuple(items)
+    if limit <= 1:
+        return tuple(items[-1:]) if limit else ()
+    last = len(items) - 1
+    return tuple(items[index * last // (limit - 1)] for index in range(limit))

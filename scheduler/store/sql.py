@@ -1,0 +1,191 @@
+"""The durable store: SQLite for one scheduler, PostgreSQL for several replicas.
+
+Each call is one transaction. Writers of this process take turns (SQLite has one anyway), readers
+never wait for them. What a call returned from is on the disk.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
+
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
+from gpucommons.scheduler.core.types import (
+    IntentId,
+    Millis,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.store import sql_cluster, sql_history, sql_intents
+from gpucommons.scheduler.store.base import (
+    Epoch,
+    LedgerRow,
+    LogPoint,
+    Page,
+    StoredEvent,
+    WorkloadFilter,
+)
+from gpucommons.scheduler.store.engine import LeaderLock, database_file, open_engine, writing
+
+T = TypeVar("T")
+
+
+class SqlStore:
+    """See :class:`gpucommons.scheduler.store.base.Store`."""
+
+    def __init__(self, url: str) -> None:
+        self._engine = open_engine(url)
+        self._turn = threading.Lock()
+        self._leader_lock: LeaderLock | None = None
+        if self._engine.dialect.name == "sqlite":
+            file = database_file(self._engine.url)
+            self._leader_lock = LeaderLock(file.with_name(f"{file.name}.leader"))
+
+    @contextmanager
+    def _writing(self) -> Iterator[Connection]:
+        with self._turn, _answering(), writing(self._engine) as connection:
+            yield connection
+
+    @contextmanager
+    def _leading(self, epoch: Epoch) -> Iterator[tuple[Connection, int]]:
+        with self._writing() as connection:
+            yield connection, sql_cluster.check_lead(connection, epoch)
+
+    def _read(self, query: Callable[[Connection], T]) -> T:
+        with _answering(), self._engine.connect() as connection:
+            return query(connection)
+
+    # --- leadership --------------------------------------------------------------------------
+
+    def take_lead(self, holder: str) -> Epoch:
+        """Become the one writer of state."""
+        if self._leader_lock is not None:
+            self._leader_lock.acquire()
+        with self._writing() as connection:
+            return sql_cluster.take_lead(connection, holder)
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+        self._engine.dispose()
+        if self._leader_lock is not None:
+            self._leader_lock.release()
+
+    # --- intents -----------------------------------------------------------------------------
+
+    def put_intent(self, intent: Intent) -> Intent:
+        """Commit an intent, or find the one of the same key."""
+        with self._writing() as connection:
+            return sql_intents.put(connection, intent)
+
+    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
+        """Intents without a verdict, in order of arrival."""
+        return self._read(lambda connection: sql_intents.pending(connection, limit))
+
+    def verdict(self, intent_id: IntentId) -> Verdict | None:
+        """The verdict, once there is one."""
+        return self._read(lambda connection: sql_intents.verdict(connection, intent_id))
+
+    # --- the leader's loop -------------------------------------------------------------------
+
+    def load(self) -> Cluster:
+        """Everything live."""
+        return self._read(sql_cluster.load)
+
+    def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
+        """Write one cycle in one transaction."""
+        with self._leading(epoch) as (connection, last_event):
+            sql_cluster.write(connection, changes)
+            sql_intents.answer(connection, changes.verdicts)
+            return sql_history.number_events(connection, last_event, changes)
+
+    def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
+        """Add or replace rows by key."""
+        with self._leading(epoch) as (connection, _):
+            sql_history.write_ledger(connection, rows)
+
+    def add_points(self, epoch: Epoch, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Add points to a curve."""
+        with self._leading(epoch) as (connection, _):
+            sql_history.write_points(connection, workload_id, points)
+
+    def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
+        """Drop what is older."""
+        with self._leading(epoch) as (connection, _):
+            known = sql_cluster.load(connection).workloads.values()
+            kept = [w.workload_id for w in known if is_final(w)]
+            return sql_history.prune(connection, before_ms=before_ms, kept=kept)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def workload(self, workload_id: WorkloadId) -> Workload | None:
+        """One workload, live or final."""
+        return self._read(lambda c: sql_cluster.by_id(c, [workload_id])).get(workload_id)
+
+    def workloads(
+        self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
+    ) -> Page[Workload]:
+        """A page, newest first."""
+        return self._read(lambda c: sql_cluster.page(c, where, limit=limit, cursor=cursor))
+
+    def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
+        """The unconsumed submit of a workload."""
+        return self._read(lambda c: sql_intents.pending_submit(c, workload_id))
+
+    def next_name(self, team: TeamName, base: str) -> str:
+        """The next number for this base."""
+        with self._writing() as connection:
+            return sql_intents.next_name(connection, team, base)
+
+    def events(
+        self,
+        *,
+        after: int = 0,
+        workload_id: WorkloadId | None = None,
+        kinds: frozenset[str] = frozenset(),
+        limit: int = 500,
+        newest: bool = False,
+    ) -> tuple[StoredEvent, ...]:
+        """Events after a number, oldest first."""
+        return self._read(
+            lambda connection: sql_history.read_events(
+                connection,
+                after=after,
+                workload_id=workload_id,
+                kinds=kinds,
+                order=(limit, newest),
+            )
+        )
+
+    def last_event_number(self) -> int:
+        """The newest event's number."""
+        return self._read(sql_history.last_event_number)
+
+    def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
+        """A curve, thinned evenly to ``limit``."""
+        return self._read(lambda c: sql_history.read_points(c, workload_id, limit))
+
+    def ledger(
+        self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
+    ) -> tuple[LedgerRow, ...]:
+        """Rows of a span, by minute."""
+        return self._read(
+            lambda c: sql_history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, team=team)
+        )
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """A database that is down, full or locked is ours to name, not the caller's to know."""
+    try:
+        yield
+    except OperationalError as error:
+        message = f"The scheduler's store does not answer ({error.orig}); try again in a moment."
+        raise Unavailable(message) from error

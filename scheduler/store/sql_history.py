@@ -1,0 +1,191 @@
+"""What happened, in SQL: events, the usage ledger and the curves of jobs."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+
+from gpucommons.scheduler.core.state import Changes, Event
+from gpucommons.scheduler.core.types import HoldClass, Kind, Millis, TeamName, WorkloadId
+from gpucommons.scheduler.store import rules
+from gpucommons.scheduler.store.base import LedgerRow, LogPoint, StoredEvent
+from gpucommons.scheduler.store.codec import decode, encode
+from gpucommons.scheduler.store.sql_intents import insert_into
+from gpucommons.scheduler.store.tables import events, intents, leader, ledger, points, workloads
+
+# --- events ------------------------------------------------------------------------------------
+
+
+def number_events(connection: Connection, last: int, changes: Changes) -> tuple[StoredEvent, ...]:
+    """Write a cycle's events after the last number, and the leader's counters."""
+    stored = tuple(
+        StoredEvent(number=number, event=event)
+        for number, event in enumerate(changes.events, last + 1)
+    )
+    if stored:
+        connection.execute(insert(events), [_event_row(item) for item in stored])
+    connection.execute(update(leader).values(last_event=last + len(stored), now_ms=changes.now_ms))
+    return stored
+
+
+def _event_row(stored: StoredEvent) -> dict[str, Any]:
+    return {
+        "number": stored.number,
+        "at_ms": stored.event.at_ms,
+        "kind": stored.event.kind,
+        "workload_id": stored.event.workload_id,
+        "document": encode(stored.event),
+    }
+
+
+def read_events(
+    connection: Connection,
+    *,
+    after: int,
+    workload_id: WorkloadId | None,
+    kinds: frozenset[str],
+    order: tuple[int, bool],
+) -> tuple[StoredEvent, ...]:
+    """Events after a number, oldest first; ``order`` is (limit, the newest ones)."""
+    limit, newest = order
+    statement = select(events).where(events.c.number > after).limit(limit)
+    if workload_id is not None:
+        statement = statement.where(events.c.workload_id == workload_id)
+    if kinds:
+        statement = statement.where(events.c.kind.in_(sorted(kinds)))
+    number = events.c.number
+    rows = connection.execute(statement.order_by(number.desc() if newest else number)).all()
+    return tuple(
+        StoredEvent(number=row.number, event=decode(Event, row.document))
+        for row in (reversed(rows) if newest else rows)
+    )
+
+
+def last_event_number(connection: Connection) -> int:
+    """The newest event's number, pruned or not."""
+    return int(connection.execute(select(leader.c.last_event)).scalar_one())
+
+
+# --- ledger ------------------------------------------------------------------------------------
+
+
+def write_ledger(connection: Connection, rows: Sequence[LedgerRow]) -> None:
+    """Add or replace rows by key."""
+    if not rows:
+        return
+    statement = insert_into(connection)(ledger)
+    keys = ("workload_id", "minute_ms")
+    replaced = {c.name: statement.excluded[c.name] for c in ledger.c if c.name not in keys}
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[ledger.c[key] for key in keys], set_=replaced
+        ),
+        [_ledger_values(row) for row in rows],
+    )
+
+
+def _ledger_values(row: LedgerRow) -> dict[str, Any]:
+    # Enumerations go in by value: drivers differ in what they make of them.
+    return dataclasses.asdict(row) | {"kind": row.kind.value, "hold_class": row.hold_class.value}
+
+
+def read_ledger(
+    connection: Connection, *, from_ms: Millis, to_ms: Millis, team: TeamName | None
+) -> tuple[LedgerRow, ...]:
+    """Rows of a span, by minute."""
+    statement = (
+        select(ledger)
+        .where(ledger.c.minute_ms >= from_ms, ledger.c.minute_ms < to_ms)
+        .order_by(ledger.c.minute_ms, ledger.c.workload_id)
+    )
+    if team is not None:
+        statement = statement.where(ledger.c.team == team)
+    return tuple(
+        LedgerRow(**{**row, "kind": Kind(row["kind"]), "hold_class": HoldClass(row["hold_class"])})
+        for row in connection.execute(statement).mappings()
+    )
+
+
+# --- curves ------------------------------------------------------------------------------------
+
+
+def write_points(connection: Connection, workload_id: WorkloadId, new: Sequence[LogPoint]) -> None:
+    """Add points; beyond the cap every second one goes."""
+    if not new:
+        return
+    statement = insert_into(connection)(points)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[points.c.workload_id, points.c.attempt_number, points.c.step],
+            set_={"at_ms": statement.excluded.at_ms, "metrics": statement.excluded.metrics},
+        ),
+        [
+            {
+                "workload_id": workload_id,
+                "attempt_number": point.attempt_number,
+                "step": point.step,
+                "at_ms": point.at_ms,
+                "metrics": json.dumps(point.metrics),
+            }
+            for point in new
+        ],
+    )
+    _halve(connection, workload_id)
+
+
+def _halve(connection: Connection, workload_id: WorkloadId) -> None:
+    mine = points.c.workload_id == workload_id
+    count = connection.execute(select(func.count()).select_from(points).where(mine)).scalar_one()
+    if count <= rules.MAX_POINTS:
+        return
+    key = (points.c.attempt_number, points.c.step)
+    keys = connection.execute(select(*key).where(mine).order_by(*key)).all()
+    dropped = [tuple(row) for row in keys[1::2]]
+    for start in range(0, len(dropped), 200):
+        chunk = dropped[start : start + 200]
+        connection.execute(delete(points).where(mine, tuple_(*key).in_(chunk)))
+
+
+def read_points(
+    connection: Connection, workload_id: WorkloadId, limit: int
+) -> tuple[LogPoint, ...]:
+    """A curve, thinned evenly."""
+    rows = connection.execute(
+        select(points)
+        .where(points.c.workload_id == workload_id)
+        .order_by(points.c.attempt_number, points.c.step)
+    ).all()
+    return tuple(
+        LogPoint(
+            attempt_number=row.attempt_number,
+            step=row.step,
+            at_ms=row.at_ms,
+            metrics=json.loads(row.metrics),
+        )
+        for row in rules.thinned(rows, limit)
+    )
+
+
+# --- retention ---------------------------------------------------------------------------------
+
+
+def prune(connection: Connection, *, before_ms: Millis, kept: Sequence[WorkloadId]) -> int:
+    """Drop what is older; ``kept`` are final workloads that live ones depend on."""
+    old = (
+        workloads.c.ended_ms < before_ms,
+        workloads.c.live.is_(False),
+        workloads.c.workload_id.not_in(kept),
+    )
+    mine = points.c.workload_id.in_(select(workloads.c.workload_id).where(*old))
+    statements = (
+        delete(points).where(mine),
+        delete(workloads).where(*old),
+        delete(events).where(events.c.at_ms < before_ms),
+        delete(ledger).where(ledger.c.minute_ms < before_ms),
+        delete(intents).where(intents.c.at_ms < before_ms, intents.c.verdict.is_not(None)),
+    )
+    return sum(connection.execute(statement).rowcount for statement in statements)

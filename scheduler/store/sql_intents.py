@@ -1,0 +1,105 @@
+"""Intents and readable names in SQL: what any replica may write."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, Row, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+
+from gpucommons.scheduler.core.state import Intent, Verdict
+from gpucommons.scheduler.core.types import IntentId, TeamName, WorkloadId
+from gpucommons.scheduler.store import rules
+from gpucommons.scheduler.store.codec import decode, encode
+from gpucommons.scheduler.store.tables import intents, names
+
+#: Both databases understand ``ON CONFLICT``; SQLAlchemy has one class for each.
+Insert = postgresql.Insert | sqlite.Insert
+
+
+def insert_into(connection: Connection) -> type[Insert]:
+    """The insert statement of this database."""
+    return postgresql.Insert if connection.dialect.name == "postgresql" else sqlite.Insert
+
+
+def put(connection: Connection, intent: Intent) -> Intent:
+    """Keep an intent, or find the one of the same key."""
+    written = connection.execute(
+        insert_into(connection)(intents)
+        .values(
+            intent_id=intent.intent_id,
+            by=intent.by,
+            idempotency_key=intent.idempotency_key,
+            at_ms=intent.at_ms,
+            workload_id=rules.submitted_id(intent),
+            document=encode(intent),
+        )
+        .on_conflict_do_nothing()
+        .returning(intents.c.arrival)
+    ).first()
+    if written is not None:
+        return intent
+    key = intents.c.intent_id == intent.intent_id
+    if intent.idempotency_key is not None:
+        key |= (intents.c.by == intent.by) & (intents.c.idempotency_key == intent.idempotency_key)
+    first: Intent = decode(
+        Intent, connection.execute(select(intents.c.document).where(key)).scalar_one()
+    )
+    rules.check_same_request(first, intent)
+    return first
+
+
+def pending(connection: Connection, limit: int) -> tuple[Intent, ...]:
+    """Those without a verdict, in order of arrival."""
+    rows = connection.execute(
+        select(intents.c.document)
+        .where(intents.c.verdict.is_(None))
+        .order_by(intents.c.arrival)
+        .limit(limit)
+    )
+    return tuple(_intent(row) for row in rows)
+
+
+def pending_submit(connection: Connection, workload_id: WorkloadId) -> Intent | None:
+    """The unconsumed submit of a workload."""
+    row = connection.execute(
+        select(intents.c.document).where(
+            intents.c.workload_id == workload_id, intents.c.verdict.is_(None)
+        )
+    ).first()
+    return None if row is None else _intent(row)
+
+
+def _intent(row: Row[tuple[str]]) -> Intent:
+    intent: Intent = decode(Intent, row.document)
+    return intent
+
+
+def verdict(connection: Connection, intent_id: IntentId) -> Verdict | None:
+    """The verdict, once there is one."""
+    document = connection.execute(
+        select(intents.c.verdict).where(intents.c.intent_id == intent_id)
+    ).scalar()
+    return None if document is None else decode(Verdict, document)
+
+
+def answer(connection: Connection, verdicts: tuple[Verdict, ...]) -> None:
+    """Write verdicts; the first one stands."""
+    for given in verdicts:
+        connection.execute(
+            update(intents)
+            .where(intents.c.intent_id == given.intent_id, intents.c.verdict.is_(None))
+            .values(verdict=encode(given))
+        )
+
+
+def next_name(connection: Connection, team: TeamName, base: str) -> str:
+    """The next number for this base."""
+    base = rules.name_base(base)
+    counted = (
+        insert_into(connection)(names)
+        .values(team=team, base=base, last=1)
+        .on_conflict_do_update(
+            index_elements=[names.c.team, names.c.base], set_={"last": names.c.last + 1}
+        )
+        .returning(names.c.last)
+    )
+    return f"{base}-{connection.execute(counted).scalar_one()}"

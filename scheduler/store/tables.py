@@ -1,0 +1,141 @@
+"""The tables of the SQL store. Documents hold the values; columns beside them exist to be searched.
+
+A change here needs a migration in ``migrations/versions``; a test compares the two.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+    text,
+)
+
+#: SQLite numbers rows by itself only in a column of exactly this type.
+Serial = BigInteger().with_variant(Integer, "sqlite")
+
+metadata = MetaData()
+
+#: One row: who leads, and the counters that only the leader moves.
+leader = Table(
+    "leader",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("epoch", BigInteger, nullable=False),
+    Column("holder", Text, nullable=False),
+    Column("last_event", BigInteger, nullable=False),
+    Column("now_ms", BigInteger, nullable=False),
+)
+
+intents = Table(
+    "intents",
+    metadata,
+    #: Order of arrival.
+    Column("arrival", Serial, primary_key=True, autoincrement=True),
+    Column("intent_id", Text, nullable=False, unique=True),
+    Column("by", Text, nullable=False),
+    Column("idempotency_key", Text),
+    Column("at_ms", BigInteger, nullable=False),
+    #: Of a submit: the workload that it creates.
+    Column("workload_id", Text),
+    Column("document", Text, nullable=False),
+    Column("verdict", Text),
+    UniqueConstraint("by", "idempotency_key", name="one_answer_per_key"),
+    Index(
+        "intents_pending",
+        "arrival",
+        sqlite_where=text("verdict IS NULL"),
+        postgresql_where=text("verdict IS NULL"),
+    ),
+    Index("intents_of_workload", "workload_id"),
+)
+
+workloads = Table(
+    "workloads",
+    metadata,
+    Column("workload_id", Text, primary_key=True),
+    Column("kind", Text, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("live", Boolean, nullable=False),
+    Column("team", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("submitted_ms", BigInteger, nullable=False),
+    Column("ended_ms", BigInteger),
+    #: What was asked.
+    Column("spec", Text, nullable=False),
+    #: Where it stands: everything else, attempts included.
+    Column("standing", Text, nullable=False),
+    Index("workloads_by_age", "submitted_ms", "workload_id"),
+    Index("workloads_live", "live", "kind"),
+    Index("workloads_of_team", "team", "submitted_ms"),
+    Index("workloads_of_owner", "owner", "submitted_ms"),
+    Index("workloads_by_name", "name", "team"),
+    Index("workloads_ended", "ended_ms"),
+)
+
+#: Teams, pools, nodes, and what there is one of (blocks, policy, usage).
+documents = Table(
+    "documents",
+    metadata,
+    Column("kind", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("document", Text, nullable=False),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("number", BigInteger, primary_key=True, autoincrement=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("workload_id", Text),
+    Column("document", Text, nullable=False),
+    Index("events_of_workload", "workload_id", "number"),
+    Index("events_of_kind", "kind", "number"),
+    Index("events_by_time", "at_ms"),
+)
+
+ledger = Table(
+    "ledger",
+    metadata,
+    Column("workload_id", Text, primary_key=True),
+    Column("minute_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("team", Text, nullable=False),
+    Column("pool", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("hold_class", Text, nullable=False),
+    Column("held_milli_gpu_ms", BigInteger, nullable=False),
+    Column("lost_milli_gpu_ms", BigInteger, nullable=False),
+    Column("idle", Boolean, nullable=False),
+    Column("compute_percent_mean", Integer),
+    Column("memory_used_mib_max", BigInteger),
+    Index("ledger_by_minute", "minute_ms", "team"),
+)
+
+points = Table(
+    "points",
+    metadata,
+    Column("workload_id", Text, primary_key=True),
+    Column("attempt_number", BigInteger, primary_key=True, autoincrement=False),
+    Column("step", BigInteger, primary_key=True, autoincrement=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Column("metrics", Text, nullable=False),
+)
+
+#: The last number given out for each readable name's base.
+names = Table(
+    "names",
+    metadata,
+    Column("team", Text, primary_key=True),
+    Column("base", Text, primary_key=True),
+    Column("last", BigInteger, nullable=False),
+)

