@@ -27,7 +27,7 @@ def kind_of(product_name: str, memory_mib: int) -> str:
     advertised = _ADVERTISED_GIB.search(product_name)
     gib = int(advertised[1]) if advertised else max(1, round(memory_mib / _MIB_PER_GIB))
     words = re.split(r"[^A-Za-z0-9.]+", _NOISE.sub(" ", product_name.replace("-", " ")))
-    model = "-".join(word for word in words if word) or "GPU"
+    model = "-".join(word for word in (word.strip(".") for word in words) if word) or "GPU"
     return f"{model}-{gib}"
 
 

@@ -16,6 +16,7 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 SliceId = NewType("SliceId", str)
 
 _GLYPHS = {125: "⅛", 250: "¼", 375: "⅜", 500: "½", 625: "⅝", 750: "¾", 875: "⅞"}
+_MAX_CHARACTERS = 32
 _FROM_GLYPHS = {glyph: milli for milli, glyph in _GLYPHS.items()}
 
 
@@ -52,6 +53,9 @@ def parse_milli_gpu(text: str) -> int:
         When the text is no number, is negative, or is finer than a thousandth of a GPU.
     """
     stripped = text.strip()
+    # An exponent could ask for a number with a billion digits.
+    if len(stripped) > _MAX_CHARACTERS or "e" in stripped.lower():
+        stripped = ""
     try:
         if stripped.endswith("m"):
             milli = Fraction(int(stripped[:-1]))
@@ -76,4 +80,4 @@ def format_milli_gpu(milli_gpu: int) -> str:
         return str(whole)
     if rest in _GLYPHS:
         return f"{whole or ''}{_GLYPHS[rest]}"
-    return f"{milli_gpu / WHOLE_MILLI_GPU:g}"
+    return f"{whole}.{rest:03d}".rstrip("0")

@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import pytest
+
+from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.slice_processes import Roots, SliceProcesses
+from gpucommons.gpu.slices import SliceId
+
+A, B = SliceId("a"), SliceId("b")
+
+
+@pytest.fixture
+def node() -> FakeProcesses:
+    node = FakeProcesses()
+    node.start(FakeProcess(pid=1, parent=0, uid=0))
+    node.start(FakeProcess(pid=100))
+    return node
+
+
+@pytest.fixture
+def slices(node: FakeProcesses) -> SliceProcesses:
+    slices = SliceProcesses(node)
+    slices.open(A)
+    slices.open(B)
+    return slices
+
+
+def test_a_slice_owns_the_tree_below_its_root(node: FakeProcesses, slices: SliceProcesses) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=101, parent=100))
+    node.start(FakeProcess(pid=102, parent=101))
+    node.start(FakeProcess(pid=103, parent=1))
+    assert slices.refresh() == {A: (100, 101, 102), B: ()}
+
+
+def test_children_seen_before_the_bind_belong_to_it(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    node.start(FakeProcess(pid=101, parent=100))
+    slices.refresh()
+    assert slices.bind(A, 100)
+    assert slices.refresh()[A] == (100, 101)
+
+
+def test_an_orphan_stays_in_its_slice(node: FakeProcesses, slices: SliceProcesses) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=101, parent=100))
+    slices.refresh()
+    node.end(100)
+    assert slices.refresh()[A] == (101,)
+    node.start(FakeProcess(pid=102, parent=101))
+    assert slices.refresh()[A] == (101, 102)
+
+
+def test_the_nearest_root_wins(node: FakeProcesses, slices: SliceProcesses) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=101, parent=100))
+    node.start(FakeProcess(pid=102, parent=101))
+    assert slices.refresh()[A] == (100, 101, 102)
+    slices.bind(B, 101)
+    assert slices.refresh() == {A: (100,), B: (101, 102)}
+
+
+def test_a_reused_pid_is_another_process(node: FakeProcesses, slices: SliceProcesses) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=101, parent=100))
+    slices.refresh()
+    node.end(101)
+    node.start(FakeProcess(pid=101, parent=1))
+    assert slices.refresh()[A] == (100,)
+
+
+def test_a_reused_root_pid_owns_nothing(node: FakeProcesses, slices: SliceProcesses) -> None:
+    slices.bind(A, 100)
+    slices.refresh()
+    node.end(100)
+    node.start(FakeProcess(pid=100))
+    node.start(FakeProcess(pid=101, parent=100))
+    assert slices.refresh()[A] == ()
+
+
+def test_a_stranger_whose_pid_was_reused_is_found_within_ten_looks(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=200, parent=1))
+    slices.refresh()
+    node.end(200)
+    node.start(FakeProcess(pid=200, parent=100))
+    assert 200 in [slices.refresh()[A] for _ in range(10)][-1]
+
+
+def test_a_parent_younger_than_its_child_is_no_parent(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    node.start(FakeProcess(pid=300, parent=100, start=50))
+    node.end(100)
+    node.start(FakeProcess(pid=301, parent=100, start=60))
+    node.start(FakeProcess(pid=100, start=70))
+    slices.bind(A, 100)
+    assert slices.refresh()[A] == (100,)
+
+
+def test_a_zombie_holds_nothing(node: FakeProcesses, slices: SliceProcesses) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=101, parent=100))
+    node.die(101)
+    assert slices.refresh()[A] == (100,)
+    node.die(100)
+    assert slices.refresh()[A] == ()
+
+
+def test_an_orphan_that_was_never_seen_is_known_by_its_environment(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=200, parent=1, claim="a"))
+    assert slices.refresh()[A] == (100, 200)
+
+
+def test_another_users_claim_counts_for_nothing(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=200, parent=1, claim="a", uid=1001))
+    assert slices.refresh()[A] == (100,)
+
+
+@pytest.mark.parametrize("claim", ["b", "nowhere", "", "../a"])
+def test_a_process_in_a_tree_cannot_claim_another_slice(
+    node: FakeProcesses, slices: SliceProcesses, claim: str
+) -> None:
+    slices.bind(A, 100)
+    node.start(FakeProcess(pid=101, parent=100, claim=claim))
+    assert slices.refresh() == {A: (100, 101), B: ()}
+
+
+def test_binding_what_has_ended_is_said_and_harmless(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    assert not slices.bind(A, 999)
+    node.die(100)
+    assert not slices.bind(A, 100)
+    assert slices.refresh()[A] == ()
+
+
+def test_a_closed_slice_gives_its_processes_back(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    slices.bind(A, 100)
+    slices.bind(B, 100)
+    node.start(FakeProcess(pid=101, parent=100))
+    slices.refresh()
+    slices.close(B)
+    slices.close(B)
+    assert slices.refresh() == {A: (100, 101)}
+
+
+def test_roots_from_before_a_restart_are_believed_only_with_their_start(
+    node: FakeProcesses,
+) -> None:
+    node.start(FakeProcess(pid=101, parent=100))
+    started = node.stat(100)
+    assert started is not None
+    right, wrong = SliceProcesses(node), SliceProcesses(node)
+    right.open(A, Roots(starts={100: started.start}, uids={1000}))
+    wrong.open(A, Roots(starts={100: started.start + 1}, uids={1000}))
+    assert right.refresh()[A] == (100, 101)
+    assert wrong.refresh()[A] == ()
