@@ -1,0 +1,195 @@
+"""GPU admin: what the cluster does now, quotas, who waits, who idles, receipts, the report.
+
+Everybody may open it; the API decides what each of them sees. Controls are shown to admins only,
+and writes need either subdomains or the admin's explicit word (see ``PagesSettings``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
+from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.present import capacity, evictions, idle, quotas, report, waiting
+from gpucommons.scheduler.pages.settings import WRITES_OFF
+
+_HOUR_MS = 3_600_000
+_REPORT_AGE_MS = 60_000
+_MAX_PAGES = 20
+_RECEIPTS = 100
+_OUTCOMES = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tab:
+    """One tab of the page."""
+
+    key: str
+    label: str
+    count: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shared:
+    """What every tab needs: the map for labels and age, and the counts beside the tabs."""
+
+    nodes: models.NodeList
+    pools: list[models.PoolView]
+    waiting: tuple[waiting.WaitingRow, ...]
+    idle: tuple[idle.IdleRow, ...]
+
+
+class LastHour:
+    """The report of the last hour, asked for at most once a minute per user.
+
+    It sums the ledger, which has a row per minute: asking at every refresh would tell nothing new.
+    """
+
+    def __init__(self) -> None:
+        self._reports: dict[str, tuple[int, models.Report | None]] = {}
+
+    async def get(self, page: PageHandler, me: models.WhoAmI) -> models.Report | None:
+        """The report, None where it cannot be had."""
+        now_ms = page.site.now_ms()
+        known = self._reports.get(me.name)
+        if known is not None and now_ms - known[0] < _REPORT_AGE_MS:
+            return known[1]
+        try:
+            fresh = await page.ask(calls.report(from_ms=now_ms - _HOUR_MS, to_ms=now_ms))
+        except SchedulerError as error:
+            if error.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+            fresh = None
+        self._reports = {
+            name: kept for name, kept in self._reports.items() if now_ms - kept[0] < _REPORT_AGE_MS
+        } | {me.name: (now_ms, fresh)}
+        return fresh
+
+
+class Admin(PageHandler):
+    """The page, one address per tab."""
+
+    async def get(self, tab: str | None = None) -> None:
+        """Show a tab."""
+        me = await self.whoami()
+        key = tab or "now"
+        if key == "idle" and not me.admin:
+            raise Forbidden("Only admins see what other people's notebooks do.")
+        shared = await self._shared(me)
+        writes = me.admin and self.site.settings.admin_writes
+        self.show(
+            "admin.html",
+            active="admin",
+            tab=key,
+            tabs=_tabs(me, shared),
+            writes=writes,
+            writes_off=WRITES_OFF if me.admin and not writes else "",
+            warning_min=idle.RECLAIM_WARNING_MIN,
+            simulated=capacity.simulated(shared.nodes),
+            data_ms=shared.nodes.now_ms,
+            waiting=shared.waiting,
+            idle=shared.idle,
+            **await self._of_tab(key, me, shared),
+        )
+
+    async def _shared(self, me: models.WhoAmI) -> Shared:
+        nodes, pools, jobs, leases = await asyncio.gather(
+            self.ask(calls.nodes()), self.ask(calls.pools()), self._jobs(), self._leases()
+        )
+        activities = await self.ask(calls.activities()) if me.admin else None
+        return Shared(
+            nodes=nodes,
+            pools=pools.pools,
+            waiting=waiting.waiting_rows(jobs, leases, nodes.now_ms),
+            idle=idle.idle_rows(activities) if activities else (),
+        )
+
+    async def _of_tab(self, key: str, me: models.WhoAmI, shared: Shared) -> dict[str, Any]:
+        if key == "now":
+            last_hour = await self.settings["last_hour"].get(self, me)
+            return {
+                "figures": capacity.figures(shared.nodes, shared.waiting, last_hour),
+                "fields": capacity.capacity_map(shared.nodes, shared.pools),
+                "legend": capacity.LEGEND,
+                "tables": await self._tables(me, shared),
+            }
+        if key == "teams":
+            return {"tables": await self._tables(me, shared)}
+        if key == "evictions":
+            return {"receipts": await self._receipts()}
+        if key == "report":
+            month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
+            asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
+            return {"month": month.key, "report": report.table(asked), "columns": report.COLUMNS}
+        return {}
+
+    async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:
+        teams = (await self.ask(calls.teams())).teams
+        seen = [team for team in teams if me.admin or team.mine or team.name in me.leads]
+        return quotas.quota_tables(seen, shared.pools)
+
+    async def _receipts(self) -> tuple[evictions.EvictionRow, ...]:
+        events = await self.ask(calls.events(kinds=[evictions.EVICTED], newest=_RECEIPTS))
+        ids = evictions.beneficiaries(events.events)[:_OUTCOMES]
+        found = await asyncio.gather(*(self._workload(workload_id) for workload_id in ids))
+        outcomes = {i: workload for i, workload in zip(ids, found, strict=True) if workload}
+        return evictions.eviction_rows(events.events, outcomes)
+
+    async def _workload(self, workload_id: str) -> models.JobView | models.LeaseView | None:
+        try:
+            return await self.ask(calls.job(workload_id))
+        except NotFound:
+            pass
+        try:
+            return await self.ask(calls.lease(workload_id))
+        except NotFound:
+            return None
+
+    async def _jobs(self) -> list[models.JobView]:
+        page = await self.ask(calls.jobs(live=True))
+        found = list(page.jobs)
+        for _ in range(_MAX_PAGES):
+            if page.cursor is None:
+                break
+            page = await self.ask(calls.jobs(live=True, cursor=page.cursor))
+            found += page.jobs
+        return found
+
+    async def _leases(self) -> list[models.LeaseView]:
+        page = await self.ask(calls.leases(state="waiting"))
+        found = list(page.leases)
+        for _ in range(_MAX_PAGES):
+            if page.cursor is None:
+                break
+            page = await self.ask(calls.leases(state="waiting", cursor=page.cursor))
+            found += page.leases
+        return found
+
+
+class ReportCsv(PageHandler):
+    """The monthly report as a file."""
+
+    async def get(self) -> None:
+        """Send it."""
+        month = report.month_of(self.get_query_argument("month", ""), self.site.now_ms())
+        asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
+        self.set_header("Content-Type", "text/csv; charset=UTF-8")
+        self.set_header("Content-Disposition", f'attachment; filename="gpucommons-{month.key}.csv"')
+        self.finish(report.as_csv(asked))
+
+
+def _tabs(me: models.WhoAmI, shared: Shared) -> tuple[Tab, ...]:
+    idle_tab = (Tab(key="idle", label="Idle", count=idle.idle_count(shared.idle)),)
+    return (
+        Tab(key="now", label="Now"),
+        Tab(key="teams", label="Teams"),
+        Tab(key="waiting", label="Waiting", count=len(shared.waiting)),
+        *(idle_tab if me.admin else ()),
+        Tab(key="evictions", label="Evictions"),
+        Tab(key="report", label="Report"),
+    )

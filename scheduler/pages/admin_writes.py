@@ -1,0 +1,92 @@
+"""What admins change in the browser: quotas and reclaims, as JSON for the page's scripts."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.errors import BadRequest, Forbidden, SchedulerError
+from gpucommons.scheduler.models import LayoutView, QuotaChanges, ReclaimRequest
+from gpucommons.scheduler.pages.base import JsonHandler
+from gpucommons.scheduler.pages.present.idle import reclaimed_text
+from gpucommons.scheduler.pages.present.quotas import QuotaInputs, changes_from, difference
+from gpucommons.scheduler.pages.settings import WRITES_OFF
+
+#: What a layout check may answer instead of a layout: the edit is wrong, not the request.
+_REFUSALS = (HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY)
+
+
+class ReclaimInput(BaseModel):
+    """The dialog's fields."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    force: bool = False
+    reason: str = Field(default="", max_length=500)
+
+
+class _AdminWrite(JsonHandler):
+    async def prepare(self) -> None:
+        """Admins only, and only where the browser may write at all."""
+        await super().prepare()
+        me = await self.whoami()
+        if not me.admin:
+            raise Forbidden("Only admins change quotas or take GPUs back: ask yours.")
+        if not self.site.settings.admin_writes:
+            raise Forbidden(WRITES_OFF)
+
+
+class CheckQuotas(_AdminWrite):
+    """The live check while an admin types."""
+
+    async def post(self) -> None:
+        """Say whether the edits can be laid out, and what they change."""
+        inputs = self.body(QuotaInputs)
+        try:
+            changes = changes_from(inputs, dry_run=True)
+        except BadRequest as error:
+            self.answer({"ok": False, "text": str(error), "changes": []})
+            return
+        teams = await self.ask(calls.teams())
+        layout = await self._layout(changes)
+        self.answer(
+            {
+                "ok": layout["ok"],
+                "text": layout["text"],
+                "changes": difference(teams.teams, changes),
+            }
+        )
+
+    async def _layout(self, changes: QuotaChanges) -> dict[str, object]:
+        try:
+            layout: LayoutView = await self.ask(calls.set_quotas(changes))
+        except SchedulerError as error:
+            if error.status not in _REFUSALS:
+                raise
+            return {"ok": False, "text": str(error)}
+        return {"ok": layout.ok, "text": layout.text}
+
+
+class SaveQuotas(_AdminWrite):
+    """Save the edits, all or none."""
+
+    async def post(self) -> None:
+        """Save; the answer says what was laid out."""
+        changes = changes_from(self.body(QuotaInputs), dry_run=False)
+        layout = await self.ask(calls.set_quotas(changes))
+        self.answer({"ok": layout.ok, "text": layout.text})
+
+
+class Reclaim(_AdminWrite):
+    """Take a notebook's GPU back."""
+
+    async def post(self, lease_id: str) -> None:
+        """Idle: its user is asked first. Busy: only by force, with a reason."""
+        wish = self.body(ReclaimInput)
+        if wish.force and not wish.reason.strip():
+            raise BadRequest("Write down why a busy notebook is stopped: its user will read it.")
+        request = ReclaimRequest(force=wish.force, reason=wish.reason.strip())
+        lease = await self.ask(calls.reclaim(lease_id, request))
+        self.answer({"text": reclaimed_text(lease)})

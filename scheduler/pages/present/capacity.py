@@ -1,0 +1,173 @@
+"""The capacity map and the row of figures above it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
+from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.present.waiting import WaitingRow
+
+#: What a hold can be, in the order of the legend, with its words.
+LEGEND = (
+    ("notebook", "notebook"),
+    ("notebook-idle", "notebook, idle"),
+    ("guaranteed", "guaranteed training"),
+    ("borrowed", "borrowed"),
+)
+_WORDS = dict(LEGEND)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """One slice drawn on a GPU; ``top`` and ``height`` are percent of the cell."""
+
+    shown_as: str
+    top: float
+    height: float
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cell:
+    """One GPU."""
+
+    label: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Box:
+    """One node."""
+
+    name: str
+    detail: str
+    #: What is wrong with it, if anything: ``cordoned``, ``lost``, ``fenced``.
+    state: str | None
+    cells: tuple[Cell, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Field:
+    """The nodes of one pool."""
+
+    pool: str
+    detail: str
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """One figure of the row: ``28.5 of 32 GPUs held``."""
+
+    key: str
+    value: str
+    of: str
+    label: str
+
+
+def capacity_map(nodes: NodeList, pools: Sequence[PoolView]) -> tuple[Field, ...]:
+    """Draw every node, pool by pool; pools with GPUs first."""
+    by_pool: dict[str, list[NodeView]] = {}
+    for node in nodes.nodes:
+        by_pool.setdefault(node.pool, []).append(node)
+    views = {pool.name: pool for pool in pools}
+    ordered = sorted(by_pool, key=lambda name: (not any(n.devices for n in by_pool[name]), name))
+    return tuple(
+        Field(
+            pool=name,
+            detail=_pool_detail(views.get(name)),
+            boxes=tuple(_box(node) for node in sorted(by_pool[name], key=lambda node: node.id)),
+        )
+        for name in ordered
+    )
+
+
+def figures(
+    nodes: NodeList, waiting: Sequence[WaitingRow], last_hour: Report | None
+) -> tuple[Figure, ...]:
+    """Held, really used, held idle, borrowed, waiting."""
+    devices = [device for node in nodes.nodes for device in node.devices]
+    held = {key: 0 for key, _ in LEGEND}
+    for device in devices:
+        for hold in device.holds:
+            held[hold.shown_as] = held.get(hold.shown_as, 0) + hold.milli_gpu
+    longest = max((row.waited_ms for row in waiting), default=None)
+    return (
+        Figure(
+            key="held",
+            value=words.decimal(sum(held.values())),
+            of=f"of {len(devices)}",
+            label="GPUs held",
+        ),
+        Figure(key="used", value=_used(last_hour), of="", label="really used, last hour"),
+        Figure(key="idle", value=words.decimal(held["notebook-idle"]), of="", label="held idle"),
+        Figure(key="borrowed", value=words.decimal(held["borrowed"]), of="", label="borrowed"),
+        Figure(
+            key="waiting",
+            value=str(len(waiting)),
+            of="",
+            label="waiting" if longest is None else f"waiting, longest {words.duration(longest)}",
+        ),
+    )
+
+
+def simulated(nodes: NodeList) -> bool:
+    """True where any GPU has no hardware behind it."""
+    return any(device.simulated for node in nodes.nodes for device in node.devices)
+
+
+def _used(last_hour: Report | None) -> str:
+    # Minutes without telemetry say nothing about use: they are left out, never counted as idle.
+    rows = [row for row in last_hour.rows if row.used_milli_gpu_h is not None] if last_hour else []
+    held = sum(row.held_milli_gpu_h for row in rows)
+    if held == 0:
+        return "–"
+    return f"{round(100 * sum(row.used_milli_gpu_h or 0 for row in rows) / held)} %"
+
+
+def _pool_detail(pool: PoolView | None) -> str:
+    if pool is None or not pool.total_milli_gpu:
+        return "no GPUs"
+    free = f"{words.decimal(pool.free_milli_gpu)} of {words.decimal(pool.total_milli_gpu)} free"
+    return f"{free} · {words.isolation(pool.isolation)}"
+
+
+def _box(node: NodeView) -> Box:
+    kinds = sorted({device.kind for device in node.devices})
+    detail = (
+        f"{', '.join(kinds)} × {len(node.devices)}"
+        if kinds
+        else f"{words.counted(node.cpu_milli // 1000, 'CPU')}"
+    )
+    return Box(
+        name=node.id,
+        detail=detail,
+        state=None if node.state == "ready" else node.state,
+        cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
+    )
+
+
+def _cell(device: DeviceView) -> Cell:
+    parts = tuple(_part(hold) for hold in sorted(device.holds, key=lambda hold: hold.offset))
+    free = WHOLE_MILLI_GPU - sum(hold.milli_gpu for hold in device.holds)
+    said = [part.label for part in parts]
+    if free > 0:
+        said.append("free" if not parts else f"{format_milli_gpu(free)} free")
+    return Cell(label=f"GPU {device.index}, {device.kind}: {'; '.join(said)}", parts=parts)
+
+
+def _part(hold: HoldView) -> Part:
+    # Slices grow from the bottom of the cell, as the offset does.
+    height = hold.milli_gpu / WHOLE_MILLI_GPU * 100
+    words_for = _WORDS.get(hold.shown_as, hold.shown_as)
+    who = " · ".join(text for text in (hold.team, hold.owner, hold.name or "") if text)
+    return Part(
+        shown_as=hold.shown_as,
+        top=round(100 - hold.offset / WHOLE_MILLI_GPU * 100 - height, 3),
+        height=round(height, 3),
+        label=f"{format_milli_gpu(hold.milli_gpu)} {words_for}, {who}",
+    )

@@ -1,0 +1,79 @@
+"""Receipts of evictions: who lost a GPU to whom, by which rule, and whether it was worth it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpucommons.scheduler.models import EventView, JobView, LeaseView
+from gpucommons.scheduler.pages.present import words
+
+#: Event kind of a receipt.
+EVICTED = "evicted"
+
+_STARTED_JOBS = frozenset({"starting", "running", "preempting", "pausing", "succeeded"})
+_STARTED_LEASES = frozenset({"active", "warned", "released"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EvictionRow:
+    """One receipt."""
+
+    at_ms: int
+    victim: str
+    team: str
+    beneficiary: str
+    rule: str
+    lost_gpu_min: str
+    saved: str
+    outcome: str
+    #: True where the beneficiary never got what was taken for it.
+    in_vain: bool
+
+
+def beneficiaries(events: Sequence[EventView]) -> tuple[str, ...]:
+    """Ids of the workloads for whom GPUs were taken, newest receipt first, each once."""
+    ids = (event.data.get("beneficiary_id") for event in reversed(events))
+    return tuple(dict.fromkeys(str(found) for found in ids if found))
+
+
+def eviction_rows(
+    events: Sequence[EventView], outcomes: Mapping[str, JobView | LeaseView]
+) -> tuple[EvictionRow, ...]:
+    """Receipts, newest first; ``outcomes`` holds the beneficiaries by id."""
+    return tuple(_row(event, outcomes) for event in reversed(events) if event.kind == EVICTED)
+
+
+def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> EvictionRow:
+    data = event.data
+    lost, step = data.get("lost_milli_gpu_s"), data.get("checkpoint_step")
+    outcome, in_vain = _outcome(outcomes.get(str(data.get("beneficiary_id", ""))))
+    return EvictionRow(
+        at_ms=event.at_ms,
+        victim=str(data.get("victim") or event.text),
+        team=event.team or "",
+        beneficiary=str(data.get("beneficiary") or "–"),
+        rule=str(data.get("rule") or "–"),
+        lost_gpu_min=words.gpu_minutes(lost) if isinstance(lost, int) else "–",
+        saved=f"step {step:,}" if isinstance(step, int) else "nothing saved yet",
+        outcome=outcome,
+        in_vain=in_vain,
+    )
+
+
+def _outcome(workload: JobView | LeaseView | None) -> tuple[str, bool]:
+    if workload is None:
+        return "not known", False
+    if _has_started(workload):
+        return "yes", False
+    if workload.state in ("cancelled", "failed", "ended"):
+        return f"no: {workload.ended_text or workload.state}", True
+    return f"not yet: {workload.state}", False
+
+
+def _has_started(workload: JobView | LeaseView) -> bool:
+    if isinstance(workload, LeaseView):
+        return workload.state in _STARTED_LEASES or workload.slice is not None
+    return workload.state in _STARTED_JOBS or any(
+        attempt.started_ms is not None for attempt in workload.attempts
+    )

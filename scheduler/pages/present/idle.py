@@ -1,0 +1,114 @@
+"""Notebooks that hold GPUs, the most idle-held GPU·hours first, and what *Reclaim* may do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import ActivityList, ActivityView, LeaseView
+from gpucommons.scheduler.pages.present import words
+
+_HOUR_MS = 3_600_000
+#: How long a user is asked before an idle GPU is taken.
+RECLAIM_WARNING_MIN = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdleRow:
+    """One notebook that holds a GPU."""
+
+    lease_id: str
+    owner: str
+    server: str
+    team: str
+    share: str
+    where: str
+    idle_gpu_h: str
+    #: ``idle 41 min``, ``active``, ``no report``.
+    state: str
+    #: For the style: ``idle``, ``busy``, ``unverified``, ``active``.
+    mark: str
+    gpu_percent: str
+    last_active_ms: int | None
+    busy: bool
+    busy_with: str
+    keeps: str
+    returns_ms: int | None
+
+
+def idle_rows(activities: ActivityList) -> tuple[IdleRow, ...]:
+    """All holders; idle ones first, by GPU·hours held without use."""
+    now_ms = activities.now_ms
+    ordered = sorted(
+        activities.activities, key=lambda item: (-_idle_milli_gpu_h(item, now_ms), item.lease.user)
+    )
+    return tuple(_row(item, now_ms) for item in ordered)
+
+
+def idle_count(rows: Sequence[IdleRow]) -> int:
+    """How many are idle right now: the number beside the tab."""
+    return sum(row.mark == "idle" for row in rows)
+
+
+def reclaimed_text(lease: LeaseView) -> str:
+    """What a reclaim has done, for the admin who asked."""
+    who = f"{words.person(lease.user)}'s {format_milli_gpu(lease.milli_gpu)} GPU"
+    if lease.state in ("released", "ended"):
+        return f"{who} is being returned now."
+    return (
+        f"{words.person(lease.user)} was told. {who} is returned in {RECLAIM_WARNING_MIN} min"
+        " unless they keep it or start to work."
+    )
+
+
+def _idle_milli_gpu_h(item: ActivityView, now_ms: int) -> int:
+    idle = item.lease.idle
+    if idle is None or idle.idle_since_ms is None:
+        return 0
+    return item.lease.milli_gpu * max(0, now_ms - idle.idle_since_ms) // _HOUR_MS
+
+
+def _row(item: ActivityView, now_ms: int) -> IdleRow:
+    lease, idle = item.lease, item.lease.idle
+    busy = [kernel for kernel in item.kernels if kernel.busy]
+    mark, state = _state(item, bool(busy), now_ms)
+    seen = [kernel.last_active_ms for kernel in item.kernels] + [item.gpu_active_ms]
+    return IdleRow(
+        lease_id=lease.id,
+        owner=words.person(lease.user),
+        server=lease.server_name,
+        team=lease.team,
+        share=format_milli_gpu(lease.milli_gpu),
+        where=lease.slice.node if lease.slice else lease.pool,
+        idle_gpu_h=words.gpu_hours(_idle_milli_gpu_h(item, now_ms)),
+        state=state,
+        mark=mark,
+        gpu_percent="no data" if item.compute_percent_p95 is None else _percent(item),
+        last_active_ms=max((at for at in seen if at is not None), default=None),
+        busy=bool(busy),
+        busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
+        keeps="" if idle is None else _keeps(idle.keeps_left, idle.kept_until_ms, now_ms),
+        returns_ms=idle.returns_ms if idle else None,
+    )
+
+
+def _percent(item: ActivityView) -> str:
+    return f"{item.compute_percent_p95} %"
+
+
+def _keeps(left: int, until_ms: int | None, now_ms: int) -> str:
+    if until_ms is not None and until_ms > now_ms:
+        return f"kept {words.duration(until_ms - now_ms)} more, {left} left"
+    return f"{left} left"
+
+
+def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
+    if item.reported_ms is None:
+        return "unverified", "no report: counts as in use"
+    if busy:
+        return "busy", "busy"
+    since = item.lease.idle.idle_since_ms if item.lease.idle else None
+    if since is None:
+        return "active", "in use"
+    return "idle", f"idle {words.duration(now_ms - since)}"

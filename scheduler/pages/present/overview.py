@@ -1,0 +1,161 @@
+"""The start page: what my teams may use, what is free, what I hold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import JobView, LeaseView, OfferView, PoolView, TeamView
+from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.present.quotas import Segment, quota_tables
+
+_FINAL_LEASES = frozenset({"released", "ended"})
+_LEASE_WORDS = {
+    "waiting": "in line",
+    "granted": "starting",
+    "active": "runs",
+    "warned": "idle, about to be returned",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TeamLine:
+    """One of my teams in one pool."""
+
+    team: str
+    pool: str
+    #: "0.5 of 2 notebook GPUs free"
+    notebooks: str
+    #: "4 guaranteed, 2 in use" and what is borrowed.
+    training: str
+    segments: tuple[Segment, ...]
+    in_use: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolLine:
+    """One pool."""
+
+    name: str
+    kind: str
+    free: str
+    total: str
+    next_free_ms: int | None
+    isolation: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mine:
+    """Something of mine that lives: a ticket, a notebook, a job."""
+
+    kind: str
+    name: str
+    detail: str
+    state: str
+    reason: str
+    href: str | None
+
+
+def team_lines(
+    teams: Sequence[TeamView], pools: Sequence[PoolView], offers: Sequence[OfferView]
+) -> tuple[TeamLine, ...]:
+    """My teams' quotas and use."""
+    mine = [team for team in teams if team.mine]
+    shown = {(o.team, o.pool): o for o in offers}
+    bars = {
+        (row.team, table.pool): row for table in quota_tables(mine, pools) for row in table.rows
+    }
+    lines = []
+    for team in mine:
+        for use in team.use:
+            offer, bar = shown.get((team.name, use.pool)), bars.get((team.name, use.pool))
+            fixed = use.quota.fixed_milli_gpu
+            used = offer.fixed_used_milli_gpu if offer else use.fixed_used_milli_gpu
+            lines.append(
+                TeamLine(
+                    team=team.name,
+                    pool=use.pool,
+                    notebooks=_notebooks(fixed, used),
+                    training=_training(
+                        use.quota.guaranteed_milli_gpu,
+                        use.guaranteed_used_milli_gpu,
+                        use.borrowed_milli_gpu,
+                    ),
+                    segments=bar.segments if bar else (),
+                    in_use=bar.in_use if bar else "",
+                )
+            )
+    return tuple(lines)
+
+
+def pool_lines(pools: Sequence[PoolView]) -> tuple[PoolLine, ...]:
+    """Pools with GPUs: free, total, when the next one frees."""
+    return tuple(
+        PoolLine(
+            name=pool.name,
+            kind=pool.gpu_kind or "GPU",
+            free=words.decimal(pool.free_milli_gpu),
+            total=words.decimal(pool.total_milli_gpu),
+            next_free_ms=None if pool.free_milli_gpu else pool.next_free_ms,
+            isolation=words.isolation(pool.isolation),
+        )
+        for pool in pools
+        if pool.total_milli_gpu
+    )
+
+
+def mine(
+    name: str, leases: Sequence[LeaseView], jobs: Sequence[JobView], *, lab_url: str
+) -> tuple[Mine, ...]:
+    """My tickets and notebooks, then my jobs."""
+    own = [lease for lease in leases if lease.user == name and lease.state not in _FINAL_LEASES]
+    return tuple(_lease(lease, lab_url) for lease in own) + tuple(
+        _job(job) for job in jobs if job.owner == name
+    )
+
+
+def _notebooks(fixed: int, used: int) -> str:
+    if not fixed:
+        return "no notebook GPUs"
+    free = words.decimal(max(0, fixed - used))
+    return f"{free} of {words.decimal(fixed)} notebook GPUs free"
+
+
+def _training(guaranteed: int, used: int, borrowed: int) -> str:
+    text = (
+        f"{words.decimal(used)} of {words.decimal(guaranteed)} guaranteed in use"
+        if guaranteed
+        else "nothing guaranteed for training"
+    )
+    return f"{text}, {words.decimal(borrowed)} borrowed" if borrowed else text
+
+
+def _lease(lease: LeaseView, lab_url: str) -> Mine:
+    in_line = lease.state in ("waiting", "granted")
+    place = "".join(words.ordinal(lease.position)) if lease.position else ""
+    return Mine(
+        kind="ticket" if in_line else "notebook",
+        name=lease.server_name or "notebook",
+        detail=f"{words.asked(lease.milli_gpu, lease.gpu_kind)} · {lease.team}",
+        state=f"{place} in line" if lease.state == "waiting" and place else _words(lease.state),
+        reason=lease.reason.text if lease.reason and lease.state == "waiting" else "",
+        href=f"ticket/{lease.id}" if in_line else lab_url,
+    )
+
+
+def _words(state: str) -> str:
+    return _LEASE_WORDS.get(state, state)
+
+
+def _job(job: JobView) -> Mine:
+    workers = f" · {job.workers} workers" if job.workers > 1 else ""
+    share = format_milli_gpu(job.milli_gpu) + " GPU" if job.milli_gpu else "CPU only"
+    return Mine(
+        kind="job",
+        name=job.name,
+        detail=f"{share}{workers} · {job.team}",
+        state=job.state,
+        reason=job.reason.text if job.reason else "",
+        href=None,
+    )

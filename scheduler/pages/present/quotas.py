@@ -1,0 +1,274 @@
+"""Quotas of teams: the table that admins edit, the edits read back, and what they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models import (
+    PoolView,
+    QuotaChange,
+    QuotaChanges,
+    QuotaModel,
+    TeamUseView,
+    TeamView,
+)
+from gpucommons.scheduler.pages.present import words
+
+_MAX_WEIGHT = 1000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Segment:
+    """A part of the *In use* bar, in percent of it."""
+
+    shown_as: str
+    left: float
+    width: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaRow:
+    """One team in one pool; the four amounts are texts, as in the inputs."""
+
+    team: str
+    #: Depth in the team tree.
+    depth: int
+    #: Quotas live on leaf teams; parents only sum.
+    editable: bool
+    fixed: str
+    guaranteed: str
+    limit: str
+    weight: str
+    segments: tuple[Segment, ...]
+    in_use: str
+    waiting: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class QuotaTable:
+    """All teams in one pool."""
+
+    pool: str
+    kind: str
+    rows: tuple[QuotaRow, ...]
+    sum_text: str
+    over: bool
+
+
+class QuotaInput(BaseModel):
+    """One edited row, as typed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    team: str = Field(max_length=50)
+    pool: str = Field(max_length=50)
+    fixed: str = Field(max_length=20)
+    guaranteed: str = Field(max_length=20)
+    limit: str = Field(max_length=20)
+    weight: str = Field(max_length=20)
+
+
+class QuotaInputs(BaseModel):
+    """All edited rows."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    rows: list[QuotaInput] = Field(min_length=1, max_length=1000)
+
+
+def quota_tables(teams: Sequence[TeamView], pools: Sequence[PoolView]) -> tuple[QuotaTable, ...]:
+    """One table per pool that has GPUs or quotas."""
+    granted = {use.pool for team in teams for use in team.use}
+    return tuple(
+        _table(pool, teams) for pool in pools if pool.total_milli_gpu or pool.name in granted
+    )
+
+
+def changes_from(inputs: QuotaInputs, *, dry_run: bool) -> QuotaChanges:
+    """Read the edited rows.
+
+    Raises
+    ------
+    BadRequest
+        With a sentence that names team, column and what may stand there.
+    """
+    rows = [
+        QuotaChange(team=row.team, pool=row.pool, quota=_quota(row)) for row in _named(inputs.rows)
+    ]
+    return QuotaChanges(changes=rows, dry_run=dry_run)
+
+
+def difference(teams: Sequence[TeamView], changes: QuotaChanges) -> tuple[str, ...]:
+    """What the changes would change, one line per team and pool."""
+    present = {(team.name, use.pool): use.quota for team in teams for use in team.use}
+    lines = []
+    for change in changes.changes:
+        old = present.get((change.team, change.pool), QuotaModel())
+        parts = [
+            f"{name} {before} → {after}"
+            for (name, before), (_, after) in zip(_said(old), _said(change.quota), strict=True)
+            if before != after
+        ]
+        if parts:
+            lines.append(f"{change.team} · {change.pool}: {', '.join(parts)}")
+    return tuple(lines)
+
+
+def _named(rows: Sequence[QuotaInput]) -> Sequence[QuotaInput]:
+    seen: set[tuple[str, str]] = set()
+    for row in rows:
+        if (row.team, row.pool) in seen:
+            message = f"{row.team} in {row.pool} is there twice: send each row once."
+            raise BadRequest(message)
+        seen.add((row.team, row.pool))
+    return rows
+
+
+def _said(quota: QuotaModel) -> tuple[tuple[str, str], ...]:
+    return (
+        ("fixed", format_milli_gpu(quota.fixed_milli_gpu)),
+        ("guaranteed", format_milli_gpu(quota.guaranteed_milli_gpu)),
+        ("limit", _limit(quota)),
+        ("weight", str(quota.over_quota_weight)),
+    )
+
+
+def _limit(quota: QuotaModel) -> str:
+    return "none" if quota.limit_milli_gpu is None else format_milli_gpu(quota.limit_milli_gpu)
+
+
+def _quota(row: QuotaInput) -> QuotaModel:
+    limit = row.limit.strip()
+    fixed, guaranteed = _amount(row, "fixed"), _amount(row, "guaranteed")
+    return QuotaModel(
+        fixed_milli_gpu=fixed,
+        guaranteed_milli_gpu=guaranteed,
+        limit_milli_gpu=None if limit in ("", "none") else _amount(row, "limit"),
+        over_quota_weight=_weight(row),
+    )
+
+
+def _amount(row: QuotaInput, column: str) -> int:
+    text = {"fixed": row.fixed, "guaranteed": row.guaranteed, "limit": row.limit}[column]
+    where = f"{column} of {row.team} in {row.pool}"
+    try:
+        milli_gpu = parse_milli_gpu(text.strip() or "0")
+    except ValueError as error:
+        message = f"{where}: {error}"
+        raise BadRequest(message) from None
+    if milli_gpu > 1_024_000:  # noqa: PLR2004 - the wire format's own bound, said in GPUs
+        message = f"{where}: {text} is more than the 1024 GPUs that one quota may have."
+        raise BadRequest(message)
+    return milli_gpu
+
+
+def _weight(row: QuotaInput) -> int:
+    text = row.weight.strip() or "1"
+    if not (text.isascii() and text.isdigit() and int(text) <= _MAX_WEIGHT):
+        message = (
+            f"weight of {row.team} in {row.pool}: {text!r} is not a whole number from 0 (never"
+            f" borrows) to {_MAX_WEIGHT}."
+        )
+        raise BadRequest(message)
+    return int(text)
+
+
+def _table(pool: PoolView, teams: Sequence[TeamView]) -> QuotaTable:
+    parents = {team.parent for team in teams if team.parent}
+    uses = {team.name: use for team in teams for use in team.use if use.pool == pool.name}
+    rows = tuple(
+        _row(team, depth, uses.get(team.name), pool, editable=team.name not in parents)
+        for team, depth in _tree(teams)
+    )
+    leaves = [use.quota for name, use in uses.items() if name not in parents]
+    fixed = sum(quota.fixed_milli_gpu for quota in leaves)
+    guaranteed = sum(quota.guaranteed_milli_gpu for quota in leaves)
+    return QuotaTable(
+        pool=pool.name,
+        kind=pool.gpu_kind or "",
+        rows=rows,
+        sum_text=_sum_text(fixed, guaranteed, pool.total_milli_gpu),
+        over=fixed + guaranteed > pool.total_milli_gpu,
+    )
+
+
+def _sum_text(fixed: int, guaranteed: int, total: int) -> str:
+    both = fixed + guaranteed
+    text = (
+        f"{words.decimal(fixed)} fixed + {words.decimal(guaranteed)} guaranteed ="
+        f" {words.decimal(both)} of {words.decimal(total)} GPUs"
+    )
+    return text if both <= total else f"{text}: over by {words.decimal(both - total)}"
+
+
+def _tree(teams: Sequence[TeamView]) -> tuple[tuple[TeamView, int], ...]:
+    names = {team.name for team in teams}
+    children: dict[str | None, list[TeamView]] = {}
+    for team in sorted(teams, key=lambda team: team.name):
+        children.setdefault(team.parent if team.parent in names else None, []).append(team)
+    return tuple(_below(None, 0, children))
+
+
+def _below(
+    parent: str | None, depth: int, children: Mapping[str | None, Sequence[TeamView]]
+) -> list[tuple[TeamView, int]]:
+    found: list[tuple[TeamView, int]] = []
+    for team in children.get(parent, ()):
+        found.append((team, depth))
+        found += _below(team.name, depth + 1, children)
+    return found
+
+
+def _row(
+    team: TeamView, depth: int, use: TeamUseView | None, pool: PoolView, *, editable: bool
+) -> QuotaRow:
+    quota = use.quota if use else QuotaModel(over_quota_weight=1)
+    held = (
+        (
+            ("notebook", use.fixed_used_milli_gpu),
+            ("guaranteed", use.guaranteed_used_milli_gpu),
+            ("borrowed", use.borrowed_milli_gpu),
+        )
+        if use
+        else ()
+    )
+    return QuotaRow(
+        team=team.name,
+        depth=depth,
+        editable=editable,
+        fixed=format_milli_gpu(quota.fixed_milli_gpu),
+        guaranteed=format_milli_gpu(quota.guaranteed_milli_gpu),
+        limit="" if quota.limit_milli_gpu is None else format_milli_gpu(quota.limit_milli_gpu),
+        weight=str(quota.over_quota_weight),
+        segments=_segments(held, _full(quota, pool.total_milli_gpu)),
+        in_use=", ".join(f"{format_milli_gpu(amount)} {name}" for name, amount in held if amount)
+        or "nothing",
+        waiting=use.waiting if use else 0,
+    )
+
+
+def _full(quota: QuotaModel, total: int) -> int:
+    if quota.limit_milli_gpu is None:
+        return total
+    return quota.fixed_milli_gpu + max(quota.limit_milli_gpu, quota.guaranteed_milli_gpu)
+
+
+def _segments(held: Sequence[tuple[str, int]], full: int) -> tuple[Segment, ...]:
+    whole = max(full, sum(amount for _, amount in held), 1)
+    found, left = [], 0
+    for name, amount in held:
+        if amount:
+            found.append(
+                Segment(
+                    shown_as=name,
+                    left=round(100 * left / whole, 3),
+                    width=round(100 * amount / whole, 3),
+                )
+            )
+        left += amount
+    return tuple(found)

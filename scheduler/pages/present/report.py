@@ -1,0 +1,99 @@
+"""The monthly report: a table, and the same as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from gpucommons.scheduler.models import Report, ReportRow
+from gpucommons.scheduler.pages.present import words
+
+COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost")
+_RISKY = ("=", "+", "-", "@", "\t", "\r")
+_DECEMBER = 12
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Month:
+    """A calendar month, UTC."""
+
+    #: ``2026-11``.
+    key: str
+    from_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportTable:
+    """Rows of text; the last one sums."""
+
+    rows: tuple[tuple[str, ...], ...]
+    total: tuple[str, ...]
+
+
+def month_of(text: str, now_ms: int) -> Month:
+    """Read ``2026-11``; anything else means the present month."""
+    try:
+        start = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+    except ValueError:
+        start = datetime.fromtimestamp(now_ms / 1000, UTC).replace(
+            day=1, hour=0, minute=0, second=0, microsecond=0
+        )
+    following = (
+        start.replace(year=start.year + 1, month=1)
+        if start.month == _DECEMBER
+        else start.replace(month=start.month + 1)
+    )
+    return Month(
+        key=start.strftime("%Y-%m"),
+        from_ms=int(start.timestamp() * 1000),
+        to_ms=int(following.timestamp() * 1000),
+    )
+
+
+def table(report: Report) -> ReportTable:
+    """GPU·hours by team and user, most held first."""
+    ordered = sorted(report.rows, key=lambda row: (row.team, -row.held_milli_gpu_h, row.owner))
+    return ReportTable(rows=tuple(_cells(row) for row in ordered), total=_total(report.rows))
+
+
+def as_csv(report: Report) -> str:
+    """The table for a spreadsheet: a cell that could be read as a formula is quoted."""
+    shown = table(report)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\r\n")
+    for row in (COLUMNS, *shown.rows, shown.total):
+        writer.writerow([_harmless(cell) for cell in row])
+    return out.getvalue()
+
+
+def _harmless(cell: str) -> str:
+    return f"'{cell}" if cell.startswith(_RISKY) else cell
+
+
+def _cells(row: ReportRow) -> tuple[str, ...]:
+    return (
+        row.team,
+        words.person(row.owner),
+        words.gpu_hours(row.held_milli_gpu_h),
+        "no data" if row.used_milli_gpu_h is None else words.gpu_hours(row.used_milli_gpu_h),
+        words.gpu_hours(row.idle_milli_gpu_h),
+        words.gpu_hours(row.borrowed_milli_gpu_h),
+        words.gpu_hours(row.lost_milli_gpu_h),
+    )
+
+
+def _total(rows: Sequence[ReportRow]) -> tuple[str, ...]:
+    known = [row.used_milli_gpu_h for row in rows if row.used_milli_gpu_h is not None]
+    return (
+        "Total",
+        "",
+        words.gpu_hours(sum(row.held_milli_gpu_h for row in rows)),
+        words.gpu_hours(sum(known)) if known else "no data",
+        words.gpu_hours(sum(row.idle_milli_gpu_h for row in rows)),
+        words.gpu_hours(sum(row.borrowed_milli_gpu_h for row in rows)),
+        words.gpu_hours(sum(row.lost_milli_gpu_h for row in rows)),
+    )

@@ -1,0 +1,221 @@
+"""The ticket page: the place in line, why it is so, who holds the GPUs, and what one can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
+from gpucommons.scheduler.pages.present import words
+
+_HOLDING = frozenset({"granted", "active", "warned"})
+_RUNNING = frozenset({"active", "warned"})
+_SHOWN_HOLDERS = 8
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Holder:
+    """One notebook on the team's fixed quota."""
+
+    text: str
+    #: What its end would give: ``frees ½``; empty where it is not about to end.
+    frees: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Take:
+    """A smaller size that is free now."""
+
+    milli_gpu: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TicketState:
+    """Everything that changes on the ticket page; also its JSON."""
+
+    #: ``waiting``, ``starting``, ``running``, ``over``.
+    phase: str
+    title: str
+    #: ``1`` and ``st``; empty before the first cycle has looked at it.
+    place: str
+    place_suffix: str
+    headline: str
+    asked: str
+    requested_ms: int
+    note: str
+    reason: str
+    unblock: str
+    holders_title: str
+    holders: tuple[Holder, ...]
+    take: Take | None
+    #: Where the notebook is, once it runs.
+    follow: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Choice:
+    """A size on the page that asks before a ticket is made."""
+
+    milli_gpu: int
+    label: str
+    text: str
+    free: bool
+
+
+def ticket_state(
+    lease: LeaseView,
+    leases: Sequence[LeaseView],
+    offer: OfferView | None,
+    *,
+    now_ms: int,
+    follow_url: str,
+) -> TicketState:
+    """What the page shows of a ticket. ``leases`` are those that its owner may see."""
+    phase = _phase(lease)
+    place, suffix = words.ordinal(lease.position) if lease.position else ("", "")
+    waiting = phase == "waiting"
+    return TicketState(
+        phase=phase,
+        title=_title(phase, place + suffix),
+        place=place if waiting else "",
+        place_suffix=suffix if waiting else "",
+        headline=_headline(lease, phase),
+        asked=words.asked(lease.milli_gpu, lease.gpu_kind),
+        requested_ms=lease.requested_ms,
+        note=_note(lease, phase),
+        reason=lease.reason.text if lease.reason and waiting else "",
+        unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
+        holders_title=_holders_title(lease, offer) if waiting else "",
+        holders=_holders(lease, leases, now_ms) if waiting else (),
+        take=_take(lease, offer) if waiting else None,
+        follow=follow_url if phase == "running" else None,
+    )
+
+
+def choices(offer: OfferView) -> tuple[Choice, ...]:
+    """The sizes of an offer that can be had at all, smallest first."""
+    return tuple(
+        Choice(
+            milli_gpu=size.milli_gpu,
+            label=format_milli_gpu(size.milli_gpu),
+            text=size.text,
+            free=size.availability == "free",
+        )
+        for size in sorted(offer.sizes, key=lambda size: size.milli_gpu)
+        if size.availability != "never"
+    )
+
+
+def offer_for(offers: Sequence[OfferView], team: str | None, pool: str | None) -> OfferView | None:
+    """The offer of a team and pool; where one is left out, the first that fits."""
+    fitting = (
+        offer
+        for offer in offers
+        if team in (None, "", offer.team) and pool in (None, "", offer.pool)
+    )
+    return next(fitting, None)
+
+
+def _phase(lease: LeaseView) -> str:
+    if lease.state == "waiting":
+        return "waiting"
+    if lease.state == "granted":
+        return "starting"
+    return "running" if lease.state in _RUNNING else "over"
+
+
+def _title(phase: str, place: str) -> str:
+    return {
+        "waiting": f"{place} in line" if place else "Waiting in line",
+        "starting": "Your notebook is starting",
+        "running": "Your notebook runs",
+        "over": "Not in line",
+    }[phase]
+
+
+def _headline(lease: LeaseView, phase: str) -> str:
+    if phase != "waiting":
+        return {
+            "starting": "Your notebook is starting",
+            "running": "Your notebook runs",
+            "over": lease.ended_text or "You are no longer in line",
+        }[phase]
+    if lease.reason and lease.reason.code == "draining":
+        return "A GPU is being cleared for you"
+    return f"No notebook GPU is free in {lease.team}"
+
+
+def _note(lease: LeaseView, phase: str) -> str:
+    where = f" on {lease.slice.node}" if lease.slice else ""
+    return {
+        "waiting": "You may close this page: the notebook starts by itself.",
+        "starting": f"A GPU was granted{where}. JupyterHub starts the server; this page follows.",
+        "running": "It is ready.",
+        "over": "Nothing is held or started for you.",
+    }[phase]
+
+
+def _holders_title(lease: LeaseView, offer: OfferView | None) -> str:
+    if offer is None:
+        return f"{lease.team}'s notebooks:"
+    used, fixed = offer.fixed_used_milli_gpu, offer.fixed_milli_gpu
+    noun = "GPU" if fixed <= 1000 else "GPUs"  # noqa: PLR2004 - one GPU is 1000 milli-GPU
+    return f"{lease.team} holds {words.decimal(used)} of its {words.decimal(fixed)} fixed {noun}:"
+
+
+def _holders(ticket: LeaseView, leases: Sequence[LeaseView], now_ms: int) -> tuple[Holder, ...]:
+    holding = [
+        lease
+        for lease in leases
+        if lease.team == ticket.team and lease.pool == ticket.pool and lease.state in _HOLDING
+    ]
+    ordered = sorted(holding, key=lambda lease: (_idle_since(lease, now_ms), lease.user))
+    found = [_holder(ticket, lease, now_ms) for lease in ordered[:_SHOWN_HOLDERS]]
+    if len(ordered) > _SHOWN_HOLDERS:
+        found.append(Holder(text=f"and {len(ordered) - _SHOWN_HOLDERS} more", frees=""))
+    return tuple(found)
+
+
+def _idle_since(lease: LeaseView, now_ms: int) -> int:
+    since = lease.idle.idle_since_ms if lease.idle else None
+    return now_ms + 1 if since is None else since
+
+
+def _holder(ticket: LeaseView, lease: LeaseView, now_ms: int) -> Holder:
+    name = "you" if lease.user and lease.user == ticket.user else words.person(lease.user)
+    share = format_milli_gpu(lease.milli_gpu)
+    state, ending = _doing(lease, now_ms)
+    return Holder(text=f"{name} · {share} · {state}", frees=f"frees {share}" if ending else "")
+
+
+def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
+    idle = lease.idle
+    if lease.state == "granted":
+        return "starting", False
+    if idle is None or idle.idle_since_ms is None:
+        return "active", False
+    spent = f"idle {words.duration(now_ms - idle.idle_since_ms)}"
+    if idle.kept_until_ms and idle.kept_until_ms > now_ms:
+        return f"{spent}, kept for {words.duration(idle.kept_until_ms - now_ms)} more", False
+    return f"{spent}, {_returned(idle, now_ms)}", True
+
+
+def _returned(idle: IdleView, now_ms: int) -> str:
+    if idle.returns_ms is not None:
+        return f"returned in {words.duration(idle.returns_ms - now_ms)}"
+    return f"returned at {idle.idle_after_min} min"
+
+
+def _take(lease: LeaseView, offer: OfferView | None) -> Take | None:
+    if offer is None:
+        return None
+    free = [
+        size.milli_gpu
+        for size in offer.sizes
+        if size.availability == "free" and size.milli_gpu < lease.milli_gpu
+    ]
+    if not free:
+        return None
+    return Take(milli_gpu=max(free), label=f"Take {format_milli_gpu(max(free))}")

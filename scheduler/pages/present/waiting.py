@@ -1,0 +1,86 @@
+"""Who waits and why: jobs in the queue and tickets in one list, longest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import JobView, LeaseView, ReasonView
+from gpucommons.scheduler.pages.present import words
+
+_WAITING_JOBS = frozenset({"queued", "nominated"})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WaitingRow:
+    """One waiting workload."""
+
+    who: str
+    team: str
+    #: Job name, or ``notebook``.
+    what: str
+    asks: str
+    pool: str
+    waited_ms: int
+    since: str
+    position: int | None
+    reason_class: str
+    reason: str
+    unblock: str
+
+
+def waiting_rows(
+    jobs: Sequence[JobView], leases: Sequence[LeaseView], now_ms: int
+) -> tuple[WaitingRow, ...]:
+    """Everything that waits, the longest wait first."""
+    rows = [_job(job, now_ms) for job in jobs if job.state in _WAITING_JOBS]
+    rows += [_ticket(lease, now_ms) for lease in leases if lease.state == "waiting"]
+    return tuple(sorted(rows, key=lambda row: -row.waited_ms))
+
+
+def _job(job: JobView, now_ms: int) -> WaitingRow:
+    return WaitingRow(
+        who=words.person(job.owner),
+        team=job.team,
+        what=job.name,
+        asks=_asks(job),
+        pool=", ".join(job.pools),
+        waited_ms=now_ms - job.submitted_ms,
+        since=words.duration(now_ms - job.submitted_ms),
+        position=job.position,
+        **_why(job.reason),
+    )
+
+
+def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
+    return WaitingRow(
+        who=words.person(lease.user),
+        team=lease.team,
+        what=f"notebook {lease.server_name}".strip(),
+        asks=words.asked(lease.milli_gpu, lease.gpu_kind),
+        pool=lease.pool,
+        waited_ms=now_ms - lease.requested_ms,
+        since=words.duration(now_ms - lease.requested_ms),
+        position=lease.position,
+        **_why(lease.reason),
+    )
+
+
+def _asks(job: JobView) -> str:
+    if job.workers <= 1:
+        return words.gpus(job.milli_gpu)
+    each = job.milli_gpu // job.workers
+    if each * job.workers != job.milli_gpu or not each:
+        return f"{words.gpus(job.milli_gpu)}, {job.workers} workers"
+    return f"{words.gpus(job.milli_gpu)} = {job.workers} workers × {format_milli_gpu(each)}"
+
+
+def _why(reason: ReasonView | None) -> dict[str, str]:
+    if reason is None:
+        return {"reason_class": "", "reason": "not looked at yet", "unblock": ""}
+    return {
+        "reason_class": words.reason_class(reason.code),
+        "reason": reason.text,
+        "unblock": reason.unblock or "",
+    }

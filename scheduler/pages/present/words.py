@@ -1,0 +1,119 @@
+"""Amounts, places, ages and names as people read them: one wording for every page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_milli_gpu
+
+_SECOND = 1000
+_MINUTE = 60 * _SECOND
+_HOUR = 60 * _MINUTE
+_DAY = 24 * _HOUR
+
+_ISOLATION = {
+    "hardware": "isolated in hardware (MIG)",
+    "kernel": "memory limited by the kernel, time is shared",
+    "driver": "memory limited by the driver, time is shared",
+    "cooperative": "memory limited inside each process: no barrier to hostile code",
+    "watched": "memory use is watched, not limited; time is shared",
+    "none": "nothing is enforced: shares are an agreement",
+}
+
+#: Reason classes in plain words.
+_REASONS = {
+    "share": "share",
+    "limit": "limit",
+    "kind": "kind",
+    "fragmentation": "fragmentation",
+    "gang": "gang",
+    "policy": "policy",
+    "dependency": "waits for another job",
+    "misconfigured": "misconfigured",
+    "draining": "next: being cleared",
+    "backoff": "back-off",
+    "paused": "paused",
+}
+
+
+def gpus(milli_gpu: int) -> str:
+    """``½ GPU``, ``1 GPU``, ``4 GPUs``; ``no GPU`` for nothing."""
+    if milli_gpu == 0:
+        return "no GPU"
+    return f"{format_milli_gpu(milli_gpu)} GPU{'s' if milli_gpu > WHOLE_MILLI_GPU else ''}"
+
+
+def decimal(milli_gpu: int) -> str:
+    """``28.5``: for sums, where a fraction glyph would be hard to compare."""
+    return f"{milli_gpu / WHOLE_MILLI_GPU:g}"
+
+
+def asked(milli_gpu: int, kind: str | None) -> str:
+    """``½ of an A100-40``, ``2 × A100-40``; without a known kind ``½ GPU``."""
+    if not kind:
+        return gpus(milli_gpu)
+    if milli_gpu < WHOLE_MILLI_GPU:
+        article = "an" if kind[0] in "AEFHILMNORSXaeio8" else "a"
+        return f"{format_milli_gpu(milli_gpu)} of {article} {kind}"
+    return f"{format_milli_gpu(milli_gpu)} × {kind}"
+
+
+def ordinal(place: int) -> tuple[str, str]:
+    """A place in line as number and ending: ``("1", "st")``."""
+    if place % 100 in (11, 12, 13):
+        return str(place), "th"
+    return str(place), {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
+
+
+def duration(span_ms: int) -> str:
+    """A span, rounded down to what matters: ``40 s``, ``18 min``, ``2 h 5 min``, ``3 d``."""
+    span = max(0, span_ms)
+    if span < _MINUTE:
+        return f"{span // _SECOND} s"
+    if span < _HOUR:
+        return f"{span // _MINUTE} min"
+    if span < 2 * _DAY:
+        hours, minutes = span // _HOUR, span % _HOUR // _MINUTE
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{span // _DAY} d"
+
+
+def person(name: str) -> str:
+    """A name, or words where policy hides it."""
+    return name or "someone"
+
+
+def counted(number: int, noun: str) -> str:
+    """``1 job``, ``3 jobs``."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def isolation(mode: str) -> str:
+    """What keeps neighbours on one card apart, in plain words and true."""
+    return _ISOLATION.get(mode, mode)
+
+
+def reason_class(code: str) -> str:
+    """A reason class as it stands in a table; an unknown one is shown as it is."""
+    return _REASONS.get(code, code)
+
+
+def gpu_hours(milli_gpu_h: int) -> str:
+    """GPU·hours with one decimal."""
+    return f"{milli_gpu_h / WHOLE_MILLI_GPU:.1f}"
+
+
+def gpu_minutes(milli_gpu_s: int) -> str:
+    """GPU·minutes with one decimal."""
+    return f"{milli_gpu_s / WHOLE_MILLI_GPU / 60:.1f}"
+
+
+def iso(at_ms: int) -> str:
+    """A machine-readable time."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def clock(at_ms: int) -> str:
+    """A time of day for readers without scripts; scripts replace it by local time."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M UTC")

@@ -1,0 +1,133 @@
+"""The pages as a service of the hub: one tornado application on one local port.
+
+It runs inside the scheduler's asyncio loop, but talks to the scheduler through ``/v1`` only.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import jinja2
+from jupyterhub.services.auth import HubOAuthCallbackHandler
+from tornado.httpserver import HTTPServer
+from tornado.netutil import bind_sockets
+from tornado.web import Application, RedirectHandler, StaticFileHandler
+
+from gpucommons.scheduler.pages import admin, admin_writes, start_page, ticket
+from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
+from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.settings import PagesSettings, Site, new_hub_auth
+
+__all__ = ["PagesSettings", "Server", "application", "start"]
+
+_HERE = Path(__file__).parent
+_ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
+_MAX_BODY_BYTES = 256 * 1024
+
+
+class Callback(PageHandler, HubOAuthCallbackHandler):  # type: ignore[misc] # jupyterhub has no types
+    """End of the login."""
+
+    async def prepare(self) -> None:
+        """Nobody is logged in yet: that is what the visit is for."""
+
+
+class AddSlash(Headers, RedirectHandler):
+    """The prefix without its slash."""
+
+
+class Static(Headers, StaticFileHandler):
+    """Scripts and styles; nothing in them is secret."""
+
+    def set_extra_headers(self, path: str) -> None:
+        """Addresses that carry a hash are kept for good, others are asked about each time."""
+        if not self.get_argument("v", ""):
+            self.set_header("Cache-Control", "no-cache")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """The running pages."""
+
+    port: int
+    #: With the prefix, as the hub's service entry names it without: ``http://host:port``.
+    url: str
+    _http: HTTPServer
+    _transport: httpx.AsyncBaseTransport
+
+    async def stop(self) -> None:
+        """Take no more requests, finish those under way, let go of the port."""
+        self._http.stop()
+        await self._http.close_all_connections()
+        await self._transport.aclose()
+
+
+def templates() -> jinja2.Environment:
+    """The renderer: every value is escaped, a missing one is an error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {"iso": words.iso, "clock": words.clock}
+    return environment
+
+
+def application(site: Site) -> Application:
+    """Every address of the pages."""
+    given = {"site": site}
+    prefix = site.settings.prefix
+
+    def route(path: str, handler: type) -> tuple[str, type, dict[str, Site]]:
+        return prefix + path, handler, given
+
+    return Application(
+        [
+            (prefix.rstrip("/"), AddSlash, {"url": prefix}),
+            route("", start_page.StartPage),
+            route("oauth_callback", Callback),
+            route("ticket", ticket.NewTicket),
+            route(f"ticket/({_ID})", ticket.Ticket),
+            route(f"ticket/({_ID})/state", ticket.TicketJson),
+            route(f"ticket/({_ID})/take", ticket.TakeSmaller),
+            route(f"ticket/({_ID})/leave", ticket.LeaveTheLine),
+            route(f"ticket/({_ID})/cpu", ticket.CpuNow),
+            route("admin/report.csv", admin.ReportCsv),
+            route("admin/quotas/check", admin_writes.CheckQuotas),
+            route("admin/quotas", admin_writes.SaveQuotas),
+            route(f"admin/reclaim/({_ID})", admin_writes.Reclaim),
+            route("admin(?:/(now|teams|waiting|idle|evictions|report))?", admin.Admin),
+        ],
+        default_handler_class=NoSuchPage,
+        default_handler_args=given,
+        cookie_secret=site.settings.cookie_secret,
+        xsrf_cookies=True,
+        static_path=str(_HERE / "static"),
+        static_url_prefix=f"{prefix}static/",
+        static_handler_class=Static,
+        last_hour=admin.LastHour(),
+    )
+
+
+async def start(
+    settings: PagesSettings, *, transport: httpx.AsyncBaseTransport | None = None
+) -> Server:
+    """Listen; returns once the port is open. ``transport`` replaces the network in tests."""
+    transport = transport or httpx.AsyncHTTPTransport()
+    site = Site(
+        settings=settings,
+        hub_auth=new_hub_auth(settings),
+        templates=templates(),
+        transport=transport,
+        now_ms=lambda: time.time_ns() // 1_000_000,
+    )
+    http = HTTPServer(application(site), max_body_size=_MAX_BODY_BYTES)
+    sockets = bind_sockets(settings.port, settings.host)
+    http.add_sockets(sockets)
+    port = int(sockets[0].getsockname()[1])
+    return Server(port=port, url=f"http://{settings.host}:{port}", _http=http, _transport=transport)

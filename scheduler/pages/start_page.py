@@ -1,0 +1,39 @@
+"""The start page: quotas of my teams, what is free, what I have."""
+
+from __future__ import annotations
+
+import asyncio
+
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
+
+_SAID = {"left": "You left the line. Nothing is held or started for you."}
+
+
+class StartPage(PageHandler):
+    """What a signed-in user sees first."""
+
+    async def get(self) -> None:
+        """Show it."""
+        me = await self.whoami()
+        teams, pools, offers, leases, jobs = await asyncio.gather(
+            self.ask(calls.teams()),
+            self.ask(calls.pools()),
+            self.ask(calls.offers()),
+            self.ask(calls.leases()),
+            self.ask(calls.jobs(owner=me.name, live=True)),
+        )
+        settings = self.site.settings
+        self.show(
+            "start.html",
+            active="start",
+            teams=team_lines(teams.teams, pools.pools, offers.offers),
+            pools=pool_lines(pools.pools),
+            mine=mine(me.name, leases.leases, jobs.jobs, lab_url=settings.lab_url(me.name, "")),
+            simulated=any(pool.simulated for pool in pools.pools),
+            last_end=offers.last_end,
+            data_ms=pools.now_ms,
+            spawn_url=settings.spawn_url(me.name, ""),
+            said=_SAID.get(self.get_query_argument("said", "")),
+        )

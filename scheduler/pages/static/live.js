@@ -1,0 +1,50 @@
+// Keeps the parts marked `data-live` fresh: the page is asked for again and changed parts are
+// swapped. The server renders and escapes; nothing is put together from strings here.
+import { ask, repeat } from './net.js';
+import { markFresh, markTrouble, showTimes } from './times.js';
+
+const PERIOD_MS = 3000;
+
+/** Start refreshing, if the page has live parts. */
+export function startLive() {
+  if (!document.querySelector('[data-live]')) {
+    return;
+  }
+  const step = async () => {
+    const answer = await ask(location.href, { headers: { Accept: 'text/html' } });
+    if (answer.type === 'opaqueredirect' || answer.status === 401 || answer.status === 403) {
+      markTrouble('login ended: reload the page');
+      return false;
+    }
+    if (!answer.ok) {
+      throw new Error(String(answer.status));
+    }
+    swap(new DOMParser().parseFromString(await answer.text(), 'text/html'));
+    markFresh();
+    return true;
+  };
+  step.failed = () => markTrouble('not reachable, trying again');
+  repeat(step, PERIOD_MS);
+}
+
+function swap(fresh) {
+  for (const old of document.querySelectorAll('[data-live]')) {
+    const next = fresh.getElementById(old.id);
+    if (!next || old.dataset.dirty || holdsInput(old)) {
+      continue;
+    }
+    showTimes(next);
+    if (old.isEqualNode(next)) {
+      continue;
+    }
+    const focused = old.contains(document.activeElement) ? document.activeElement.id : '';
+    old.replaceChildren(...document.adoptNode(next).childNodes);
+    if (focused) {
+      document.getElementById(focused)?.focus();
+    }
+  }
+}
+
+function holdsInput(element) {
+  return element.contains(document.activeElement) && document.activeElement.matches('input, textarea');
+}

@@ -1,0 +1,48 @@
+// Requests with the token that the hub's check for forged requests asks for.
+
+const xsrf = document.querySelector('meta[name=gc-xsrf]')?.content ?? '';
+
+/** Fetch from our own service; a login redirect is never followed. */
+export function ask(url, options = {}) {
+  return fetch(url, {
+    ...options,
+    redirect: 'manual',
+    cache: 'no-store',
+    headers: { 'X-XSRFToken': xsrf, ...options.headers }
+  });
+}
+
+/** Send JSON; resolves to the answer, or throws an Error with the server's sentence. */
+export async function post(url, value, signal) {
+  const answer = await ask(url, {
+    method: 'POST',
+    body: JSON.stringify(value),
+    headers: { 'Content-Type': 'application/json' },
+    signal
+  });
+  const body = await answer.json().catch(() => ({}));
+  if (!answer.ok) {
+    throw new Error(body.message ?? 'This could not be sent: reload the page and try again.');
+  }
+  return body;
+}
+
+/** Call `step` again and again: `period` after a success, slower and slower after failures. */
+export function repeat(step, period, slowest = 30_000) {
+  let wait = period;
+  const run = async () => {
+    // A hidden page asks rarely, but it still asks: a granted ticket must be followed.
+    try {
+      const more = await step();
+      wait = document.hidden ? Math.max(period, 10_000) : period;
+      if (more === false) {
+        return;
+      }
+    } catch (error) {
+      wait = Math.min(slowest, wait * 2);
+      step.failed?.(error, wait);
+    }
+    setTimeout(run, wait);
+  };
+  setTimeout(run, period);
+}

@@ -1,0 +1,43 @@
+// The *Reclaim* dialog: an idle notebook's user is asked first, a busy one needs force and a reason.
+import { post } from './net.js';
+
+/** Listen for *Reclaim*, if GPUs may be taken back here. */
+export function startReclaim() {
+  const dialog = document.querySelector('dialog#reclaim');
+  if (!dialog) {
+    return;
+  }
+  let url = '';
+  const form = dialog.querySelector('form');
+  const part = name => dialog.querySelector(`[data-${name}]`);
+
+  document.addEventListener('click', event => {
+    const button = event.target.closest('[data-reclaim]');
+    if (!button) {
+      return;
+    }
+    const { owner, share, idle, state } = button.dataset;
+    url = button.dataset.reclaim;
+    form.reset();
+    part('title').textContent = `Take back ${share} GPU from ${owner}?`;
+    part('busy-line').textContent = `This notebook is not idle (${state}). Without force the scheduler refuses.`;
+    part('idle-text').hidden = idle !== 'yes';
+    part('busy-text').hidden = idle === 'yes';
+    part('error').textContent = '';
+    dialog.showModal();
+  });
+  part('cancel').addEventListener('click', () => dialog.close());
+  form.addEventListener('submit', async event => {
+    event.preventDefault();
+    try {
+      const { force, reason } = form.elements;
+      const answer = await post(url, { force: force.checked, reason: reason.value });
+      dialog.close();
+      const said = document.querySelector('[data-said]');
+      said.textContent = answer.text;
+      said.hidden = false;
+    } catch (error) {
+      part('error').textContent = error.message;
+    }
+  });
+}

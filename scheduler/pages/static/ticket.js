@@ -1,0 +1,74 @@
+// The ticket page: shows the place as it changes, and follows the notebook when it runs.
+import { ask, repeat } from './net.js';
+
+const PERIOD_MS = 2000;
+
+/** Start following the ticket, if this is its page. */
+export function startTicket() {
+  const page = document.querySelector('[data-ticket]');
+  if (!page || page.dataset.phase === 'over' || page.dataset.phase === 'running') {
+    return;
+  }
+  const status = page.querySelector('[data-status]');
+  const step = async () => {
+    const answer = await ask(page.dataset.ticket, { headers: { Accept: 'application/json' } });
+    if (answer.status === 401) {
+      status.textContent = 'Your login has ended. Your place is kept: reload the page to log in.';
+      return false;
+    }
+    if (!answer.ok) {
+      throw new Error(String(answer.status));
+    }
+    status.textContent = '';
+    return show(page, await answer.json());
+  };
+  step.failed = (_, wait) => {
+    status.textContent = `GPU Commons cannot be reached. Your place is kept; trying again in ${Math.round(wait / 1000)} s.`;
+  };
+  repeat(step, PERIOD_MS);
+}
+
+function show(page, state) {
+  page.dataset.phase = state.phase;
+  document.title = `${state.title} · GPU Commons`;
+  for (const element of page.querySelectorAll('[data-field]')) {
+    const text = state[element.dataset.field] ?? '';
+    if (element.textContent !== text) {
+      element.textContent = text;
+    }
+  }
+  showHolders(page.querySelector('[data-holders]'), state.holders);
+  showTake(page.querySelector('[data-take]'), state.take);
+  if (state.follow) {
+    page.querySelector('[data-follow]').href = state.follow;
+    location.assign(state.follow);
+    return false;
+  }
+  return state.phase !== 'over';
+}
+
+function showHolders(box, holders) {
+  box.hidden = holders.length === 0;
+  const lines = holders.map(holder => {
+    const line = document.createElement('li');
+    const text = document.createElement('span');
+    const frees = document.createElement('span');
+    text.textContent = holder.text;
+    frees.textContent = holder.frees;
+    frees.className = 'muted small';
+    line.append(text, frees);
+    return line;
+  });
+  box.querySelector('ul').replaceChildren(...lines);
+}
+
+function showTake(form, take) {
+  if (!form) {
+    return;
+  }
+  form.hidden = !take;
+  if (take) {
+    form.elements.milli_gpu.value = take.milli_gpu;
+    form.querySelector('button').textContent = take.label;
+  }
+}

@@ -1,0 +1,203 @@
+"""Waiting in line: a page that asks, a page that shows the place, and the ways out of the line.
+
+A ticket is the scheduler's; no hub spawn is pending while it waits. So a hub restart, a closed
+browser or a restart of these pages loses nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict
+from urllib.parse import urlencode
+
+from pydantic import ValidationError
+
+from gpucommons.gpu.slices import parse_milli_gpu
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.errors import BadRequest, Conflict
+from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
+from gpucommons.scheduler.pages.base import JsonHandler, PageHandler
+from gpucommons.scheduler.pages.present.ticket import (
+    TicketState,
+    choices,
+    offer_for,
+    ticket_state,
+)
+
+_IN_LINE = ("waiting", "granted")
+
+
+class NewTicket(PageHandler):
+    """Ask first: a link alone never puts anybody in line."""
+
+    async def get(self) -> None:
+        """Show the sizes; with no size in the address, an existing ticket."""
+        me = await self.whoami()
+        server_name = self.get_query_argument("server_name", "")
+        offers = await self.ask(calls.offers(server_name=server_name))
+        ticket = offers.ticket if offers.ticket and offers.ticket.state in _IN_LINE else None
+        if ticket and not self.request.query_arguments:
+            self.redirect(f"{self.site.settings.prefix}ticket/{ticket.id}")
+            return
+        offer = offer_for(
+            offers.offers,
+            self.get_query_argument("team", None),
+            self.get_query_argument("pool", None),
+        )
+        self.show(
+            "new_ticket.html",
+            offer=offer,
+            choices=choices(offer) if offer else (),
+            chosen=self._size(),
+            ticket=ticket,
+            server_name=server_name,
+            environment=self.get_query_argument("environment", ""),
+            cpu_url=_cpu_url(
+                self, me.name, server_name, self.get_query_argument("environment", "")
+            ),
+        )
+
+    async def post(self) -> None:
+        """Take a ticket and go to its page."""
+        lease = await self.ask(calls.wait_in_line(self._request()))
+        self.redirect(f"{self.site.settings.prefix}ticket/{lease.id}", status=303)
+
+    def _size(self) -> int | None:
+        text = self.get_argument("milli_gpu", "")
+        try:
+            if text:
+                return int(text)
+            size = self.get_argument("size", "")
+            return parse_milli_gpu(size) if size else None
+        except ValueError:
+            raise BadRequest(
+                "The size in this address is not a number of GPUs: write size=½ or milli_gpu=500."
+            ) from None
+
+    def _request(self) -> LeaseRequest:
+        size = self._size()
+        if size is None:
+            raise BadRequest("Choose a size first.")
+        return _lease_request(
+            milli_gpu=size,
+            team=self.get_body_argument("team", "") or None,
+            pool=self.get_body_argument("pool", "") or None,
+            server_name=self.get_body_argument("server_name", ""),
+            environment=self.get_body_argument("environment", ""),
+        )
+
+
+class _OneTicket(PageHandler):
+    async def state(self, ticket_id: str) -> tuple[LeaseView, TicketState]:
+        """The ticket and what is shown of it."""
+        lease = await self.ask(calls.lease(ticket_id))
+        settings = self.site.settings
+        follow = settings.lab_url(lease.user, lease.server_name)
+        if lease.state != "waiting":
+            shown = ticket_state(lease, (), None, now_ms=self.site.now_ms(), follow_url=follow)
+            return lease, shown
+        offers, leases = await asyncio.gather(
+            self.ask(calls.offers(server_name=lease.server_name)), self.ask(calls.leases())
+        )
+        shown = ticket_state(
+            lease,
+            leases.leases,
+            offer_for(offers.offers, lease.team, lease.pool),
+            now_ms=offers.now_ms,
+            follow_url=follow,
+        )
+        return lease, shown
+
+
+class Ticket(_OneTicket):
+    """One ticket's page."""
+
+    async def get(self, ticket_id: str) -> None:
+        """Show the place in line; a script keeps it fresh."""
+        me = await self.whoami()
+        lease, state = await self.state(ticket_id)
+        pending = f"{self.site.settings.hub_url}home"
+        self.show(
+            "ticket.html",
+            lease=lease,
+            state=state,
+            mine=lease.user == me.name,
+            again_url=f"{self.site.settings.prefix}ticket?{_query(lease)}",
+            home_url=pending,
+        )
+
+
+class TicketJson(_OneTicket, JsonHandler):
+    """The same for the page's script."""
+
+    async def get(self, ticket_id: str) -> None:
+        """Everything that changes."""
+        _, state = await self.state(ticket_id)
+        self.answer(asdict(state))
+
+
+class TakeSmaller(PageHandler):
+    """*Take ½*: a smaller size keeps the age of the ticket."""
+
+    async def post(self, ticket_id: str) -> None:
+        """Ask again with the smaller size."""
+        lease = await self.ask(calls.lease(ticket_id))
+        size = self.get_body_argument("milli_gpu")
+        if not size.isdigit() or not 0 < int(size) < lease.milli_gpu:
+            raise BadRequest(
+                f"{size!r} is not a smaller size: choose less than {lease.milli_gpu} milli-GPU."
+            )
+        if lease.state != "waiting":
+            raise Conflict("This ticket no longer waits: open its page to see where it stands.")
+        request = _lease_request(
+            milli_gpu=int(size),
+            team=lease.team,
+            pool=lease.pool,
+            server_name=lease.server_name,
+            environment=lease.environment,
+        )
+        smaller = await self.ask(calls.wait_in_line(request))
+        self.redirect(f"{self.site.settings.prefix}ticket/{smaller.id}", status=303)
+
+
+class LeaveTheLine(PageHandler):
+    """*Leave the line*."""
+
+    async def post(self, ticket_id: str) -> None:
+        """End the ticket; nothing is started."""
+        await self.ask(calls.end_lease(ticket_id, EndReport(why="left")))
+        self.redirect(f"{self.site.settings.prefix}?said=left", status=303)
+
+
+class CpuNow(PageHandler):
+    """*CPU now*: end the ticket and start without a GPU."""
+
+    async def post(self, ticket_id: str) -> None:
+        """End the ticket, then let the hub start the server."""
+        lease = await self.ask(calls.end_lease(ticket_id, EndReport(why="left")))
+        self.redirect(_cpu_url(self, lease.user, lease.server_name, lease.environment), status=303)
+
+
+def _lease_request(**fields: object) -> LeaseRequest:
+    try:
+        return LeaseRequest.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise BadRequest(f"{first['loc'][0]}: {first['msg']}.") from None
+
+
+def _query(lease: LeaseView) -> str:
+    return urlencode(
+        {
+            "milli_gpu": lease.milli_gpu,
+            "team": lease.team,
+            "pool": lease.pool,
+            "server_name": lease.server_name,
+            "environment": lease.environment,
+        }
+    )
+
+
+def _cpu_url(handler: PageHandler, user: str, server_name: str, environment: str) -> str:
+    query = {"milli_gpu": "0"} | ({"environment": environment} if environment else {})
+    return handler.site.settings.spawn_url(user, server_name, urlencode(query))
