@@ -280,9 +280,11 @@ class ProgressReport(Model):
 
     step: int = Field(strict=True, ge=0, le=2**53)
     total_steps: int | None = Field(default=None, strict=True, ge=0, le=2**53)
-    metrics: dict[Annotated[str, StringConstraints(pattern=r"^[\w .:/-]{1,64}$")], float] = Field(
-        default_factory=dict, max_length=64
-    )
+    #: Finite numbers only: JSON has no others.
+    metrics: dict[
+        Annotated[str, StringConstraints(pattern=r"^[\w .:/-]{1,64}$")],
+        Annotated[float, Field(allow_inf_nan=False)],
+    ] = Field(default_factory=dict, max_length=64)
 
 
 class CheckpointReport(Model):

@@ -1,0 +1,213 @@
+"""From a request's credentials to an identity. Only ``Authorization`` and a socket's peer count.
+
+Cookies are never looked at, so no page of another origin can act in somebody's name. Answers of
+the hub are remembered for seconds at most, and not at all where an admin is about to write.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import pwd
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpucommons.scheduler.core.types import AttemptId, UserName
+from gpucommons.scheduler.errors import NotAuthenticated
+from gpucommons.scheduler.hub import Hub, HubUser
+from gpucommons.scheduler.service.principal import Identity, PrincipalKind, Right, read_rights
+
+#: An answer of the hub is believed for so long.
+KNOWN_FOR_MS = 30_000
+#: So is its word that a token is unknown: a new token may be seconds old.
+UNKNOWN_FOR_MS = 3_000
+_REMEMBERED = 10_000
+_SCHEMES = ("token", "bearer")
+#: Longer than any token there is.
+_LONGEST_TOKEN = 512
+_METRICS_SCOPE = "read:metrics"
+_SERVER_SCOPE = "access:servers!server="
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Credentials:
+    """What a request brings along."""
+
+    #: From ``Authorization: token …`` or ``Bearer …``.
+    token: str | None = None
+    #: User id of the process at the other end of the unix socket.
+    peer_uid: int | None = None
+    #: Believe no remembered answer.
+    fresh: bool = False
+
+
+class Authenticator(Protocol):
+    """Finds out who is asking."""
+
+    async def identify(self, credentials: Credentials) -> Identity | None:
+        """The identity, or None when these credentials are not for this door."""
+        ...
+
+
+def read_token(authorization: str | None) -> str | None:
+    """The token of an ``Authorization`` header; None without one.
+
+    Raises
+    ------
+    NotAuthenticated
+        When there is a header, but not of a form we take.
+    """
+    if authorization is None:
+        return None
+    scheme, _, token = authorization.strip().partition(" ")
+    token = token.strip()
+    if scheme.lower() not in _SCHEMES or not token or len(token) > _LONGEST_TOKEN:
+        message = "Write the header as `Authorization: token <your JupyterHub token>`."
+        raise NotAuthenticated(message)
+    return token
+
+
+class Doors:
+    """Several authenticators, asked in order; the first that knows the credentials answers."""
+
+    def __init__(self, doors: Sequence[Authenticator]) -> None:
+        self._doors = tuple(doors)
+
+    async def identify(self, credentials: Credentials) -> Identity | None:
+        """See :class:`Authenticator`."""
+        for door in self._doors:
+            identity = await door.identify(credentials)
+            if identity is not None:
+                return identity
+        return None
+
+
+class AttemptDoor:
+    """Tokens of running attempts, derived from a key that only the scheduler knows."""
+
+    def __init__(self, attempt_of: Callable[[str], AttemptId | None], *, prefix: str) -> None:
+        self._attempt_of = attempt_of
+        self._prefix = prefix
+
+    async def identify(self, credentials: Credentials) -> Identity | None:
+        """See :class:`Authenticator`. Whether the attempt is current is decided at each report."""
+        token = credentials.token
+        if token is None or not token.startswith(self._prefix):
+            return None
+        attempt_id = self._attempt_of(token)
+        if attempt_id is None:
+            message = "This attempt token is not valid."
+            raise NotAuthenticated(message)
+        return Identity(
+            name=UserName(f"attempt {attempt_id}"),
+            kind=PrincipalKind.ATTEMPT,
+            attempt_id=attempt_id,
+        )
+
+
+class MetricsDoor:
+    """The fixed token for a Prometheus on the same machine; it opens ``/metrics`` alone."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token.encode()
+
+    async def identify(self, credentials: Credentials) -> Identity | None:
+        """See :class:`Authenticator`."""
+        token = (credentials.token or "").encode()
+        if not hmac.compare_digest(token, self._token):
+            return None
+        return Identity(
+            name=UserName("metrics"), kind=PrincipalKind.HUB_SERVICE, reads_metrics=True
+        )
+
+
+class PeerDoor:
+    """Processes of this machine at the unix socket; the one who runs the scheduler is admin."""
+
+    def __init__(self, *, operator_uid: int) -> None:
+        self._operator_uid = operator_uid
+
+    async def identify(self, credentials: Credentials) -> Identity | None:
+        """See :class:`Authenticator`. A token, where there is one, counts instead."""
+        uid = credentials.peer_uid
+        if uid is None or credentials.token is not None:
+            return None
+        verb = "admin" if uid in (0, self._operator_uid) else "submit"
+        implied = read_rights([f"custom:gpucommons:{verb}"])
+        return Identity(name=user_of(uid), kind=PrincipalKind.LOCAL, rights=implied)
+
+
+def user_of(uid: int) -> UserName:
+    """The account's name, or one made of its number where it has none."""
+    try:
+        return UserName(pwd.getpwuid(uid).pw_name)
+    except KeyError:
+        return UserName(f"uid-{uid}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    identity: Identity | None
+    until_ms: int
+
+
+class HubDoor:
+    """Tokens of JupyterHub, resolved by the hub."""
+
+    def __init__(
+        self, hub: Hub, *, now_ms: Callable[[], int], culler: str = "gpucommons-culler"
+    ) -> None:
+        self._hub = hub
+        self._now_ms = now_ms
+        self._culler = culler
+        self._known: OrderedDict[bytes, _Remembered] = OrderedDict()
+
+    async def identify(self, credentials: Credentials) -> Identity | None:
+        """See :class:`Authenticator`."""
+        token = credentials.token
+        if token is None:
+            return None
+        # Not the token itself: memory that leaks must not give tokens away.
+        key = hashlib.sha256(token.encode(errors="replace")).digest()
+        found = self._known.get(key)
+        if found is not None and not credentials.fresh and self._now_ms() < found.until_ms:
+            return found.identity
+        user = await self._hub.owner_of(token)
+        identity = None if user is None else identity_of(user, culler=self._culler)
+        span_ms = UNKNOWN_FOR_MS if identity is None else KNOWN_FOR_MS
+        self._known[key] = _Remembered(identity, self._now_ms() + span_ms)
+        self._known.move_to_end(key)
+        while len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return identity
+
+
+def identity_of(user: HubUser, *, culler: str) -> Identity:
+    """What the hub's description of a token's owner means here."""
+    rights = read_rights(user.scopes)
+    return Identity(
+        name=UserName(user.name),
+        kind=_kind_of(user, rights, culler),
+        groups=user.groups,
+        rights=rights,
+        server_name=_server_of(user),
+        reads_metrics=_METRICS_SCOPE in user.scopes,
+    )
+
+
+def _kind_of(user: HubUser, rights: frozenset[Right], culler: str) -> PrincipalKind:
+    if not user.is_service:
+        return PrincipalKind.USER
+    leases = any(right.verb == "lease" for right in rights)
+    return PrincipalKind.CULLER if leases and user.name == culler else PrincipalKind.HUB_SERVICE
+
+
+def _server_of(user: HubUser) -> str | None:
+    """The server a token was made for, told by the one server it may access."""
+    servers = [s.removeprefix(_SERVER_SCOPE) for s in user.scopes if s.startswith(_SERVER_SCOPE)]
+    if len(servers) != 1:
+        return None
+    owner, _, name = servers[0].partition("/")
+    return name if owner == user.name else None

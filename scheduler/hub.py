@@ -1,0 +1,167 @@
+"""The few calls that the scheduler makes to JupyterHub's REST API.
+
+Who is behind a token, in which groups is a user, start and stop this server. JupyterHub itself is
+never imported: another version, or none at all, is the administrator's choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+from gpucommons.scheduler.errors import Unavailable
+
+#: The hub answers a start after 10 s at the latest (``slow_spawn_timeout``), a busy one later.
+_START_TIMEOUT_S = 60.0
+_REFUSED = (401, 403)
+_NOT_FOUND = 404
+_ALREADY = 400
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HubUser:
+    """The owner of a token, as the hub describes it."""
+
+    name: str
+    is_service: bool
+    groups: frozenset[str]
+    scopes: frozenset[str]
+
+
+class HubRefused(Exception):
+    """The hub refuses for good; its words say why."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Hub:
+    """JupyterHub's REST API, with the scheduler's service token. Safe for one asyncio loop."""
+
+    def __init__(
+        self, api_url: str, *, token: str, transport: httpx.AsyncBaseTransport | None = None
+    ) -> None:
+        self._token = token
+        self._http = httpx.AsyncClient(
+            base_url=api_url.rstrip("/"),
+            timeout=httpx.Timeout(10.0, connect=5.0),
+            transport=transport,
+            trust_env=False,
+        )
+
+    async def owner_of(self, token: str) -> HubUser | None:
+        """Who is behind a token; None when the hub does not know it."""
+        response = await self._request("GET", "/user", token=token)
+        if response.status_code in _REFUSED:
+            return None
+        model = self._model(response, "/user")
+        return HubUser(
+            name=str(model["name"]),
+            is_service=model.get("kind") == "service",
+            groups=frozenset(model.get("groups") or ()),
+            scopes=frozenset(model.get("scopes") or ()),
+        )
+
+    async def groups_of(self, user: str) -> frozenset[str]:
+        """A user's groups; none for a user the hub does not know."""
+        path = f"/users/{quote(user, safe='')}"
+        response = await self._request("GET", path, token=self._token)
+        if response.status_code == _NOT_FOUND:
+            return frozenset()
+        return frozenset(self._model(response, path).get("groups") or ())
+
+    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> None:
+        """Start a server with these options; one that runs already is fine.
+
+        The options are posted flat, without ``user_options`` or ``display_name``: JupyterHub 5 and
+        6 both take that form.
+
+        Raises
+        ------
+        Unavailable
+            When trying again may help: no hub, 429, 5xx.
+        HubRefused
+            When it will not.
+        """
+        path = _server_path(user, server_name)
+        response = await self._request("POST", path, json=dict(options))
+        if response.is_success:
+            return
+        message = _message_of(response)
+        if response.status_code == _ALREADY and "already" in message:
+            return
+        raise HubRefused(message, status=response.status_code)
+
+    async def stop_server(self, user: str, server_name: str) -> bool:
+        """Stop a server; True once it is down, False while it is still going down.
+
+        Raises
+        ------
+        Unavailable
+            When trying again may help: no hub, 429, 5xx.
+        HubRefused
+            When it will not.
+        """
+        response = await self._request("DELETE", _server_path(user, server_name))
+        if response.status_code in (204, _NOT_FOUND):
+            return True
+        message = _message_of(response)
+        if response.status_code == _ALREADY and "not running" in message:
+            return True
+        if response.is_success or response.status_code == _ALREADY:
+            return False
+        raise HubRefused(message, status=response.status_code)
+
+    async def _request(
+        self, method: str, path: str, *, token: str | None = None, json: Any = None
+    ) -> httpx.Response:
+        timeout: Any = _START_TIMEOUT_S if method != "GET" else httpx.USE_CLIENT_DEFAULT
+        try:
+            response = await self._http.request(
+                method,
+                path,
+                headers={"Authorization": f"token {token or self._token}"},
+                json=json,
+                timeout=timeout,
+            )
+        except httpx.HTTPError as error:
+            message = f"JupyterHub does not answer {method} {path} ({type(error).__name__})."
+            raise Unavailable(message) from error
+        if response.status_code == httpx.codes.TOO_MANY_REQUESTS or response.is_server_error:
+            message = f"JupyterHub answered {method} {path} with {response.status_code}."
+            raise Unavailable(message)
+        return response
+
+    def _model(self, response: httpx.Response, path: str) -> Any:
+        try:
+            if response.is_success:
+                model = response.json()
+                if isinstance(model, dict) and "name" in model:
+                    return model
+        except ValueError:
+            pass
+        message = f"JupyterHub's answer to GET {path} cannot be used ({response.status_code})."
+        raise Unavailable(message)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+
+def _server_path(user: str, server_name: str) -> str:
+    path = f"/users/{quote(user, safe='')}/server"
+    return f"{path}s/{quote(server_name, safe='')}" if server_name else path
+
+
+def _message_of(response: httpx.Response) -> str:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None
+    words = body.get("message") if isinstance(body, dict) else None
+    return str(words or f"JupyterHub answered {response.status_code}.")

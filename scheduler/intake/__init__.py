@@ -1,0 +1,25 @@
+"""From what people write to what is stored: a request becomes a spec, or a sentence why not.
+
+The only way in, whatever the door, so panel, command line, YAML and REST store the same spec for
+the same wish. Pure: what a request refers to is looked up before and passed in.
+"""
+
+from gpucommons.scheduler.intake.configuration import (
+    PlannedConfig,
+    plan_config,
+    policy_of,
+    quota_of,
+)
+from gpucommons.scheduler.intake.jobs import Found, job_spec
+from gpucommons.scheduler.intake.leases import lease_spec, notebook_pools
+
+__all__ = [
+    "Found",
+    "PlannedConfig",
+    "job_spec",
+    "lease_spec",
+    "notebook_pools",
+    "plan_config",
+    "policy_of",
+    "quota_of",
+]

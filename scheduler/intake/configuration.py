@@ -1,0 +1,163 @@
+"""Pools, teams and policies as admins write them, and the core's own values: both ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.demand import is_block_size
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import (
+    Policy,
+    Pool,
+    PoolName,
+    Quota,
+    Team,
+    TeamName,
+    UserName,
+)
+from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
+from gpucommons.scheduler.intake.teams import names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PlannedConfig:
+    """A configuration that makes sense as such; whether quotas can be laid out is the core's."""
+
+    pools: tuple[Pool, ...]
+    teams: tuple[Team, ...]
+    policy: Policy | None
+
+
+def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
+    """Read a configuration; what it leaves out stays as it is.
+
+    Raises
+    ------
+    Misconfigured, UnknownPool
+        When names appear twice, a pool is missing, or a notebook size is no block size.
+    """
+    _once("pools", [pool.name for pool in config.pools])
+    _once("teams", [team.name for team in config.teams])
+    pools = tuple(_pool(pool, cluster) for pool in config.pools)
+    known = {*cluster.pools, *(pool.name for pool in pools)}
+    for team in config.teams:
+        for name in team.quotas:
+            if name not in known:
+                message = f"Team {team.name} has a quota in pool {name!r}, which is none of {names(known)}."
+                raise UnknownPool(message)
+        _check_quotas(team)
+    return PlannedConfig(
+        pools=pools,
+        teams=tuple(_team(team) for team in config.teams),
+        policy=None if config.policy is None else policy_of(config.policy),
+    )
+
+
+def planned_quotas(
+    changes: models.QuotaChanges, cluster: Cluster
+) -> dict[tuple[TeamName, PoolName], Quota]:
+    """Read a table of quotas.
+
+    Raises
+    ------
+    Misconfigured, UnknownTeam, UnknownPool
+        When a row names what is not there, or two rows the same.
+    """
+    planned: dict[tuple[TeamName, PoolName], Quota] = {}
+    for change in changes.changes:
+        key = (TeamName(change.team), PoolName(change.pool))
+        if change.team not in cluster.teams:
+            message = f"There is no team {change.team!r}. Teams: {names(cluster.teams)}."
+            raise UnknownTeam(message)
+        if change.pool not in cluster.pools:
+            message = f"There is no pool {change.pool!r}. Pools: {names(cluster.pools)}."
+            raise UnknownPool(message)
+        if key in planned:
+            message = f"{change.team} in {change.pool} is set twice: keep one of the rows."
+            raise Misconfigured(message)
+        _check_quota(change.team, change.pool, change.quota)
+        planned[key] = quota_of(change.quota)
+    return planned
+
+
+def _once(what: str, found: list[str]) -> None:
+    twice = {name for name in found if found.count(name) > 1}
+    if twice:
+        message = f"{names(twice)} appears twice among the {what}: keep one."
+        raise Misconfigured(message)
+
+
+def _check_quotas(team: models.TeamModel) -> None:
+    for pool, quota in team.quotas.items():
+        _check_quota(team.name, pool, quota)
+
+
+def _check_quota(team: str, pool: str, quota: models.QuotaModel) -> None:
+    limit = quota.limit_milli_gpu
+    if limit is not None and limit < quota.guaranteed_milli_gpu:
+        message = (
+            f"{team} in {pool}: the limit {format_milli_gpu(limit)} is below the guarantee"
+            f" {format_milli_gpu(quota.guaranteed_milli_gpu)}. Raise the limit or lower the guarantee."
+        )
+        raise Misconfigured(message)
+
+
+def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
+    for size in pool.notebook_sizes:
+        if not is_block_size(size):
+            message = (
+                f"Pool {pool.name}: {format_milli_gpu(size)} is no notebook size. Sizes are"
+                " ⅛, ¼, ½, 1, 2, 4, … GPUs."
+            )
+            raise Misconfigured(message)
+    before = cluster.pools.get(PoolName(pool.name))
+    return Pool(
+        name=PoolName(pool.name),
+        executor=pool.executor,
+        gpu_kind=pool.gpu_kind,
+        notice_ms=pool.notice_s * 1000,
+        grace_ms=pool.grace_s * 1000,
+        headroom_milli_gpu=pool.headroom_milli_gpu,
+        min_run_ms=pool.min_run_s * 1000,
+        notebook_sizes=tuple(sorted(set(pool.notebook_sizes))),
+        isolation=before.isolation if before is not None else "none",
+        simulated=before.simulated if before is not None else False,
+    )
+
+
+def _team(team: models.TeamModel) -> Team:
+    return Team(
+        name=TeamName(team.name),
+        parent=None if team.parent is None else TeamName(team.parent),
+        groups=frozenset(team.groups),
+        members=frozenset(UserName(name) for name in team.members),
+        leads=frozenset(UserName(name) for name in team.leads),
+        quotas={PoolName(pool): quota_of(quota) for pool, quota in team.quotas.items()},
+        policy=policy_of(team.policy),
+    )
+
+
+def quota_of(quota: models.QuotaModel) -> Quota:
+    """A quota as written, as the core's value."""
+    return Quota(
+        fixed_milli_gpu=quota.fixed_milli_gpu,
+        guaranteed_milli_gpu=quota.guaranteed_milli_gpu,
+        limit_milli_gpu=quota.limit_milli_gpu,
+        over_quota_weight=quota.over_quota_weight,
+    )
+
+
+def policy_of(policy: models.PolicyModel) -> Policy:
+    """A policy as written, as the core's value."""
+    return Policy(
+        environments=frozenset(policy.environments),
+        max_run_ms=None if policy.max_run_s is None else policy.max_run_s * 1000,
+        priorities=frozenset(policy.priorities),
+        max_milli_gpu_per_job=policy.max_milli_gpu_per_job,
+        max_workers=policy.max_workers,
+        max_pending_per_user=policy.max_pending_per_user,
+        retrain_in_guarantee=policy.retrain_in_guarantee,
+        show_names=policy.show_names,
+    )

@@ -1,0 +1,141 @@
+"""A slice for a notebook server, and the spec that it becomes."""
+
+from __future__ import annotations
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import (
+    Kind,
+    Node,
+    PoolName,
+    Role,
+    Spec,
+    Team,
+    TeamName,
+    UserName,
+)
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, UnknownPool
+from gpucommons.scheduler.intake.policies import Asked, check_policies
+from gpucommons.scheduler.intake.teams import choose_team, names
+from gpucommons.scheduler.models import LeaseRequest
+
+#: The name of a notebook on the default server.
+DEFAULT_NAME = "notebook"
+
+
+def lease_spec(
+    request: LeaseRequest,
+    *,
+    user: UserName,
+    by: UserName,
+    member_of: frozenset[TeamName],
+    cluster: Cluster,
+) -> Spec:
+    """The spec of a lease.
+
+    Raises
+    ------
+    BadRequest, Misconfigured, Forbidden, UnknownTeam, UnknownPool, PolicyRefused
+        With a sentence that names the field or the rule, and what is possible.
+    """
+    team = choose_team(
+        request.team, member_of, cluster, usable=lambda team: bool(notebook_pools(team, cluster))
+    )
+    pool = _choose_pool(request, team, cluster)
+    _check_size(request, team, pool, cluster)
+    check_policies(Asked(environment=request.environment), team, cluster.policy)
+    cpu_milli, memory_mib = _host_share(pool, cluster, request.milli_gpu)
+    return Spec(
+        kind=Kind.NOTEBOOK,
+        name=request.server_name or DEFAULT_NAME,
+        team=team.name,
+        owner=user,
+        submitted_by=by,
+        pools=(pool,),
+        roles=(
+            Role(
+                name="notebook",
+                milli_gpu=request.milli_gpu,
+                gpu_kind=request.gpu_kind,
+                cpu_milli=cpu_milli,
+                memory_mib=memory_mib,
+            ),
+        ),
+        environment=request.environment,
+        server_name=request.server_name,
+    )
+
+
+def notebook_pools(team: Team, cluster: Cluster) -> tuple[PoolName, ...]:
+    """Pools in which the team has fixed quota."""
+    return tuple(
+        name
+        for name in cluster.pools
+        if name in team.quotas and team.quotas[name].fixed_milli_gpu > 0
+    )
+
+
+def largest_notebook(team: TeamName, pool: PoolName, cluster: Cluster) -> int:
+    """The team's largest block: no notebook of it is larger."""
+    return max(
+        (b.milli_gpu for b in cluster.blocks if b.team == team and b.pool == pool), default=0
+    )
+
+
+def _choose_pool(request: LeaseRequest, team: Team, cluster: Cluster) -> PoolName:
+    mine = notebook_pools(team, cluster)
+    if request.pool is not None:
+        if request.pool not in cluster.pools:
+            message = f"There is no pool {request.pool!r}. Pools: {names(cluster.pools)}."
+            raise UnknownPool(message)
+        if request.pool not in mine:
+            message = (
+                f"{team.name} has no fixed quota for notebooks in {request.pool}; it has some in:"
+                f" {names(mine)}."
+            )
+            raise Misconfigured(message)
+        return PoolName(request.pool)
+    if not mine:
+        message = f"{team.name} has no fixed quota for notebooks: ask an admin, or take CPU."
+        raise Misconfigured(message)
+    able = [p for p in mine if request.milli_gpu <= largest_notebook(team.name, p, cluster)] or mine
+    if len(able) > 1:
+        message = (
+            f"{team.name} has notebook GPUs in several pools ({names(able)}): name one (pool)."
+        )
+        raise BadRequest(message)
+    return able[0]
+
+
+def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Cluster) -> None:
+    asked = format_milli_gpu(request.milli_gpu)
+    sizes = sorted(cluster.pools[pool].notebook_sizes)
+    if request.milli_gpu not in sizes:
+        offered = ", ".join(format_milli_gpu(size) for size in sizes)
+        message = f"{asked} GPU is not a notebook size of {pool}: it offers {offered}."
+        raise Misconfigured(message)
+    largest = largest_notebook(team.name, pool, cluster)
+    if request.milli_gpu > largest:
+        message = (
+            f"{asked} GPU is more than the largest notebook of {team.name} in {pool}, which is"
+            f" {format_milli_gpu(largest)}. Take that, or ask an admin for more fixed quota."
+        )
+        raise Misconfigured(message)
+    kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool for d in n.devices}
+    if request.gpu_kind is not None and request.gpu_kind not in kinds:
+        message = f"{pool} has no GPU of kind {request.gpu_kind!r}; it has {names(kinds)}."
+        raise Misconfigured(message)
+
+
+def _host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, int]:
+    """Processor and memory that come with a slice: its part of the leanest node of the pool."""
+    nodes = [n for n in cluster.nodes.values() if n.pool == pool and n.devices]
+    return (
+        min((_part(node, node.cpu_milli, milli_gpu) for node in nodes), default=1),
+        min((_part(node, node.memory_mib, milli_gpu) for node in nodes), default=1),
+    )
+
+
+def _part(node: Node, total: int, milli_gpu: int) -> int:
+    return total * milli_gpu // (len(node.devices) * WHOLE_MILLI_GPU)

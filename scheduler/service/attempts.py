@@ -1,0 +1,77 @@
+"""What a running attempt reports about itself, and the orders it gets back."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.state import CheckpointReported, ProgressReported
+from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Progress, Workload
+from gpucommons.scheduler.errors import StaleAttempt
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.lookup import current_attempt
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Pending, Service
+from gpucommons.scheduler.service.views.jobs import stop_view
+
+
+def report_progress(
+    service: Service, principal: Principal, report: models.ProgressReport
+) -> models.AttemptOrders:
+    """Take a progress report; the answer says when the attempt will be stopped."""
+    attempt_id = authorization.report_progress(principal)
+    workload = current_attempt(service, attempt_id)
+    progress = Progress(
+        step=report.step,
+        total_steps=report.total_steps,
+        metrics=dict(report.metrics),
+        at_ms=service.now_ms(),
+    )
+    service.loop.observe(ProgressReported(attempt_id=attempt_id, progress=progress))
+    return _orders(workload)
+
+
+def report_checkpoint(
+    service: Service, principal: Principal, report: models.CheckpointReport
+) -> Pending[models.AttemptOrders]:
+    """Take a checkpoint's receipt; acknowledged once a cycle has committed it."""
+    attempt_id = authorization.report_checkpoint(principal)
+    workload = current_attempt(service, attempt_id)
+    checkpoint = Checkpoint(
+        attempt_id=attempt_id,
+        step=report.step,
+        path=report.path,
+        size_bytes=report.size_bytes,
+        sha256=report.sha256,
+        at_ms=service.now_ms(),
+    )
+    if not _has(workload, checkpoint):
+        service.loop.observe(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
+
+    def probe() -> models.AttemptOrders | None:
+        now = service.loop.cluster.workloads.get(workload.workload_id)
+        found = now if now is not None else service.store.workload(workload.workload_id)
+        if found is not None and _has(found, checkpoint):
+            return _orders(found)
+        if found is None or not _is_current(found, attempt_id):
+            raise StaleAttempt
+        return None
+
+    return Pending(probe=probe)
+
+
+def _has(workload: Workload, checkpoint: Checkpoint) -> bool:
+    """It, or a later one of the same attempt, is on record."""
+    known = workload.checkpoint
+    return (
+        known is not None
+        and known.attempt_id == checkpoint.attempt_id
+        and known.step >= checkpoint.step
+    )
+
+
+def _is_current(workload: Workload, attempt_id: AttemptId) -> bool:
+    return workload.current is not None and workload.current.attempt_id == attempt_id
+
+
+def _orders(workload: Workload) -> models.AttemptOrders:
+    attempt = workload.current
+    return models.AttemptOrders(stop=None if attempt is None else stop_view(attempt.stop))

@@ -1,0 +1,84 @@
+"""Use cases about what a job says: its log and its metric curve."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.errors import NotFound
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.lookup import find_job, workload_of
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Pending, Service
+from gpucommons.scheduler.service.views.history import curve_view
+
+#: Logs grow without a cycle: while somebody waits, they are looked at so often.
+_POLL_S = 0.2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogPosition:
+    """From where to read a log."""
+
+    #: None = the newest.
+    attempt: int | None = None
+    rank: int = 0
+    offset: int = 0
+    wait_s: float = 0
+
+
+def log(
+    service: Service, principal: Principal, ref: str, where: LogPosition
+) -> Pending[models.LogView]:
+    """Lines of one worker's log; waits for new ones, also for the first attempt."""
+    found = find_job(service, principal, ref)
+    authorization.log(principal, found)
+    attempt = _attempt_of(found, where.attempt)
+
+    def read() -> models.LogView:
+        now = workload_of(service, found.workload_id)
+        read_from = attempt or (now.attempts[0] if now.attempts else None)
+        if read_from is None:
+            return models.LogView(lines=[], attempt=0, next_offset=0, end=is_final(now))
+        return _log_view(service, now, read_from, where)
+
+    def probe() -> models.LogView | None:
+        view = read()
+        return view if view.lines or view.end or where.wait_s <= 0 else None
+
+    return Pending(probe=probe, timeout_s=where.wait_s, meanwhile=read, poll_s=_POLL_S)
+
+
+def _attempt_of(workload: Workload, number: int | None) -> Attempt | None:
+    if number is None:
+        return workload.attempts[-1] if workload.attempts else None
+    for attempt in workload.attempts:
+        if attempt.number == number:
+            return attempt
+    message = f"{workload.spec.name} has {len(workload.attempts)} attempts: there is no {number}."
+    raise NotFound(message)
+
+
+def _log_view(
+    service: Service, workload: Workload, attempt: Attempt, where: LogPosition
+) -> models.LogView:
+    workers = len(attempt.placements)
+    if where.rank >= max(1, workers):
+        message = f"Attempt {attempt.number} has {workers} workers: there is no rank {where.rank}."
+        raise NotFound(message)
+    chunk = service.logs.read(workload, attempt, rank=where.rank, offset=where.offset)
+    return models.LogView(
+        lines=list(chunk.lines),
+        attempt=attempt.number,
+        next_offset=chunk.next_offset,
+        end=chunk.end,
+    )
+
+
+def curve(service: Service, principal: Principal, ref: str) -> models.Curve:
+    """A job's metric curve."""
+    found = find_job(service, principal, ref)
+    authorization.curve(principal, found)
+    return curve_view(service.store.points(found.workload_id))

@@ -1,0 +1,116 @@
+"""Finding what a reference means: an id, a readable name, or a name with its team."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from gpucommons.scheduler.core.state import Intent, Submit
+from gpucommons.scheduler.core.types import AttemptId, Kind, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.views.jobs import queued
+from gpucommons.scheduler.store.base import WorkloadFilter
+
+_ID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_JOB_KINDS = frozenset({Kind.TRAINING, Kind.RETRAIN})
+
+
+def workload_of(service: Service, workload_id: str) -> Workload:
+    """A workload by its id, live, final, or not yet seen by a cycle.
+
+    Raises
+    ------
+    UnknownWorkload
+        When there is none.
+    """
+    key = WorkloadId(workload_id)
+    live = service.loop.cluster.workloads.get(key)
+    found = live if live is not None else service.store.workload(key)
+    if found is None:
+        intent = service.store.intent_submit(key)
+        found = None if intent is None else queued(intent)
+    if found is None:
+        raise UnknownWorkload
+    return found
+
+
+def find_job(service: Service, principal: Principal, ref: str) -> Workload:
+    """A job by id or name, among those that the caller may know of.
+
+    Raises
+    ------
+    UnknownWorkload, BadRequest
+        When there is none, or several teams have one of that name.
+    """
+    if _ID.match(ref):
+        found = workload_of(service, ref)
+        if not authorization.is_job(found):
+            raise UnknownWorkload
+        return found
+    team, _, name = ref.rpartition("/")
+    where = WorkloadFilter(
+        kinds=_JOB_KINDS,
+        name=name,
+        teams=frozenset({TeamName(team)}) if team else frozenset(),
+    )
+    stored = service.store.workloads(where, limit=100).items
+    known = {found.workload_id: found for found in (*_waiting(service, where), *stored)}
+    seen = [w for w in known.values() if authorization.sees(principal, w.spec.team, w.spec.owner)]
+    if len(seen) > 1:
+        options = ", ".join(f"{found.spec.team}/{found.spec.name}" for found in seen)
+        message = f"Several jobs are called {name}: write one of {options}."
+        raise BadRequest(message)
+    if not seen:
+        message = f"There is no job {ref!r}, or it is not yours to see."
+        raise UnknownWorkload(message)
+    # The store may be a moment behind the loop.
+    return service.loop.cluster.workloads.get(seen[0].workload_id, seen[0])
+
+
+def _waiting(service: Service, where: WorkloadFilter) -> Iterable[Workload]:
+    for workload in unseen_submits(service):
+        spec = workload.spec
+        in_team = not where.teams or spec.team in where.teams
+        if in_team and spec.kind in where.kinds and spec.name == where.name:
+            yield workload
+
+
+def unseen_submits(service: Service) -> tuple[Workload, ...]:
+    """Submitted workloads that no cycle has seen yet, oldest first."""
+    return tuple(queued(intent) for intent in service.store.pending_intents() if _submits(intent))
+
+
+def _submits(intent: Intent) -> bool:
+    return isinstance(intent.action, Submit) and not intent.action.redeem
+
+
+def find_lease(service: Service, lease_id: str) -> Workload:
+    """A lease by id.
+
+    Raises
+    ------
+    UnknownWorkload
+        When there is none.
+    """
+    found = workload_of(service, lease_id)
+    if authorization.is_job(found):
+        raise UnknownWorkload
+    return found
+
+
+def current_attempt(service: Service, attempt_id: AttemptId) -> Workload:
+    """The job whose current attempt this is.
+
+    Raises
+    ------
+    StaleAttempt
+        When the attempt is not the current one of any job.
+    """
+    for workload in service.loop.cluster.workloads.values():
+        attempt = workload.current
+        if attempt is not None and attempt.attempt_id == attempt_id:
+            return workload
+    raise StaleAttempt

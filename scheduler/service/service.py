@@ -1,0 +1,180 @@
+"""What every use case works with: the store, the loop, and the few other parts that it asks.
+
+Use cases are plain functions, ``(service, principal, request) -> view``, and may block on the
+store; the API runs them in threads. Whatever has to wait for a cycle is returned as a
+:class:`Pending`, so that nobody holds a thread while waiting.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from gpucommons.scheduler.core.state import Action, Cluster, Intent, Observation, Verdict
+from gpucommons.scheduler.core.types import Attempt, IntentId, Millis, TeamName, UserName, Workload
+from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
+from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.service.activity import ActivityBoard
+from gpucommons.scheduler.service.principal import Principal, member_teams
+from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service.views.leases import IdleLimits
+from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.store.base import Store
+
+R = TypeVar("R", bound=BaseModel)
+
+#: A cycle takes milliseconds; a verdict that is not there by then means that the loop is in trouble.
+DECISION_TIMEOUT_S = 10.0
+
+
+class Deciding(Protocol):
+    """The loop, as use cases see it."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the last cycle committed."""
+        ...
+
+    def wake(self) -> None:
+        """There is something to decide."""
+        ...
+
+    def observe(self, observation: Observation) -> None:
+        """Something happened."""
+        ...
+
+    def subscribe(self, callback: Callable[[], None]) -> object:
+        """Call back after each cycle that changed something, from the loop's thread."""
+        ...
+
+
+class Directory(Protocol):
+    """Which groups a user is in, for requests that the hub makes on somebody's behalf."""
+
+    def groups_of(self, user: UserName) -> frozenset[str]:
+        """The user's groups; raises ``Unavailable`` when that cannot be found out."""
+        ...
+
+
+class Logs(Protocol):
+    """Where workers' output is read."""
+
+    def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
+        """Whole lines from an offset on."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ServiceSettings:
+    """What the operator decided."""
+
+    idle: IdleLimits = IdleLimits()
+    #: All users share one operating-system account: nothing isolates them.
+    shared_account: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Service:
+    """Everything a use case may touch."""
+
+    store: Store
+    loop: Deciding
+    logs: Logs
+    directory: Directory
+    snapshots: Snapshots
+    activity: ActivityBoard
+    slices: Slices
+    #: Restarts a notebook's server without its device.
+    drop_server: Callable[[Workload], None]
+    now_ms: Callable[[], Millis]
+    new_ids: Iterator[str]
+    settings: ServiceSettings = field(default_factory=ServiceSettings)
+
+    def ask(
+        self, principal: Principal, action: Action, *, key: str | None = None, request: Any = None
+    ) -> Intent:
+        """Make an intent durable and wake the loop. The same key gives the first intent again."""
+        intent = self.store.put_intent(
+            Intent(
+                intent_id=IntentId(next(self.new_ids)),
+                action=action,
+                by=principal.name,
+                at_ms=self.now_ms(),
+                idempotency_key=key,
+                fingerprint=fingerprint(type(action).__name__, request),
+            )
+        )
+        self.loop.wake()
+        return intent
+
+    def teams_of(self, principal: Principal, user: UserName) -> frozenset[TeamName]:
+        """The teams of the caller, or of the user on whose behalf the hub calls."""
+        if user == principal.name:
+            return principal.teams
+        return member_teams(user, self.directory.groups_of(user), self.loop.cluster.teams)
+
+
+def fingerprint(kind: str, request: Any) -> str:
+    """Equal for equal requests, so that one idempotency key cannot stand for two different ones."""
+    body = request.model_dump_json() if isinstance(request, BaseModel) else repr(request)
+    return hashlib.sha256(f"{kind}\0{body}".encode(errors="replace")).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pending(Generic[R]):
+    """An answer that some cycle will make possible: asked again after each cycle until then."""
+
+    #: The answer once there is one; raises the refusal.
+    probe: Callable[[], R | None]
+    #: How long to wait.
+    timeout_s: float = DECISION_TIMEOUT_S
+    #: The answer when it takes longer; None = say that the scheduler is in trouble.
+    meanwhile: Callable[[], R] | None = None
+    #: Ask so often even without a cycle: for what grows by itself.
+    poll_s: float | None = None
+
+    def give_up(self) -> R:
+        """The answer when time is up.
+
+        Raises
+        ------
+        Unavailable
+            When only a cycle could answer.
+        """
+        if self.meanwhile is not None:
+            return self.meanwhile()
+        message = (
+            "Your request is stored, but the scheduler has not decided on it in time; look again"
+            " in a moment."
+        )
+        raise Unavailable(message)
+
+
+def decision(
+    service: Service,
+    intent: Intent,
+    answer: Callable[[Verdict], R],
+    *,
+    timeout_s: float = DECISION_TIMEOUT_S,
+    meanwhile: Callable[[], R] | None = None,
+) -> Pending[R]:
+    """The answer that depends on what a cycle makes of an intent."""
+
+    def probe() -> R | None:
+        verdict = service.store.verdict(intent.intent_id)
+        if verdict is None:
+            return None
+        check(verdict)
+        return answer(verdict)
+
+    return Pending(probe=probe, timeout_s=timeout_s, meanwhile=meanwhile)
+
+
+def check(verdict: Verdict) -> None:
+    """Raise what a cycle refused with."""
+    if verdict.error is not None:
+        raise error_classes().get(verdict.error, SchedulerError)(verdict.text or None)

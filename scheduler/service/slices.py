@@ -1,0 +1,146 @@
+"""The slices of notebooks at the node agent: opened when granted, bound to the server's processes,
+closed when those are gone.
+
+Jobs' slices belong to their executor. For notebooks nobody else watches: the hub starts and stops
+their servers, and a device is handed on only after a reading shows no process of the slice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from gpucommons.gpu.agent_client import SliceReading
+from gpucommons.gpu.errors import GpuError
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.usage import UsageSample
+from gpucommons.scheduler.core.state import AttemptEnded, Cluster, Observation
+from gpucommons.scheduler.core.types import Attempt, AttemptState, Kind, Workload
+
+log = logging.getLogger("gpucommons.scheduler.slices")
+
+
+class Agent(Protocol):
+    """The node agent, as :class:`gpucommons.gpu.agent_client.AgentClient` speaks to it."""
+
+    def open(self, gpu_slice: GpuSlice) -> object:
+        """Begin to watch a slice; repeating it is harmless."""
+        ...
+
+    def bind(self, slice_id: SliceId, pid: int) -> object:
+        """Make a process and its descendants part of the slice."""
+        ...
+
+    def close_slice(self, slice_id: SliceId) -> None:
+        """Stop watching a slice."""
+        ...
+
+    def reading(self, slice_id: SliceId) -> SliceReading:
+        """Look at one slice now."""
+        ...
+
+    def usage(self) -> tuple[UsageSample, ...]:
+        """The newest sample of every open slice."""
+        ...
+
+
+class Slices:
+    """Keeps the agent's slices in step with the leases. ``agent`` is None where there is none."""
+
+    def __init__(
+        self,
+        agent: Agent | None,
+        *,
+        cluster: Callable[[], Cluster],
+        observe: Callable[[Observation], None],
+    ) -> None:
+        self._agent = agent
+        self._cluster = cluster
+        self._observe = observe
+
+    def open(self, workload: Workload) -> None:
+        """Open a granted slice, so that its server finds the socket."""
+        gpu_slice = slice_of(workload, self._cluster())
+        if self._agent is None or gpu_slice is None:
+            return
+        try:
+            self._agent.open(gpu_slice)
+        except GpuError as error:
+            # The notebook works without its usage being watched; step() tries again.
+            log.warning("slice %s is not watched yet: %s", gpu_slice.slice_id, error)
+
+    def bind(self, workload: Workload, pid: int) -> None:
+        """Count the server's processes to its slice."""
+        attempt = workload.current
+        if self._agent is None or attempt is None:
+            return
+        for slice_id in slice_ids(attempt):
+            try:
+                self._agent.bind(slice_id, pid)
+            except GpuError as error:
+                log.warning("process %d is not counted to slice %s: %s", pid, slice_id, error)
+
+    def usage(self) -> tuple[UsageSample, ...]:
+        """The newest samples; none while the agent is away."""
+        if self._agent is None:
+            return ()
+        try:
+            return self._agent.usage()
+        except GpuError as error:
+            log.warning("no usage: %s", error)
+            return ()
+
+    def step(self) -> None:
+        """Open what should be open; end what is stopping and seen empty."""
+        for workload, attempt in _held_by_notebooks(self._cluster()):
+            if attempt.state is AttemptState.STOPPING:
+                self._end_when_empty(attempt)
+            else:
+                self.open(workload)
+
+    def _end_when_empty(self, attempt: Attempt) -> None:
+        """Report the end once nothing runs in the slice; an agent that is away proves nothing."""
+        ids = slice_ids(attempt)
+        if self._agent is not None:
+            try:
+                if any(self._agent.reading(slice_id).pids for slice_id in ids):
+                    return
+                for slice_id in ids:
+                    self._agent.close_slice(slice_id)
+            except GpuError as error:
+                log.warning("cannot tell whether %s is empty: %s", attempt.attempt_id, error)
+                return
+        self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
+
+
+def _held_by_notebooks(cluster: Cluster) -> Iterator[tuple[Workload, Attempt]]:
+    for workload in cluster.workloads.values():
+        attempt = workload.current
+        if workload.spec.kind is Kind.NOTEBOOK and attempt is not None:
+            yield workload, attempt
+
+
+def slice_ids(attempt: Attempt) -> tuple[SliceId, ...]:
+    """The slices of an attempt."""
+    return tuple(p.slice_id for p in attempt.placements if p.slice_id is not None)
+
+
+def slice_of(workload: Workload, cluster: Cluster) -> GpuSlice | None:
+    """The slice that a lease holds, in the agent's words."""
+    attempt = workload.current
+    if attempt is None or not attempt.placements:
+        return None
+    placement = attempt.placements[0]
+    node = cluster.nodes.get(placement.node_id)
+    if node is None or placement.slice_id is None or not placement.device_ids:
+        return None
+    devices = [device for device in node.devices if device.device_id in placement.device_ids]
+    return GpuSlice(
+        slice_id=placement.slice_id,
+        shares=tuple(
+            DeviceShare(device_id=device.device_id, milli_gpu=placement.milli_gpu)
+            for device in devices
+        ),
+        memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in devices),
+    )

@@ -1,0 +1,272 @@
+"""What exists on the wire: pools, nodes with what lies on them, teams with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core import quota
+from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    HoldClass,
+    Node,
+    NodeState,
+    Policy,
+    Pool,
+    PoolName,
+    Quota,
+    Team,
+    WorkerPlacement,
+    Workload,
+)
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.views.jobs import shows_names
+
+
+def _held(cluster: Cluster) -> Iterator[tuple[Workload, Attempt, WorkerPlacement]]:
+    for workload in cluster.workloads.values():
+        attempt = workload.current
+        if attempt is not None:
+            for placement in attempt.placements:
+                yield workload, attempt, placement
+
+
+# --- pools and nodes -------------------------------------------------------------------------
+
+
+def pool_views(cluster: Cluster) -> list[models.PoolView]:
+    """All pools with live numbers."""
+    held = dict.fromkeys(cluster.pools, 0)
+    for _, _, placement in _held(cluster):
+        node = cluster.nodes.get(placement.node_id)
+        if node is not None and node.pool in held and node.state is NodeState.READY:
+            held[node.pool] += placed_milli_gpu(placement)
+    return [_pool_view(pool, cluster, held[pool.name]) for pool in cluster.pools.values()]
+
+
+def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
+    total = sum(
+        len(node.devices) * 1000
+        for node in cluster.nodes.values()
+        if node.pool == pool.name and node.state is NodeState.READY
+    )
+    return models.PoolView(
+        name=pool.name,
+        gpu_kind=pool.gpu_kind,
+        isolation=pool.isolation,
+        simulated=pool.simulated,
+        notice_s=pool.notice_ms // 1000,
+        grace_s=pool.grace_ms // 1000,
+        headroom_milli_gpu=pool.headroom_milli_gpu,
+        notebook_sizes=list(pool.notebook_sizes),
+        total_milli_gpu=total,
+        free_milli_gpu=max(0, total - held),
+        next_free_ms=_next_free_ms(pool.name, cluster),
+    )
+
+
+def _next_free_ms(pool: PoolName, cluster: Cluster) -> int | None:
+    """The earliest end that is already known: an announced stop, a run limit, an idle return."""
+    ends = [
+        moment
+        for workload, attempt, placement in _held(cluster)
+        if placement.device_ids and _lies_in(placement, pool, cluster)
+        for moment in _known_ends(workload, attempt)
+    ]
+    return min(ends, default=None)
+
+
+def _lies_in(placement: WorkerPlacement, pool: PoolName, cluster: Cluster) -> bool:
+    node = cluster.nodes.get(placement.node_id)
+    return node is not None and node.pool == pool
+
+
+def _known_ends(workload: Workload, attempt: Attempt) -> Iterator[int]:
+    if attempt.stop is not None:
+        yield attempt.stop.kill_ms
+    if workload.spec.max_run_ms is not None and attempt.started_ms is not None:
+        yield attempt.started_ms + workload.spec.max_run_ms
+    if workload.idleness is not None and workload.idleness.returns_ms is not None:
+        yield workload.idleness.returns_ms
+
+
+def node_views(principal: Principal, cluster: Cluster) -> list[models.NodeView]:
+    """The capacity map."""
+    return [node_view(node, principal, cluster) for node in cluster.nodes.values()]
+
+
+def node_view(node: Node, principal: Principal, cluster: Cluster) -> models.NodeView:
+    """One node with what lies on its devices."""
+    holds: dict[str, list[models.HoldView]] = {device.device_id: [] for device in node.devices}
+    for workload, attempt, placement in _held(cluster):
+        if placement.node_id == node.node_id:
+            view = _hold_view(workload, attempt, placement, (principal, cluster))
+            for device_id in placement.device_ids:
+                holds.setdefault(device_id, []).append(view)
+    return models.NodeView(
+        id=node.node_id,
+        pool=node.pool,
+        state=node.state,
+        cpu_milli=node.cpu_milli,
+        memory_mib=node.memory_mib,
+        devices=[
+            models.DeviceView(
+                id=device.device_id,
+                index=device.index,
+                kind=device.kind,
+                memory_mib=device.memory_mib,
+                simulated=device.simulated,
+                holds=sorted(holds[device.device_id], key=lambda hold: hold.offset),
+            )
+            for device in node.devices
+        ],
+    )
+
+
+def _hold_view(
+    workload: Workload,
+    attempt: Attempt,
+    placement: WorkerPlacement,
+    seen_by: tuple[Principal, Cluster],
+) -> models.HoldView:
+    principal, cluster = seen_by
+    named = shows_names(principal, workload.spec, cluster)
+    in_full = authorization.sees(principal, workload.spec.team, workload.spec.owner)
+    return models.HoldView(
+        workload_id=workload.workload_id if in_full else None,
+        name=workload.spec.name if named else None,
+        team=workload.spec.team,
+        owner=workload.spec.owner if named else "",
+        shown_as=_shown_as(workload, attempt, placement),
+        offset=placement.offset,
+        milli_gpu=placement.milli_gpu,
+    )
+
+
+def _shown_as(workload: Workload, attempt: Attempt, placement: WorkerPlacement) -> str:
+    hold_class = class_of_worker(attempt.hold_class, placement)
+    if hold_class is HoldClass.FIXED:
+        idle = workload.idleness is not None and workload.idleness.idle_since_ms is not None
+        return "notebook-idle" if idle else "notebook"
+    return "guaranteed" if hold_class is HoldClass.GUARANTEED else "borrowed"
+
+
+# --- teams -----------------------------------------------------------------------------------
+
+
+def team_views(principal: Principal, cluster: Cluster) -> list[models.TeamView]:
+    """All teams; only names of those that are not the caller's."""
+    uses = quota.uses(cluster.nodes, cluster.workloads.values())
+    return [_team_view(team, principal, cluster, uses) for team in cluster.teams.values()]
+
+
+def _team_view(
+    team: Team, principal: Principal, cluster: Cluster, uses: quota.Uses
+) -> models.TeamView:
+    mine = team.name in principal.sees
+    if not (mine or principal.admin):
+        return models.TeamView(name=team.name, parent=team.parent)
+    return models.TeamView(
+        name=team.name,
+        parent=team.parent,
+        mine=mine,
+        groups=sorted(team.groups),
+        members=sorted(team.members),
+        leads=sorted(team.leads),
+        use=[_use_view(team, pool, cluster, uses) for pool in _pools_of(team, cluster, uses)],
+        policy=policy_model(team.policy),
+    )
+
+
+def _pools_of(team: Team, cluster: Cluster, uses: quota.Uses) -> Iterable[PoolName]:
+    """Pools in which the team, or one below it, has a quota or holds something."""
+    leaves = quota.leaves(cluster.teams, team.name)
+    return [
+        pool
+        for pool in cluster.pools
+        if any(
+            pool in cluster.teams[leaf].quotas or (leaf, pool) in uses
+            for leaf in leaves
+            if leaf in cluster.teams
+        )
+    ]
+
+
+def _use_view(team: Team, pool: PoolName, cluster: Cluster, uses: quota.Uses) -> models.TeamUseView:
+    use = quota.summed_use(uses, cluster.teams, team.name, pool)
+    leaves = quota.leaves(cluster.teams, team.name)
+    return models.TeamUseView(
+        pool=pool,
+        quota=quota_model(quota.summed_quota(cluster.teams, team.name, pool)),
+        fixed_used_milli_gpu=use.fixed,
+        guaranteed_used_milli_gpu=use.guaranteed,
+        borrowed_milli_gpu=use.borrowed,
+        waiting=sum(
+            workload.state in WAITING_STATES
+            and workload.spec.team in leaves
+            and pool in workload.spec.pools
+            for workload in cluster.workloads.values()
+        ),
+    )
+
+
+def quota_model(found: Quota) -> models.QuotaModel:
+    """A quota as admins write it. Sums of parents may pass what one row may hold: they are shown."""
+    return models.QuotaModel.model_construct(
+        fixed_milli_gpu=found.fixed_milli_gpu,
+        guaranteed_milli_gpu=found.guaranteed_milli_gpu,
+        limit_milli_gpu=found.limit_milli_gpu,
+        over_quota_weight=found.over_quota_weight,
+    )
+
+
+def policy_model(policy: Policy) -> models.PolicyModel:
+    """A policy as admins write it."""
+    return models.PolicyModel.model_construct(
+        environments=sorted(policy.environments),
+        max_run_s=None if policy.max_run_ms is None else policy.max_run_ms // 1000,
+        priorities=[p for p in ("low", "normal", "high") if p in policy.priorities],
+        max_milli_gpu_per_job=policy.max_milli_gpu_per_job,
+        max_workers=policy.max_workers,
+        max_pending_per_user=policy.max_pending_per_user,
+        retrain_in_guarantee=policy.retrain_in_guarantee,
+        show_names=policy.show_names,
+    )
+
+
+def config_model(cluster: Cluster) -> models.ConfigModel:
+    """Everything an admin can write, as it is now."""
+    return models.ConfigModel(
+        pools=[_pool_model(pool) for pool in cluster.pools.values()],
+        teams=[_team_model(team) for team in cluster.teams.values()],
+        policy=policy_model(cluster.policy),
+    )
+
+
+def _pool_model(pool: Pool) -> models.PoolModel:
+    return models.PoolModel.model_construct(
+        name=pool.name,
+        executor=pool.executor,
+        gpu_kind=pool.gpu_kind,
+        notice_s=pool.notice_ms // 1000,
+        grace_s=pool.grace_ms // 1000,
+        headroom_milli_gpu=pool.headroom_milli_gpu,
+        min_run_s=pool.min_run_ms // 1000,
+        notebook_sizes=list(pool.notebook_sizes),
+    )
+
+
+def _team_model(team: Team) -> models.TeamModel:
+    return models.TeamModel.model_construct(
+        name=team.name,
+        parent=team.parent,
+        groups=sorted(team.groups),
+        members=sorted(team.members),
+        leads=sorted(team.leads),
+        quotas={pool: quota_model(found) for pool, found in team.quotas.items()},
+        policy=policy_model(team.policy),
+    )

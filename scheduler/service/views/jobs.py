@@ -1,0 +1,255 @@
+"""Jobs on the wire. Others' jobs lose their names, commands and everything they say."""
+
+from __future__ import annotations
+
+from pathlib import PurePosixPath
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.quota import pool_of
+from gpucommons.scheduler.core.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptState,
+    Kind,
+    PoolName,
+    Reason,
+    Spec,
+    State,
+    Stop,
+    Workload,
+)
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Principal
+
+#: Endings of files that a command runs.
+_SOURCES = (".ipynb", ".py", ".sh")
+
+
+def queued(intent: Intent) -> Workload:
+    """A submitted workload that no cycle has seen yet."""
+    action = intent.action
+    assert isinstance(action, Submit)  # noqa: S101 - only such intents are looked up
+    waiting = State.WAITING if action.spec.kind is Kind.NOTEBOOK else State.QUEUED
+    return Workload(
+        workload_id=action.workload_id,
+        spec=action.spec,
+        state=waiting,
+        submitted_ms=intent.at_ms,
+        since_ms=intent.at_ms,
+    )
+
+
+def shows_names(principal: Principal, spec: Spec, cluster: Cluster) -> bool:
+    """Whether the caller gets to see whose it is: own teams, admins, and where policy says so."""
+    if authorization.sees(principal, spec.team, spec.owner):
+        return True
+    team = cluster.teams.get(spec.team)
+    return cluster.policy.show_names or (team is not None and team.policy.show_names)
+
+
+def job_view(
+    workload: Workload, principal: Principal, cluster: Cluster, *, with_attempts: bool = True
+) -> models.JobView:
+    """A job as this caller sees it."""
+    spec = workload.spec
+    in_full = authorization.sees(principal, spec.team, spec.owner)
+    named = in_full or shows_names(principal, spec, cluster)
+    pool = _pool_of(workload, cluster)
+    attempts = workload.attempts if with_attempts and in_full else ()
+    shown = cluster.pools.get(pool) if pool is not None else None
+    return models.JobView(
+        id=workload.workload_id,
+        name=spec.name if named else spec.kind,
+        kind=spec.kind,
+        team=spec.team,
+        owner=spec.owner if named else "",
+        submitted_by=spec.submitted_by if named else "",
+        state=workload.state,
+        hold_class=_hold_class(workload),
+        pools=list(spec.pools),
+        pool=pool,
+        milli_gpu=sum(role.milli_gpu * role.count for role in spec.roles),
+        workers=sum(role.count for role in spec.roles),
+        priority=spec.priority,
+        over_quota=spec.over_quota,
+        submitted_ms=workload.submitted_ms,
+        since_ms=workload.since_ms,
+        ended_ms=workload.ended_ms,
+        ended_text=workload.ended_text if in_full else None,
+        reason=reason_view(workload.reason) if in_full else _reason_class(workload.reason),
+        position=workload.position,
+        progress=_progress(workload) if in_full else None,
+        checkpoint=_checkpoint(workload) if in_full else None,
+        attempts=[attempt_view(attempt) for attempt in attempts],
+        held_milli_gpu_s=held_milli_gpu_s(workload, cluster.now_ms),
+        lost_milli_gpu_s=lost_milli_gpu_s(workload) if in_full else 0,
+        simulated=shown is not None and shown.simulated,
+        source=_source(spec) if in_full else None,
+        request=request_of(spec) if in_full else None,
+    )
+
+
+def reason_view(reason: Reason | None) -> models.ReasonView | None:
+    """Why something waits."""
+    if reason is None:
+        return None
+    return models.ReasonView(
+        code=reason.code,
+        text=reason.text,
+        unblock=reason.unblock,
+        startable_milli_gpu=reason.startable_milli_gpu,
+    )
+
+
+def _reason_class(reason: Reason | None) -> models.ReasonView | None:
+    return None if reason is None else models.ReasonView(code=reason.code, text="")
+
+
+def stop_view(stop: Stop | None) -> models.StopView | None:
+    """An announced stop."""
+    if stop is None:
+        return None
+    return models.StopView(
+        why=stop.why,
+        text=stop.text,
+        announced_ms=stop.announced_ms,
+        term_ms=stop.term_ms,
+        kill_ms=stop.kill_ms,
+    )
+
+
+def attempt_view(attempt: Attempt) -> models.AttemptView:
+    """One run."""
+    nodes = list(dict.fromkeys(str(placement.node_id) for placement in attempt.placements))
+    return models.AttemptView(
+        id=attempt.attempt_id,
+        number=attempt.number,
+        state=attempt.state,
+        hold_class=attempt.hold_class,
+        node=nodes[0] if nodes else None,
+        nodes=nodes,
+        milli_gpu=attempt_milli_gpu(attempt),
+        reserved_ms=attempt.reserved_ms,
+        started_ms=attempt.started_ms,
+        ended_ms=attempt.ended_ms,
+        exit_code=attempt.exit_code,
+        ended_text=attempt.ended_text,
+        resumed_from_step=None if attempt.resumed_from is None else attempt.resumed_from.step,
+        stop=stop_view(attempt.stop),
+    )
+
+
+def attempt_milli_gpu(attempt: Attempt) -> int:
+    """What an attempt holds."""
+    return sum(placed_milli_gpu(placement) for placement in attempt.placements)
+
+
+def held_milli_gpu_s(workload: Workload, now_ms: int) -> int:
+    """GPU time of all attempts, from reservation to the end of the last process."""
+    return sum(
+        attempt_milli_gpu(attempt)
+        * max(0, (now_ms if attempt.ended_ms is None else attempt.ended_ms) - attempt.reserved_ms)
+        // 1000
+        for attempt in workload.attempts
+    )
+
+
+def lost_milli_gpu_s(workload: Workload) -> int:
+    """GPU time after the last checkpoint of every attempt that another one has to do again.
+
+    The attempt with which the job ended for good lost nothing.
+    """
+    ended = [attempt for attempt in workload.attempts if attempt.state is AttemptState.ENDED]
+    redone = ended[:-1] if is_final(workload) else ended
+    return sum(_lost(workload, index, attempt) for index, attempt in enumerate(redone))
+
+
+def _lost(workload: Workload, index: int, attempt: Attempt) -> int:
+    if attempt.started_ms is None or attempt.ended_ms is None:
+        return 0
+    later = workload.attempts[index + 1 :]
+    saved = later[0].resumed_from if later else workload.checkpoint
+    since = attempt.started_ms
+    if saved is not None and saved.attempt_id == attempt.attempt_id:
+        since = max(since, saved.at_ms)
+    return attempt_milli_gpu(attempt) * max(0, attempt.ended_ms - since) // 1000
+
+
+def _hold_class(workload: Workload) -> str | None:
+    current = workload.current
+    if current is not None:
+        return current.hold_class
+    return None if workload.nomination is None else workload.nomination.hold_class
+
+
+def _pool_of(workload: Workload, cluster: Cluster) -> PoolName | None:
+    last = workload.attempts[-1] if workload.attempts else None
+    return None if last is None else pool_of(cluster.nodes, last.placements)
+
+
+def _progress(workload: Workload) -> models.ProgressView | None:
+    found = workload.progress
+    if found is None:
+        return None
+    return models.ProgressView(
+        step=found.step,
+        total_steps=found.total_steps,
+        metrics=dict(found.metrics),
+        at_ms=found.at_ms,
+    )
+
+
+def _checkpoint(workload: Workload) -> models.CheckpointView | None:
+    found = workload.checkpoint
+    if found is None:
+        return None
+    return models.CheckpointView(step=found.step, size_bytes=found.size_bytes, at_ms=found.at_ms)
+
+
+def _source(spec: Spec) -> str | None:
+    """The file that it runs, where its command names one."""
+    command = spec.roles[0].command if spec.roles else ()
+    return next((part for part in command if PurePosixPath(part).suffix in _SOURCES), None)
+
+
+def request_of(spec: Spec) -> models.JobRequest:
+    """The request that makes this spec again."""
+    return models.JobRequest(
+        name=spec.name,
+        kind="retrain" if spec.kind is Kind.RETRAIN else "training",
+        team=spec.team,
+        pools=list(spec.pools),
+        roles=[
+            models.RoleRequest(
+                name=role.name,
+                count=role.count,
+                milli_gpu=role.milli_gpu,
+                gpu_kind=role.gpu_kind,
+                cpu_milli=role.cpu_milli,
+                memory_mib=role.memory_mib,
+                command=list(role.command),
+            )
+            for role in spec.roles
+        ],
+        min_workers=spec.min_workers,
+        max_workers=spec.max_workers,
+        priority=spec.priority,  # type: ignore[arg-type] # a spec holds one of the three
+        over_quota=spec.over_quota,
+        max_run_s=None if spec.max_run_ms is None else spec.max_run_ms // 1000,
+        start_timeout_s=spec.start_timeout_ms // 1000,
+        after=list(spec.after),
+        not_before_ms=spec.not_before_ms,
+        parent=spec.parent,
+        launcher=spec.launcher,  # type: ignore[arg-type] # a spec holds one of the two
+        snapshot=spec.snapshot,
+        working_dir=spec.working_dir,
+        environment=spec.environment,
+        env=dict(spec.env),
+        secrets=dict(spec.secrets),
+        checkpoints_kept=spec.checkpoints_kept,
+        max_restarts=spec.max_restarts,
+        results_to=spec.results_to,
+        labels=dict(spec.labels),
+    )

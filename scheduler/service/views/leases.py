@@ -1,0 +1,97 @@
+"""Leases and tickets on the wire."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Idleness, Workload
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.views.jobs import reason_view, shows_names
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IdleLimits:
+    """The culler's limits, as screens name them."""
+
+    idle_after_ms: int = 60 * 60_000
+    warn_after_ms: int = 50 * 60_000
+
+    @property
+    def notice_ms(self) -> int:
+        """From a warning to the return of the GPU."""
+        return max(1, self.idle_after_ms - self.warn_after_ms)
+
+
+def lease_view(
+    workload: Workload, principal: Principal, cluster: Cluster, limits: IdleLimits
+) -> models.LeaseView:
+    """A lease as this caller sees it."""
+    spec = workload.spec
+    role = spec.roles[0]
+    in_full = authorization.sees_lease(principal, workload)
+    named = in_full or shows_names(principal, spec, cluster)
+    return models.LeaseView(
+        id=workload.workload_id,
+        user=spec.owner if named else "",
+        server_name=spec.server_name if named else "",
+        team=spec.team,
+        pool=spec.pools[0],
+        state=workload.state,
+        milli_gpu=role.milli_gpu,
+        gpu_kind=role.gpu_kind,
+        environment=spec.environment if in_full else "",
+        requested_ms=workload.submitted_ms,
+        since_ms=workload.since_ms,
+        position=workload.position,
+        reason=reason_view(workload.reason) if in_full else None,
+        redeem_by_ms=workload.redeem_by_ms if in_full else None,
+        slice=slice_view(workload, cluster) if in_full else None,
+        idle=_idle_view(workload.idleness, limits) if in_full else None,
+        ended_text=workload.ended_text if in_full else None,
+    )
+
+
+def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
+    """The slice it holds; None while it waits or when it has ended."""
+    attempt = workload.current
+    if attempt is None or not attempt.placements:
+        return None
+    placement = attempt.placements[0]
+    node = cluster.nodes.get(placement.node_id)
+    if node is None or placement.slice_id is None:
+        return None
+    devices = [device for device in node.devices if device.device_id in placement.device_ids]
+    pool = cluster.pools.get(node.pool)
+    return models.SliceView(
+        slice_id=placement.slice_id,
+        node=node.node_id,
+        device_ids=[device.device_id for device in devices],
+        device_indices=[device.index for device in devices],
+        gpu_kind=devices[0].kind if devices else "",
+        milli_gpu=placed_milli_gpu(placement),
+        memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in devices),
+        isolation=pool.isolation if pool is not None else "none",
+        simulated=any(device.simulated for device in devices),
+    )
+
+
+def _idle_view(idleness: Idleness | None, limits: IdleLimits) -> models.IdleView | None:
+    if idleness is None:
+        return None
+    return models.IdleView(
+        idle_since_ms=idleness.idle_since_ms,
+        warned_ms=idleness.warned_ms,
+        returns_ms=idleness.returns_ms,
+        keeps_left=idleness.keeps_left,
+        kept_until_ms=idleness.kept_until_ms or None,
+        idle_after_min=_minutes(limits.idle_after_ms),
+        warn_after_min=_minutes(limits.warn_after_ms),
+    )
+
+
+def _minutes(length_ms: int) -> int:
+    return max(1, round(length_ms / 60_000))
