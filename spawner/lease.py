@@ -80,6 +80,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     ).tag(config=True)
 
     _lease: LeaseView | None = None
+    _goodbye: asyncio.Task[None] | None = None
     _starting = False
     #: Set once it is known where the server starts; several pages may wait for it.
     _placed = Instance(asyncio.Event, ())
@@ -158,9 +159,9 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     async def stop(self, now: bool = False) -> None:
         """Stop the server, then tell the scheduler that its slice is free."""
         await super().stop(now)
-        goodbye = self._let_go("stopped")
-        if goodbye is not None:
-            await asyncio.wait({goodbye}, timeout=_GOODBYE_WAIT_S)
+        self._let_go("stopped")
+        if self._goodbye is not None:
+            await asyncio.wait({self._goodbye}, timeout=_GOODBYE_WAIT_S)
 
     async def poll(self) -> int | None:
         """None while the server runs; a server that is gone has let go of its slice."""
@@ -278,11 +279,11 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
             message = f"The server started, but its GPU could not be confirmed: {error}"
             raise refusal(message, reason=error.code, status=503) from None
 
-    def _let_go(self, why: str) -> asyncio.Task[None] | None:
+    def _let_go(self, why: str) -> None:
+        """End the lease, once, in the background."""
         lease, self._lease = self._lease, None
-        if lease is None:
-            return None
-        return say_goodbye(self._scheduler, lease.id, why=why, log=self.log)
+        if lease is not None:
+            self._goodbye = say_goodbye(self._scheduler, lease.id, why=why, log=self.log)
 
     async def offers(self) -> OfferList:
         """What the user of this server may start right now."""

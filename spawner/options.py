@@ -17,6 +17,7 @@ from gpucommons.gpu.slices import format_milli_gpu
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
 
+_LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
 _HUB_FIELDS = frozenset({"_xsrf", "display_name"})
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?")
@@ -70,7 +71,7 @@ def parse_options(
     BadOptions
         With a sentence for the user.
     """
-    given = {key: _single(key, value) for key, value in (raw or {}).items()}
+    given = _without_prefix({key: _single(key, value) for key, value in (raw or {}).items()})
     fields = {key: value for key, value in given.items() if value is not None and value != ""}
     known = {"milli_gpu", "team", "pool", "environment", "ticket", "offer"}
     for key in given:
@@ -96,6 +97,18 @@ def _single(key: str, value: object) -> object:
         message = f"{_shown(key)} was given {len(value)} times; give it once."
         raise BadOptions(message)
     return value[0] if value else None
+
+
+def _without_prefix(given: Mapping[str, object]) -> dict[str, object]:
+    """Links say ``opt-milli_gpu``; JupyterHub 6 takes the prefix off, 5 does not."""
+    found: dict[str, object] = {}
+    for key, value in given.items():
+        name = key.removeprefix(_LINK_PREFIX)
+        if name in found:
+            message = f"{_shown(name)} was given with and without {_LINK_PREFIX}; give it once."
+            raise BadOptions(message)
+        found[name] = value
+    return found
 
 
 def _with_offer(fields: dict[str, object]) -> dict[str, object]:

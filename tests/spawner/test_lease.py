@@ -163,7 +163,7 @@ async def test_the_end_of_a_server_is_told_until_the_scheduler_hears_it(
 
     monkeypatch.setattr(scheduler, "handle", deaf_at_first)
     spawner.transport = httpx.MockTransport(scheduler.handle)
-    await spawner._let_go("stopped")
+    await spawner.stop()
     assert scheduler.paths().count(END) == 3
 
 
