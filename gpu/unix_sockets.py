@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 #: The least of what Linux (108) and macOS (104) leave for a path and its closing zero.
 _MAX_PATH_BYTES = 103
+_RETRY_S = 0.01
 
 
 def listen(path: Path, *, mode: int = 0o600, backlog: int = 16) -> socket.socket:
@@ -47,13 +49,27 @@ def connect(path: Path, *, timeout_s: float) -> socket.socket:
     """
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(timeout_s)
+    deadline_s = time.monotonic() + timeout_s
     try:
         with _short(path) as name:
-            connection.connect(name)
+            _patiently(connection, name, deadline_s)
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def _patiently(connection: socket.socket, name: str, deadline_s: float) -> None:
+    """Connect; where the listener's queue is full, Linux says so at once instead of waiting."""
+    while True:
+        try:
+            connection.connect(name)
+        except BlockingIOError:
+            if time.monotonic() >= deadline_s:
+                raise TimeoutError("too many connections wait already") from None
+            time.sleep(_RETRY_S)
+        else:
+            return
 
 
 @contextmanager

@@ -123,7 +123,7 @@ class AgentServer:
             self._slices[slice_id] = SliceChannel(
                 self._selector,
                 self._acceptor,
-                listen(path),
+                listen(path, backlog=_MAX_PENDING_CONNECTIONS),
                 partial(self._watch.history, slice_id),
             )
         for slice_id in wanted:

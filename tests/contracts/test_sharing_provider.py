@@ -1,0 +1,178 @@
+"""What every sharing provider promises, whatever it does underneath."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.gpu.devices import MIN_SLICE_MIB, Device, DeviceId
+from gpucommons.gpu.errors import SliceTooSmall
+from gpucommons.gpu.providers import (
+    PROVIDERS,
+    NodeTraits,
+    SharingProvider,
+    injection,
+    isolation_sentence,
+    no_gpu,
+    provider_stack,
+    quantize,
+)
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.usage import ISOLATION_MODES
+
+TRAITS = (
+    NodeTraits(),
+    NodeTraits(simulated=True),
+    NodeTraits(devices_confined=True),
+    NodeTraits(simulated=True, devices_confined=True),
+    NodeTraits(torch=(2, 12)),
+)
+CARDS = tuple(
+    Device(device_id=DeviceId(f"GPU-{index}"), index=index, kind="A100-40", memory_mib=40960)
+    for index in range(4)
+)
+SMALL = Device(device_id=DeviceId("GPU-s"), index=0, kind="T4-15", memory_mib=15360)
+
+
+def held(*shares: tuple[int, int]) -> GpuSlice:
+    return GpuSlice(
+        slice_id=SliceId("s-1"),
+        shares=tuple(
+            DeviceShare(device_id=CARDS[card].device_id, milli_gpu=milli) for card, milli in shares
+        ),
+        memory_mib=sum(CARDS[card].slice_memory_mib(milli) for card, milli in shares),
+    )
+
+
+@pytest.fixture(params=PROVIDERS, ids=lambda provider: provider.name)
+def provider(request: pytest.FixtureRequest) -> SharingProvider:
+    found: SharingProvider = request.param
+    return found
+
+
+@pytest.mark.parametrize("traits", TRAITS, ids=str)
+class TestEveryProvider:
+    def test_says_whether_it_works_and_why(
+        self, provider: SharingProvider, traits: NodeTraits
+    ) -> None:
+        assert provider.probe(traits).reason
+
+    def test_grants_at_least_what_was_asked_and_names_its_isolation(
+        self, provider: SharingProvider, traits: NodeTraits
+    ) -> None:
+        for milli in (125, 250, 333, 500, 999, 1000):
+            grant = provider.quantize(CARDS[0], milli, traits)
+            if grant is None:
+                continue
+            assert grant == provider.quantize(CARDS[0], milli, traits)
+            assert grant.provider == provider.name
+            assert milli <= grant.milli_gpu <= 1000
+            assert grant.memory_mib >= MIN_SLICE_MIB
+            assert grant.memory_mib <= CARDS[0].memory_mib - CARDS[0].reserve_mib
+            assert grant.isolation in ISOLATION_MODES
+
+    @pytest.mark.parametrize("milli", [-1, 0, 1001, 10**9])
+    def test_makes_no_impossible_share(
+        self, provider: SharingProvider, traits: NodeTraits, milli: int
+    ) -> None:
+        assert provider.quantize(CARDS[0], milli, traits) is None
+
+    def test_gives_the_same_slice_the_same_environment(
+        self, provider: SharingProvider, traits: NodeTraits
+    ) -> None:
+        gpu_slice = held((0, 500))
+        first = provider.injection(gpu_slice, CARDS, traits)
+        assert first == provider.injection(gpu_slice, CARDS, traits)
+        assert all(isinstance(value, str) for value in first.env.values())
+
+    def test_releases_as_often_as_it_is_told(
+        self, provider: SharingProvider, traits: NodeTraits
+    ) -> None:
+        provider.injection(held((0, 500)), CARDS, traits)
+        for name in ("s-1", "s-1", "never-there"):
+            provider.release(SliceId(name))
+
+
+@given(milli=st.integers(1, 1000), traits=st.sampled_from(TRAITS))
+def test_a_stack_grants_exactly_or_says_that_it_is_too_small(
+    milli: int, traits: NodeTraits
+) -> None:
+    memory_mib = CARDS[0].slice_memory_mib(milli)
+    stack = provider_stack(traits)
+    if memory_mib < MIN_SLICE_MIB:
+        with pytest.raises(SliceTooSmall, match="ask for"):
+            stack.quantize(CARDS[0], milli)
+    else:
+        grant = stack.quantize(CARDS[0], milli)
+        assert (grant.milli_gpu, grant.memory_mib) == (milli, memory_mib)
+
+
+def test_isolation_is_claimed_only_where_it_is() -> None:
+    confined = provider_stack(NodeTraits(devices_confined=True))
+    assert confined.quantize(CARDS[0], 1000).isolation == "hardware"
+    assert confined.quantize(CARDS[0], 500).isolation == "none"
+    assert quantize(CARDS[0], 1000).isolation == "none"
+    pretend = provider_stack(NodeTraits(devices_confined=True, simulated=True))
+    assert pretend.quantize(CARDS[0], 1000).isolation == "none"
+
+
+def test_a_share_without_room_for_a_context_says_what_is_possible() -> None:
+    with pytest.raises(SliceTooSmall, match=r"⅛ of T4-15 has 1\.8 GiB.*ask for ¼ or more"):
+        quantize(SMALL, 125)
+
+
+def test_a_fraction_sees_its_card_and_is_told_its_memory() -> None:
+    assert injection(held((1, 500)), CARDS).env == {
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+        "CUDA_VISIBLE_DEVICES": "GPU-1",
+        "NVIDIA_VISIBLE_DEVICES": "GPU-1",
+        "GPUCOMMONS_SLICE_ID": "s-1",
+        "GPUCOMMONS_SLICE_MEMORY_MIB": "19866",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "XLA_PYTHON_CLIENT_MEM_FRACTION": "0.475",
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+    }
+
+
+def test_whole_cards_come_in_the_order_of_the_bus_and_without_hints() -> None:
+    env = injection(held((3, 1000), (1, 1000)), CARDS).env
+    assert env["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-3"
+    assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in env
+
+
+def test_torch_is_told_only_where_it_understands() -> None:
+    def allocator(torch: tuple[int, int] | None) -> str | None:
+        stack = provider_stack(NodeTraits(torch=torch))
+        return stack.injection(held((0, 250)), CARDS).env.get("PYTORCH_ALLOC_CONF")
+
+    assert allocator((2, 12)) == "per_process_memory_fraction:0.237"
+    assert allocator((2, 8)) is None
+    assert allocator(None) is None
+
+
+def test_a_simulated_device_is_no_device_for_the_container_toolkit() -> None:
+    device = Device(
+        device_id=DeviceId("sim-0"), index=0, kind="A100-40", memory_mib=40960, simulated=True
+    )
+    gpu_slice = GpuSlice(
+        slice_id=SliceId("s"),
+        shares=(DeviceShare(device_id=DeviceId("sim-0"), milli_gpu=500),),
+        memory_mib=19866,
+    )
+    env = injection(gpu_slice, (device,)).env
+    assert (env["CUDA_VISIBLE_DEVICES"], env["NVIDIA_VISIBLE_DEVICES"]) == ("sim-0", "void")
+
+
+def test_without_a_slice_no_device_is_seen() -> None:
+    nothing = GpuSlice(slice_id=SliceId("s"), shares=(), memory_mib=0)
+    for given_env in (no_gpu().env, injection(nothing, CARDS).env):
+        assert given_env == {"CUDA_VISIBLE_DEVICES": "", "NVIDIA_VISIBLE_DEVICES": "void"}
+
+
+def test_every_isolation_mode_has_its_own_sentence_and_an_unknown_one_promises_nothing() -> None:
+    sentences = [isolation_sentence(mode) for mode in ISOLATION_MODES]
+    assert len(set(sentences)) == len(ISOLATION_MODES)
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert isolation_sentence("magic") == isolation_sentence("none")
+    assert isolation_sentence("none").startswith("Memory is not limited on this node")

@@ -1,0 +1,192 @@
+"""Peers that send junk, too much, too fast, or never read: the agent goes on for everybody else."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.errors import AgentUnavailable, GpuError
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.unix_sockets import connect, listen
+
+SLICE = GpuSlice(
+    slice_id=SliceId("a"),
+    shares=(DeviceShare(device_id=DeviceId("sim-0"), milli_gpu=500),),
+    memory_mib=19866,
+)
+
+
+@pytest.fixture
+def agent(start_agent: Any) -> Iterator[AgentClient]:
+    process, client = start_agent("--simulate", "1", "--ignore-real")
+    yield client
+    assert process.poll() is None
+    assert client.devices().devices
+
+
+@pytest.fixture
+def control(agent: AgentClient, short_folder: Path) -> Iterator[socket.socket]:
+    with connect(short_folder / "control.sock", timeout_s=20) as connection:
+        yield connection
+
+
+def answer_to(connection: socket.socket, data: bytes) -> dict[str, Any]:
+    connection.sendall(data)
+    with connection.makefile("rb") as stream:
+        answer: dict[str, Any] = json.loads(stream.readline())
+    return answer
+
+
+def share(**fields: object) -> list[object]:
+    return [{"device_id": "sim-0", "milli_gpu": 500} | fields]
+
+
+def opening(**fields: object) -> dict[str, object]:
+    return {"request": "open", "slice_id": "a", "shares": share(), "memory_mib": 9} | fields
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"", b"{", b"[]", b"7", b"null", b'"open"', b"\xff\xfe", b"\x00", b"[" * 60_000, b"1" * 60_000,
+        b"{}", b'{"request": null}', b'{"request": ["open"]}', b'{"request": "reset"}', b"NaN",
+    ],
+)  # fmt: skip
+def test_what_is_no_request_is_refused_and_the_connection_lives(
+    control: socket.socket, line: bytes
+) -> None:
+    refused = answer_to(control, line + b"\n")
+    assert refused["ok"] is False
+    assert refused["error"] == "BadAgentRequest"
+    assert refused["message"]
+    assert answer_to(control, b'{"request":"slices"}\n')["ok"] is True
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        opening(slice_id=7), opening(slice_id=None), opening(shares=[]), opening(shares="sim-0"),
+        opening(shares={}), opening(shares=[7]), opening(shares=share() * 2),
+        opening(shares=share() * 65), opening(shares=share(milli_gpu=0)),
+        opening(shares=share(milli_gpu=1001)), opening(shares=share(milli_gpu=0.5)),
+        opening(shares=share(milli_gpu=True)), opening(shares=share(milli_gpu="500")),
+        opening(shares=share(device_id=7)), opening(shares=share(device_id="")),
+        opening(shares=share(device_id="x" * 500)), opening(memory_mib=0),
+        opening(memory_mib=-1), opening(memory_mib=10**30), opening(memory_mib=None),
+        {"request": "bind", "slice_id": "a"}, {"request": "bind", "slice_id": "a", "pid": 0},
+        {"request": "bind", "slice_id": "a", "pid": -1},
+        {"request": "bind", "slice_id": "a", "pid": 2**40},
+        {"request": "minutes"}, {"request": "minutes", "after_ms": "x"},
+        {"request": "close"}, {"request": "reading"},
+    ],
+)  # fmt: skip
+def test_bad_fields_are_refused_and_change_nothing(
+    control: socket.socket, message: dict[str, object]
+) -> None:
+    refused = answer_to(control, json.dumps(message).encode() + b"\n")
+    assert refused["error"] == "BadAgentRequest"
+    assert answer_to(control, b'{"request":"slices"}\n')["slices"] == []
+
+
+def test_a_line_without_end_is_cut_off(control: socket.socket) -> None:
+    with pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe, as the kernel pleases
+        control.sendall(b"x" * (64 << 20))
+
+
+def test_a_line_that_is_just_too_long_is_told_why(control: socket.socket) -> None:
+    refused = answer_to(control, b"x" * 70_000)
+    assert "64 KiB" in refused["message"]
+
+
+def test_many_requests_in_one_write_are_all_answered(control: socket.socket) -> None:
+    control.sendall(b'{"request":"slices"}\n' * 500)
+    with control.makefile("rb") as stream:
+        assert all(json.loads(stream.readline())["ok"] for _ in range(500))
+
+
+def test_a_request_in_single_bytes_is_a_request(control: socket.socket) -> None:
+    for byte in b'{"request":"slices"':
+        control.sendall(bytes([byte]))
+    assert answer_to(control, b"}\n")["ok"] is True
+
+
+def test_connections_that_do_nothing_do_not_keep_others_out(
+    agent: AgentClient, short_folder: Path
+) -> None:
+    path = agent.open(SLICE)
+    with ExitStack() as held:
+        for _ in range(200):
+            held.enter_context(connect(short_folder / "control.sock", timeout_s=20))
+            held.enter_context(connect(path, timeout_s=20))
+        assert agent.slices() == (SLICE,)
+        with connect(path, timeout_s=20) as late:
+            assert late.recv(9).startswith(b'{"history')
+
+
+def test_a_reader_that_never_reads_holds_up_nobody(agent: AgentClient) -> None:
+    path = agent.open(SLICE)
+    with connect(path, timeout_s=20) as deaf, connect(path, timeout_s=20) as eager:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+        with eager.makefile("rb") as stream:
+            for _ in range(3):
+                assert stream.readline()
+
+
+def test_a_requester_that_never_reads_is_let_go(agent: AgentClient, short_folder: Path) -> None:
+    with connect(short_folder / "control.sock", timeout_s=20) as deaf:
+        with pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe, as the kernel pleases
+            deaf.sendall(b'{"request":"devices"}\n' * 1_000_000)
+        assert agent.slices() == ()
+
+
+def test_junk_on_a_slice_socket_is_not_heard(agent: AgentClient) -> None:
+    path = agent.open(SLICE)
+    with connect(path, timeout_s=20) as connection, connection.makefile("rb") as stream:
+        connection.sendall(b'{"request":"close","slice_id":"a"}\n\x00junk\n')
+        assert b"history" in stream.readline()
+        assert b"sample" in stream.readline()
+    assert agent.slices() == (SLICE,)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (b"", AgentUnavailable),
+        (b"half a line", AgentUnavailable),
+        (b"no json\n", AgentUnavailable),
+        (b'{"ok":false}\n', GpuError),
+        (b'{"ok":false,"error":"Exception","message":"m"}\n', GpuError),
+    ],
+)
+def test_a_client_survives_a_server_that_is_not_the_agent(
+    short_folder: Path, answer: bytes, error: type[Exception]
+) -> None:
+    path = short_folder / "s"
+    with listen(path) as server:
+        server.setblocking(True)
+
+        def serve() -> None:
+            with server.accept()[0] as peer:
+                peer.recv(1000)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        with pytest.raises(error):
+            AgentClient(path).slices()
+        thread.join()
+
+
+def test_a_client_does_not_wait_for_ever(short_folder: Path) -> None:
+    path = short_folder / "s"
+    with listen(path), pytest.raises(AgentUnavailable, match="timed out"):
+        AgentClient(path, timeout_s=0.2).slices()

@@ -1,0 +1,197 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.watch import RING_SAMPLES, Watch
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.errors import SliceInUse, UnknownDevice, UnknownSlice
+from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
+from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.slice_processes import SliceProcesses
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+
+A = SliceId("a")
+
+
+def half(name: str = "a", device: str = "sim-0", milli: int = 500) -> GpuSlice:
+    return GpuSlice(
+        slice_id=SliceId(name),
+        shares=(DeviceShare(device_id=DeviceId(device), milli_gpu=milli),),
+        memory_mib=19866,
+    )
+
+
+class Node:
+    """A watch over scripted processes, and the clock of both."""
+
+    def __init__(self, folder: Path) -> None:
+        self.node = FakeProcesses()
+        self.folder = folder
+        self.seconds = 0
+        self.watch = self.restarted()
+
+    def restarted(self) -> Watch:
+        gpus = SimulatedGpus(
+            simulated_devices(2), self.node, monotonic_ns=lambda: self.seconds * 10**9
+        )
+        self.watch = Watch(
+            gpus, SliceProcesses(self.node), StateFile(self.folder / "open-slices.json")
+        )
+        self.watch.restore(now_ms=self.now_ms)
+        return self.watch
+
+    @property
+    def now_ms(self) -> int:
+        return 1_800_000_000_000 + self.seconds * 1000
+
+    def second(self) -> None:
+        self.seconds += 1
+        self.watch.look(now_ms=self.now_ms)
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Node:
+    return Node(tmp_path)
+
+
+def test_the_ring_holds_ten_minutes(node: Node) -> None:
+    node.watch.open(half())
+    for _ in range(RING_SAMPLES + 50):
+        node.second()
+    history = json.loads(node.watch.history(A))["history"]
+    assert len(history) == RING_SAMPLES
+    assert history[-1]["at_ms"] == node.now_ms
+    assert history[0]["at_ms"] == node.now_ms - (RING_SAMPLES - 1) * 1000
+
+
+def test_opening_again_is_harmless_and_other_shares_are_refused(node: Node) -> None:
+    node.watch.open(half())
+    node.second()
+    node.watch.open(half())
+    assert len(json.loads(node.watch.history(A))["history"]) == 1
+    with pytest.raises(SliceInUse, match="close it first"):
+        node.watch.open(half(milli=250))
+
+
+def test_an_unknown_device_is_refused_and_nothing_is_open(node: Node) -> None:
+    with pytest.raises(UnknownDevice, match="it has: sim-0, sim-1"):
+        node.watch.open(half(device="sim-9"))
+    assert node.watch.slices == ()
+
+
+def test_an_unknown_slice_is_said(node: Node) -> None:
+    for ask in (
+        lambda: node.watch.bind(A, 1),
+        lambda: node.watch.reading(A, now_ms=0),
+        lambda: node.watch.history(A),
+    ):
+        with pytest.raises(UnknownSlice, match="open it first"):
+            ask()
+    node.watch.close(A)
+
+
+def test_a_reading_sees_a_process_that_ended_this_instant(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7))
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    node.second()
+    assert node.watch.reading(A, now_ms=node.now_ms)[1] == (7,)
+    node.node.end(7)
+    sample, pids = node.watch.reading(A, now_ms=node.now_ms)
+    assert pids == ()
+    assert sample is not None
+
+
+def test_a_reading_before_the_first_look_looks(node: Node) -> None:
+    node.watch.open(half())
+    sample, _ = node.watch.reading(A, now_ms=node.now_ms)
+    assert sample is not None
+    assert sample.at_ms == node.now_ms
+
+
+def test_samples_say_since_when_the_slice_is_idle(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7))
+    node.second()
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    for _ in range(15):
+        node.second()
+    (idle,) = node.watch.usage()
+    assert idle.active_ms is None
+    node.node.work(7, demand_ms=900)
+    node.second()
+    busy_ms = node.now_ms
+    for _ in range(30):
+        node.second()
+    (idle,) = node.watch.usage()
+    assert idle.active_ms is not None
+    assert busy_ms <= idle.active_ms < busy_ms + 10_000
+
+
+def test_two_slices_on_one_card_share_it_and_one_alone_does_not(node: Node) -> None:
+    node.watch.open(half("a"))
+    node.watch.open(half("b"))
+    node.watch.open(half("c", device="sim-1"))
+    node.second()
+    assert [s.contention for s in node.watch.usage()] == ["low", "low", "alone"]
+
+
+def test_minutes_are_rolled_up_also_for_a_closed_slice(node: Node) -> None:
+    node.watch.open(half())
+    for _ in range(30):
+        node.second()
+    node.watch.close(A)
+    assert node.watch.usage() == ()
+    (minute,) = node.watch.minutes(-1, now_ms=node.now_ms + 60_000)
+    assert (minute.slice_id, minute.samples, minute.compute_percent_max) == ("a", 30, 0)
+
+
+def test_a_restart_knows_the_slices_and_their_processes(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7))
+    node.node.start(FakeProcess(pid=8, parent=7))
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    node.watch.open(half("b", device="sim-1"))
+    node.second()
+    again = node.restarted()
+    assert again.slices == (half(), half("b", device="sim-1"))
+    assert again.reading(A, now_ms=node.now_ms)[1] == (7, 8)
+    sample, _ = again.reading(A, now_ms=node.now_ms)
+    assert sample is not None
+    assert sample.active_ms == node.now_ms
+
+
+def test_a_closed_slice_stays_closed_after_a_restart(node: Node) -> None:
+    node.watch.open(half())
+    node.watch.close(A)
+    assert node.restarted().slices == ()
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", "{}", '{"version": 9, "slices": []}', '{"version": 1, "boot": "", "slices": [{}]}',
+     '{"version": 1, "boot": "", "slices": 7}', "\x00"],
+)  # fmt: skip
+def test_an_unreadable_state_is_set_aside(node: Node, content: str) -> None:
+    state = node.folder / "open-slices.json"
+    state.write_text(content)
+    assert node.restarted().slices == ()
+    assert (node.folder / "open-slices.unreadable").read_text() == content
+    node.watch.open(half())
+    assert node.restarted().slices == (half(),)
+
+
+def test_after_a_reboot_the_slices_are_open_and_own_no_process(node: Node) -> None:
+    node.node.start(FakeProcess(pid=7))
+    node.watch.open(half())
+    node.watch.bind(A, 7)
+    state = node.folder / "open-slices.json"
+    content = json.loads(state.read_text())
+    state.write_text(json.dumps(content | {"boot": "another"}))
+    again = node.restarted()
+    assert again.slices == (half(),)
+    assert again.reading(A, now_ms=node.now_ms)[1] == ()
