@@ -242,15 +242,15 @@ def _warning_stands(activity: Activity, quiet: Quiet) -> bool:
 
 
 def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) -> Decision:
-    """Cull at the announced time, never earlier, and only after our own limit as well."""
+    """Cull at the announced time, never earlier. An admin's reclaim announces an earlier one."""
     assert activity.warned_ms is not None  # noqa: S101 - what _warning_stands has seen
     assert activity.returns_ms is not None  # noqa: S101 - what _warning_stands has seen
     due_ms = max(
-        quiet.since_ms + quiet.limit_ms,
-        activity.kept_until_ms,
-        activity.returns_ms,
-        activity.warned_ms + limits.lead_ms,
+        activity.kept_until_ms, activity.returns_ms, activity.warned_ms + limits.lead_ms
     )
+    if quiet.missing:
+        # The warning may be one of idleness, given when everything could still be seen.
+        due_ms = max(due_ms, quiet.since_ms + quiet.limit_ms)
     text = quiet.describe(now_ms - quiet.since_ms)
     if now_ms < due_ms:
         return Keep(

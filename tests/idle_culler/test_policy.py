@@ -119,11 +119,18 @@ def test_a_warning_older_than_the_keep_never_culls() -> None:
     assert isinstance(decide(activity, LIMITS, at(82)), Warn)
 
 
-def test_an_earlier_warning_by_an_admin_is_left_standing() -> None:
+def test_an_admins_reclaim_is_carried_out_at_its_announced_time() -> None:
     activity = quiet(36, state="warned", warned_ms=at(35), returns_ms=at(45))
     decision = decide(activity, LIMITS, at(36))
     assert isinstance(decision, Keep)
     assert (decision.reason, decision.returns_ms) == ("warned", at(45))
+    later = quiet(45, state="warned", warned_ms=at(35), returns_ms=at(45))
+    assert decide(later, LIMITS, at(45)) == Cull(reason="idle", text="idle 45 min")
+
+
+def test_a_restarted_scheduler_without_reports_ends_no_warned_notebook() -> None:
+    activity = warned(60, reported_ms=None, occupants=())
+    assert decide(activity, LIMITS, at(60)).reason == "unverified"
 
 
 @pytest.mark.parametrize(
