@@ -314,6 +314,8 @@ class WorkerPlacement:
     cpu_milli: int = 0
     memory_mib: int = 0
     slice_id: SliceId | None = None
+    #: A worker of an elastic job beyond its guarantee: borrowed, though its attempt is not.
+    surplus: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -330,6 +332,8 @@ class Stop:
     #: SIGKILL.
     kill_ms: Millis
     beneficiary: WorkloadId | None = None
+    #: By which right, for the receipt: "guarantee of nlp", "fair share".
+    rule: str = ""
     #: True once SIGTERM may have been sent: from then on the stop cannot be taken back.
     signalled: bool = False
 
@@ -378,6 +382,8 @@ class Attempt:
     #: Why it ended, for people.
     ended_text: str | None = None
     resumed_from: Checkpoint | None = None
+    #: When an announced stop was taken back; the executor is told until the attempt ends.
+    spared_ms: Millis | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -425,7 +431,7 @@ class Workload:
     checkpoint: Checkpoint | None = None
     progress: Progress | None = None
     idleness: Idleness | None = None
-    #: A pause was asked for: queued work stays paused until resumed.
+    #: Automatic new attempts so far, after failures and losses.
     restarts: int = 0
     ended_ms: Millis | None = None
     ended_text: str | None = None

@@ -1,0 +1,48 @@
+"""What is due after a commit: repeated every cycle until its effect is reported back.
+
+Acts are derived from the state alone, so a crash between write and act loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from gpucommons.scheduler.core.leases import SERVER_GONE
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.state import (
+    Act,
+    AnnounceStop,
+    SignalAttempt,
+    SpareAttempt,
+    StartAttempt,
+    StartServer,
+    StopServer,
+)
+from gpucommons.scheduler.core.types import AttemptState, Workload
+
+
+def due(workloads: Iterable[Workload]) -> tuple[Act, ...]:
+    """All acts that are due now, in a fixed order."""
+    live = sorted((w for w in workloads if not is_final(w)), key=lambda one: one.workload_id)
+    return tuple(act for workload in live for act in _of(workload))
+
+
+def _of(workload: Workload) -> Iterator[Act]:
+    attempt = workload.current
+    if attempt is None:
+        return
+    if is_lease(workload):
+        if attempt.stop is not None and attempt.stop.why not in SERVER_GONE:
+            yield StopServer(workload_id=workload.workload_id)
+        elif attempt.stop is None and workload.redeem_by_ms is not None:
+            yield StartServer(workload_id=workload.workload_id)
+        return
+    if attempt.stop is not None:
+        if attempt.stop.signalled:
+            yield SignalAttempt(attempt_id=attempt.attempt_id)
+            return
+        yield AnnounceStop(attempt_id=attempt.attempt_id)
+    elif attempt.spared_ms is not None:
+        yield SpareAttempt(attempt_id=attempt.attempt_id)
+    if attempt.state is AttemptState.STARTING:
+        yield StartAttempt(attempt_id=attempt.attempt_id)

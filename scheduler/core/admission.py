@@ -1,0 +1,288 @@
+"""Giving devices to a workload, or promising them while their holders are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from gpucommons.gpu.slices import SliceId, format_milli_gpu
+from gpucommons.scheduler.core import quota, stops
+from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_lease, move
+from gpucommons.scheduler.core.room import HoldKey
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Millis,
+    NodeState,
+    Nomination,
+    PoolName,
+    State,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+
+#: A granted ticket is redeemed by its server within this time, or goes back into line.
+REDEEM_WITHIN_MS = 120_000
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What can be taken back in one piece: an attempt, one surplus worker, or a promise."""
+
+    workload_id: WorkloadId
+    #: Empty for a promise that nothing holds yet.
+    keys: tuple[HoldKey, ...]
+    #: Work since the last checkpoint, in milli-GPU·ms; 0 where it is ending anyway.
+    lost: int
+    #: Since when it holds: of equals, the newest goes first.
+    since_ms: int
+    #: Taking it ends the whole attempt.
+    whole: bool = True
+    #: It is being stopped already.
+    ending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Devices for a workload, and who has to go first."""
+
+    placements: tuple[WorkerPlacement, ...]
+    hold_class: HoldClass
+    units: tuple[Unit, ...]
+    #: ``reclaim`` from other teams or ``preempt`` inside one.
+    why: str
+    #: "for nlp (its guarantee)".
+    text: str
+    #: "guarantee of nlp".
+    rule: str
+
+
+def in_order(
+    workload: Workload, placements: Sequence[WorkerPlacement]
+) -> tuple[WorkerPlacement, ...]:
+    """Workers by role and index: the place in this order is a worker's rank."""
+    roles = [role.name for role in workload.spec.roles]
+    return tuple(sorted(placements, key=lambda one: (roles.index(one.role), one.index)))
+
+
+def with_slices(
+    attempt_id: AttemptId, placements: Sequence[WorkerPlacement]
+) -> tuple[WorkerPlacement, ...]:
+    """Name the slice of every worker that has one."""
+    # The tail of the id is random enough, and a socket's path has little room.
+    return tuple(
+        replace(one, slice_id=SliceId(f"{attempt_id[-12:]}-{rank}")) if one.device_ids else one
+        for rank, one in enumerate(placements)
+    )
+
+
+def pool_of(draft: Draft, placements: tuple[WorkerPlacement, ...]) -> PoolName:
+    """The pool in which these workers lie."""
+    return draft.nodes[placements[0].node_id].pool
+
+
+def admit(
+    draft: Draft,
+    workload: Workload,
+    placements: Sequence[WorkerPlacement],
+    hold_class: HoldClass,
+) -> Workload:
+    """Reserve devices: a new attempt that holds them from now on."""
+    if workload.nomination is not None:
+        unpromise(draft, workload)
+    attempt_id = AttemptId(next(draft.new_ids))
+    ordered = in_order(workload, placements)
+    attempt = Attempt(
+        attempt_id=attempt_id,
+        workload_id=workload.workload_id,
+        number=len(workload.attempts) + 1,
+        state=AttemptState.RESERVED,
+        hold_class=hold_class,
+        placements=with_slices(attempt_id, ordered),
+        reserved_ms=draft.now_ms,
+        resumed_from=workload.checkpoint,
+    )
+    lease = is_lease(workload)
+    workload = draft.put(
+        move(
+            workload,
+            State.GRANTED if lease else State.ADMITTED,
+            draft.now_ms,
+            attempts=(*workload.attempts, attempt),
+            nomination=None,
+            reason=None,
+            position=None,
+            redeem_by_ms=Millis(draft.now_ms + REDEEM_WITHIN_MS) if lease else None,
+        )
+    )
+    draft.room.add(workload, attempt)
+    quota.count(
+        draft.uses, (workload.spec.team, pool_of(draft, attempt.placements)), hold_class, ordered
+    )
+    held = sum(placed_milli_gpu(one) for one in ordered)
+    where = ", ".join(sorted({one.node_id for one in ordered}))
+    draft.tell(
+        "granted" if lease else "admitted",
+        f"{workload.spec.name or 'The notebook'} has {format_milli_gpu(held)} GPU on {where} ({hold_class}).",
+        workload,
+        data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
+    )
+    return workload
+
+
+def unpromise(draft: Draft, workload: Workload) -> None:
+    """Take a nomination's devices out of the room and the team's use."""
+    nomination = workload.nomination
+    if nomination is None:
+        return
+    draft.room.unpromise(workload.workload_id)
+    draft.misses.clear()
+    if workload.current is None:
+        key = (workload.spec.team, pool_of(draft, nomination.placements))
+        quota.count(draft.uses, key, nomination.hold_class, nomination.placements, sign=-1)
+
+
+def promise(draft: Draft, workload: Workload) -> None:
+    """Put a nomination's devices (back) into the room and the team's use."""
+    nomination = workload.nomination
+    if nomination is None:
+        return
+    draft.room.promise(workload)
+    if workload.current is None:
+        key = (workload.spec.team, pool_of(draft, nomination.placements))
+        quota.count(draft.uses, key, nomination.hold_class, nomination.placements)
+
+
+def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
+    """Promise devices and give notice to those who hold them; admit where nobody does."""
+    if workload.nomination is not None:
+        workload = withdraw(draft, workload)
+    victims = _give_notice(draft, workload, plan)
+    if not victims:
+        return admit(draft, workload, plan.placements, plan.hold_class)
+    nomination = Nomination(
+        placements=in_order(workload, plan.placements),
+        hold_class=plan.hold_class,
+        victims=victims,
+        decided_ms=draft.now_ms,
+    )
+    if is_lease(workload):
+        workload = draft.put(replace(workload, nomination=nomination))
+    else:
+        workload = draft.put(move(workload, State.NOMINATED, draft.now_ms, nomination=nomination))
+    promise(draft, workload)
+    draft.tell(
+        "nominated",
+        f"{workload.spec.name or 'The notebook'} is next on devices that are being cleared.",
+        workload,
+        data={"victims": list(victims), "hold_class": plan.hold_class},
+    )
+    return workload
+
+
+def withdraw(draft: Draft, workload: Workload) -> Workload:
+    """Take a promise back; the workload waits on with its age."""
+    if workload.nomination is None:
+        return workload
+    unpromise(draft, workload)
+    if workload.state is State.NOMINATED:
+        return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
+    return draft.put(replace(workload, nomination=None))
+
+
+def _give_notice(draft: Draft, beneficiary: Workload, plan: Plan) -> tuple[AttemptId, ...]:
+    by_workload: dict[WorkloadId, list[Unit]] = {}
+    for unit in plan.units:
+        by_workload.setdefault(unit.workload_id, []).append(unit)
+    victims: list[AttemptId] = []
+    for workload_id, units in sorted(by_workload.items()):
+        victim = draft.workloads[workload_id]
+        attempt = victim.current
+        if attempt is None:
+            withdraw(draft, victim)
+            continue
+        victims.append(attempt.attempt_id)
+        if any(unit.whole for unit in units):
+            if victim.nomination is not None:
+                unpromise(draft, victim)
+                victim = draft.put(replace(victim, nomination=None))
+            why = plan.why
+        else:
+            freed = {key.rank for unit in units for key in unit.keys}
+            victim, why = _shrink(draft, victim, attempt, freed), "resize"
+        stop = stops.Notice(why, plan.text, plan.rule, beneficiary.workload_id)
+        stops.announce(draft, victim, stop)
+    return tuple(victims)
+
+
+def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:
+    """Promise an elastic job the devices it keeps: its next attempt takes them over."""
+    if attempt.stop is not None and attempt.stop.why != "resize":
+        return victim
+    kept_before = victim.nomination.placements if victim.nomination else attempt.placements
+    kept = tuple(
+        replace(one, slice_id=None)
+        for rank, one in enumerate(attempt.placements)
+        if rank not in freed
+        and any(
+            (one.role, one.node_id, one.device_ids, one.offset) == _place(k) for k in kept_before
+        )
+    )
+    indexes: dict[str, int] = {}
+    renumbered = []
+    for one in kept:
+        index = indexes.get(one.role, 0)
+        indexes[one.role] = index + 1
+        renumbered.append(replace(one, index=index))
+    unpromise(draft, victim)
+    victim = draft.put(
+        replace(
+            victim,
+            nomination=Nomination(
+                placements=tuple(renumbered),
+                hold_class=attempt.hold_class,
+                victims=(attempt.attempt_id,),
+                decided_ms=draft.now_ms,
+            ),
+        )
+    )
+    promise(draft, victim)
+    return victim
+
+
+def _place(one: WorkerPlacement) -> tuple[object, ...]:
+    return (one.role, one.node_id, one.device_ids, one.offset)
+
+
+def admit_cleared(draft: Draft) -> None:
+    """Admit every nominee whose victims have all ended; withdraw where the place is gone."""
+    live = {
+        workload.current.attempt_id
+        for workload in draft.workloads.values()
+        if workload.current is not None
+    }
+    waiting = [w for w in draft.workloads.values() if w.nomination and w.current is None]
+    for workload in sorted(waiting, key=lambda w: w.workload_id):
+        nomination = workload.nomination
+        if nomination is None:
+            continue
+        if not all(_stands(draft, one) for one in nomination.placements):
+            withdraw(draft, workload)
+        elif live.isdisjoint(nomination.victims):
+            # A shrunk elastic job is queued: its own attempt was the victim.
+            shrunk = workload.state is State.QUEUED
+            nominee = move(workload, State.NOMINATED, draft.now_ms) if shrunk else workload
+            admit(draft, nominee, nomination.placements, nomination.hold_class)
+
+
+def _stands(draft: Draft, placement: WorkerPlacement) -> bool:
+    node = draft.nodes.get(placement.node_id)
+    if node is None or node.state is not NodeState.READY:
+        return False
+    known = {device.device_id for device in node.devices}
+    return known.issuperset(placement.device_ids)

@@ -1,0 +1,84 @@
+"""One step of the scheduler as a pure function: cluster, intents, observations, time → outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from gpucommons.scheduler.core import acts, cycle, deadlines
+from gpucommons.scheduler.core import intents as asked
+from gpucommons.scheduler.core import observations as seen
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import (
+    Cluster,
+    Intent,
+    Observation,
+    Outcome,
+    Submit,
+    Verdict,
+)
+from gpucommons.scheduler.core.types import AttemptState, IntentId, Millis, State
+from gpucommons.scheduler.errors import NoFreeSlice
+
+
+def advance(
+    cluster: Cluster,
+    intents: Sequence[Intent],
+    observations: Sequence[Observation],
+    *,
+    now_ms: Millis,
+    new_ids: Iterator[str],
+) -> Outcome:
+    """Apply what was seen and asked, decide, and say what to write and to do.
+
+    The same arguments give the same outcome. Nothing new and no deadline passed: nothing to write.
+    """
+    refused: dict[IntentId, str] = {}
+    while True:
+        draft = Draft.of(cluster, now_ms, new_ids)
+        for observation in observations:
+            seen.observe(draft, observation)
+        for intent in intents:
+            if intent.intent_id not in refused:
+                asked.apply(draft, intent)
+        cycle.decide(draft)
+        unmet = _unmet(draft, intents)
+        if not unmet:
+            break
+        # A start that got no slice must leave no trace, not even of what it would have replaced:
+        # the step is decided again without it.
+        refused.update(unmet)
+    draft.verdicts.extend(
+        Verdict(intent_id=intent_id, error=NoFreeSlice().code, text=text)
+        for intent_id, text in refused.items()
+    )
+    wake = deadlines.next_deadline(draft)
+    after, changes = draft.finish()
+    return Outcome(
+        cluster=after, changes=changes, acts=acts.due(after.workloads.values()), wake_ms=wake
+    )
+
+
+def _unmet(draft: Draft, intents: Sequence[Intent]) -> dict[IntentId, str]:
+    """Starts that were to have a slice in this cycle and have none, with the reason."""
+    unmet: dict[IntentId, str] = {}
+    answers = {verdict.intent_id: verdict for verdict in draft.verdicts}
+    for intent in intents:
+        verdict = answers.get(intent.intent_id)
+        if not isinstance(intent.action, Submit) or not intent.action.redeem or verdict is None:
+            continue
+        if verdict.workload_id is None:
+            continue
+        workload = draft.workloads[verdict.workload_id]
+        attempt = workload.current
+        redeemed = attempt is not None and attempt.state is not AttemptState.RESERVED
+        if is_final(workload) or workload.state is State.WAITING or not redeemed:
+            reason = workload.reason
+            text = "No slice is free right now." if reason is None else reason.text
+            hint = (
+                " Wait in line, take a smaller size, or start without a GPU."
+                if reason is None or reason.unblock is None
+                else f" {reason.unblock}"
+            )
+            unmet[intent.intent_id] = text + hint
+    return unmet

@@ -1,0 +1,147 @@
+"""One cycle: everything that waits gets its turn, in eight steps.
+
+The order of the steps is the policy. Each step works on what the earlier ones left; nothing is
+tried twice for the same shape, so a long line costs little.
+"""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core import (
+    deadlines,
+    eligibility,
+    guarantee,
+    leases,
+    notebooks,
+    observations,
+    ordering,
+    preemption,
+    reasons,
+    stops,
+    surplus,
+)
+from gpucommons.scheduler.core.admission import admit_cleared, nominate, withdraw
+from gpucommons.scheduler.core.demand import elastic
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease, move, move_attempt
+from gpucommons.scheduler.core.types import (
+    AttemptState,
+    HoldClass,
+    Reason,
+    State,
+    Workload,
+    WorkloadId,
+)
+
+
+def decide(draft: Draft) -> None:
+    """Decide one cycle on a draft."""
+    # 1 Expire and requeue: deadlines, fenced nodes, nominees whose victims have all ended.
+    deadlines.expire(draft)
+    observations.end_on_fenced_nodes(draft)
+    draft.survey()
+    admit_cleared(draft)
+    # 2 Eligibility: who is in line at all.
+    obstacles = _obstacles(draft)
+    usage = draft.usage_now()
+    # 3 Notebooks within fixed quota, oldest first; then what is left of headroom is kept.
+    for workload in sorted(_waiting(draft, obstacles, leases=True), key=ordering.by_age):
+        notebooks.admit_or_reclaim(draft, workload)
+    _redeem(draft)
+    for pool in draft.pools.values():
+        notebooks.keep_headroom(draft, pool.name, pool.headroom_milli_gpu)
+    # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
+    guarantees = guarantee.in_force(draft)
+    running = [w for w in draft.workloads.values() if guarantee.may_upgrade(w)]
+    in_line = [*_waiting(draft, obstacles, leases=False), *running]
+    in_line = [one for one in in_line if guarantee.entitled(draft, one)]
+    for workload in ordering.for_guarantee(draft, usage, in_line):
+        guarantee.consider(draft, draft.workloads[workload.workload_id], guarantees)
+    # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
+    for workload in ordering.for_surplus(draft, usage, _waiting(draft, obstacles, leases=False)):
+        surplus.consider(draft, workload)
+    for workload in ordering.for_guarantee(draft, usage, _just_admitted(draft)):
+        surplus.grow(draft, workload)
+    # 6 Preempt inside a team, by priority.
+    for workload in sorted(_waiting(draft, obstacles, leases=False), key=ordering.in_team):
+        if workload.nomination is None:
+            _preempt(draft, workload, guarantees)
+    # Who is stopped for nobody any more goes on; who was admitted starts.
+    _spare_the_unneeded(draft)
+    _start_admitted(draft)
+    # 8 Reasons for everyone still waiting.
+    reasons.explain(draft, obstacles)
+
+
+def _obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
+    found: dict[WorkloadId, Reason] = {}
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        if workload.state in WAITING_STATES or workload.state is State.PAUSED:
+            reason = eligibility.obstacle(draft, workload)
+            if reason is not None:
+                found[workload_id] = reason
+                withdraw(draft, workload)
+    return found
+
+
+def _waiting(draft: Draft, obstacles: dict[WorkloadId, Reason], *, leases: bool) -> list[Workload]:
+    return [
+        workload
+        for workload in draft.workloads.values()
+        if workload.state in WAITING_STATES
+        and workload.workload_id not in obstacles
+        and is_lease(workload) is leases
+    ]
+
+
+def _redeem(draft: Draft) -> None:
+    for workload_id in sorted(draft.redeeming):
+        leases.redeem(draft, draft.workloads[workload_id])
+
+
+def _just_admitted(draft: Draft) -> list[Workload]:
+    return [
+        workload
+        for workload in draft.workloads.values()
+        if workload.state is State.ADMITTED and elastic(workload.spec)
+    ]
+
+
+def _preempt(draft: Draft, workload: Workload, guarantees: guarantee.Guarantees) -> None:
+    spec = workload.spec
+    for pool in spec.pools:
+        ways = []
+        if guarantee.entitled(draft, workload):
+            ways.append(HoldClass.GUARANTEED)
+        if spec.over_quota and surplus.may_borrow(draft, spec.team, pool):
+            ways.append(HoldClass.OVER_QUOTA)
+        for hold_class in ways:
+            saved = guarantees.get(pool, {}).get(spec.team, 0)
+            plan = preemption.for_priority(draft, workload, pool, hold_class, saved)
+            if plan is not None:
+                nominate(draft, workload, plan)
+                return
+
+
+def _spare_the_unneeded(draft: Draft) -> None:
+    needed = {
+        attempt_id
+        for workload in draft.workloads.values()
+        if workload.nomination is not None and workload.current is None
+        for attempt_id in workload.nomination.victims
+    }
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        attempt = workload.current
+        if attempt is None or attempt.stop is None or attempt.attempt_id in needed:
+            continue
+        if attempt.stop.why in stops.FOR_OTHERS:
+            stops.spare(draft, workload)
+
+
+def _start_admitted(draft: Draft) -> None:
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        if workload.state is State.ADMITTED:
+            workload = move_attempt(workload, AttemptState.STARTING)
+            draft.put(move(workload, State.STARTING, draft.now_ms))

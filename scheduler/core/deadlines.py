@@ -1,0 +1,113 @@
+"""What time alone brings about: grants lapse, notices end, starts and runs take too long."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.eligibility import duration, policies
+from gpucommons.scheduler.core.endings import fail
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, with_attempt
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptState,
+    Millis,
+    State,
+    Workload,
+)
+
+#: After a grant that nobody redeemed, others go first for so long.
+UNREDEEMED_BACK_OFF_MS = 30_000
+
+
+def expire(draft: Draft) -> None:
+    """Apply every deadline that has passed."""
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        attempt = workload.current
+        if attempt is not None:
+            (_lease if is_lease(workload) else _job)(draft, workload, attempt)
+        elif workload.state is State.QUEUED:
+            _dependency(draft, workload)
+
+
+def _lease(draft: Draft, workload: Workload, attempt: Attempt) -> None:
+    if workload.redeem_by_ms is not None and workload.redeem_by_ms <= draft.now_ms:
+        ended = replace(
+            attempt,
+            state=AttemptState.ENDED,
+            ended_ms=draft.now_ms,
+            ended_text="It was not redeemed in time",
+        )
+        workload = draft.put(
+            move(
+                with_attempt(workload, ended),
+                State.WAITING,
+                draft.now_ms,
+                redeem_by_ms=None,
+                not_before_ms=Millis(draft.now_ms + UNREDEEMED_BACK_OFF_MS),
+            )
+        )
+        draft.tell("grant-lapsed", "The notebook did not start in time; it waits on.", workload)
+        return
+    late = attempt.reserved_ms + workload.spec.start_timeout_ms <= draft.now_ms
+    if attempt.state is AttemptState.STARTING and attempt.stop is None and late:
+        text = "The notebook server did not start in time"
+        stops.end_now(draft, workload, why="timeout", text=text)
+
+
+def _job(draft: Draft, workload: Workload, attempt: Attempt) -> None:
+    if attempt.stop is not None:
+        stops.signal_due(draft, workload)
+        return
+    limit = run_limit(draft, workload)
+    if attempt.started_ms is None:
+        if attempt.reserved_ms + workload.spec.start_timeout_ms <= draft.now_ms:
+            wait = duration(workload.spec.start_timeout_ms // 1000)
+            stops.end_now(draft, workload, why="timeout", text=f"Not all workers ran within {wait}")
+    elif limit is not None and attempt.started_ms + limit <= draft.now_ms:
+        text = f"It ran longer than its limit of {duration(limit // 1000)}"
+        stops.end_now(draft, workload, why="max-run", text=text)
+
+
+def run_limit(draft: Draft, workload: Workload) -> int | None:
+    """Longest run of one attempt: the smallest of what it and its policies say."""
+    limits = [workload.spec.max_run_ms, *(p.max_run_ms for p in policies(draft, workload))]
+    known = [limit for limit in limits if limit is not None]
+    return min(known) if known else None
+
+
+def _dependency(draft: Draft, workload: Workload) -> None:
+    for before in workload.spec.after:
+        found = draft.workloads.get(before)
+        if found is not None and is_final(found) and found.state is not State.SUCCEEDED:
+            name = found.spec.name
+            fail(draft, workload, f"{name}, after which it should run, has {found.state}")
+            return
+
+
+def next_deadline(draft: Draft) -> Millis | None:
+    """When time alone will next change something."""
+    due: list[int] = []
+    for workload in draft.workloads.values():
+        attempt, spec = workload.current, workload.spec
+        if is_final(workload):
+            continue
+        if attempt is None:
+            due.extend((workload.not_before_ms, spec.not_before_ms))
+            continue
+        if workload.redeem_by_ms is not None:
+            due.append(workload.redeem_by_ms)
+        if attempt.stop is not None:
+            due.append(attempt.stop.term_ms)
+        elif attempt.started_ms is None:
+            if workload.redeem_by_ms is None:
+                due.append(attempt.reserved_ms + spec.start_timeout_ms)
+        elif not is_lease(workload):
+            limit = run_limit(draft, workload)
+            if limit is not None:
+                due.append(attempt.started_ms + limit)
+            due.append(attempt.started_ms + stops.pool_settings(draft, attempt).min_run_ms)
+    later = [at for at in due if at > draft.now_ms]
+    return Millis(min(later)) if later else None

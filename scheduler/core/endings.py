@@ -1,0 +1,220 @@
+"""What follows when an attempt's processes are seen dead: success, another try, a rest, or an end.
+
+Only exit status 0 is success. A job that was told to stop and ends otherwise goes back into line
+with its age; work since its last complete checkpoint is counted in the receipt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_lease, move, with_attempt
+from gpucommons.scheduler.core.reclaim import work_lost
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptState,
+    Millis,
+    State,
+    Stop,
+    Workload,
+)
+
+#: First wait after a failure or loss; doubles with each further one.
+BACK_OFF_MS = 10_000
+LONGEST_BACK_OFF_MS = 600_000
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an attempt ended."""
+
+    #: None: lost without a trace.
+    exit_code: int | None
+    start_failed: bool = False
+    killed: bool = False
+    text: str = ""
+
+
+def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
+    """Close the current attempt and move its workload on."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    text = end.text or _words(end)
+    ended = replace(
+        attempt,
+        state=AttemptState.ENDED,
+        ended_ms=draft.now_ms,
+        exit_code=end.exit_code,
+        ended_text=text,
+    )
+    workload = with_attempt(workload, ended)
+    if is_lease(workload):
+        return _end_lease(draft, workload, ended, text)
+    if attempt.stop is not None:
+        _receipt(draft, workload, ended, attempt.stop, end)
+        return _after_stop(draft, workload, ended, attempt.stop, end)
+    return _after_own_end(draft, workload, end, text)
+
+
+def _words(end: End) -> str:
+    if end.start_failed:
+        return "It could not start"
+    if end.exit_code is None:
+        return "It was lost without a trace"
+    if end.exit_code < 0:
+        return f"It was ended by signal {-end.exit_code}"
+    return "It finished" if end.exit_code == 0 else f"It ended with exit status {end.exit_code}"
+
+
+def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:
+    stop = attempt.stop
+    if stop is not None and stop.text:
+        text = stop.text
+    workload = draft.put(
+        move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
+    )
+    why = "stopped" if stop is None else stop.why
+    draft.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
+    return workload
+
+
+def _after_own_end(draft: Draft, workload: Workload, end: End, text: str) -> Workload:
+    workload = replace(workload, nomination=None)
+    if end.exit_code == 0 and not end.start_failed:
+        return _succeed(draft, workload)
+    if end.exit_code is None and not end.start_failed:
+        # The machine's fault, not the job's: it does not use up a restart.
+        return requeue_later(draft, workload, "lost", text)
+    return fail_or_retry(draft, workload, text)
+
+
+def _succeed(draft: Draft, workload: Workload) -> Workload:
+    if workload.state is State.ADMITTED:
+        workload = move(workload, State.STARTING, draft.now_ms)
+    if workload.state is State.STARTING:
+        # It was faster than the report of its start.
+        workload = move(workload, State.RUNNING, draft.now_ms)
+    workload = draft.put(move(workload, State.SUCCEEDED, draft.now_ms, ended_text="It finished"))
+    draft.tell(
+        "succeeded",
+        f"{workload.spec.name} finished.",
+        workload,
+        attempt_id=workload.attempts[-1].attempt_id,
+    )
+    return workload
+
+
+def fail(draft: Draft, workload: Workload, text: str) -> Workload:
+    """End a job as failed, in words."""
+    workload = draft.put(move(workload, State.FAILED, draft.now_ms, ended_text=text))
+    draft.tell("failed", f"{workload.spec.name} failed: {text}.".replace("..", "."), workload)
+    return workload
+
+
+def fail_or_retry(draft: Draft, workload: Workload, text: str) -> Workload:
+    """Another try after a back-off while restarts are left, else failed."""
+    if workload.restarts < workload.spec.max_restarts:
+        return requeue_later(
+            draft, replace(workload, restarts=workload.restarts + 1), "retry", text
+        )
+    return fail(draft, workload, text)
+
+
+def requeue_later(draft: Draft, workload: Workload, kind: str, text: str) -> Workload:
+    """Back into line with its age, considered again after a back-off."""
+    wait = min(LONGEST_BACK_OFF_MS, BACK_OFF_MS << min(10, _bad_ends(workload) - 1))
+    workload = draft.put(
+        move(
+            workload,
+            State.QUEUED,
+            draft.now_ms,
+            not_before_ms=Millis(draft.now_ms + wait),
+            nomination=None,
+        )
+    )
+    draft.tell(
+        kind,
+        f"{workload.spec.name}: {text}. It tries again in {wait // 1000} s.".replace("..", "."),
+        workload,
+        attempt_id=workload.attempts[-1].attempt_id if workload.attempts else None,
+    )
+    return workload
+
+
+def _bad_ends(workload: Workload) -> int:
+    """How many attempts in a row, up to now, ended badly and not for others' sake."""
+    count = 0
+    for attempt in reversed(workload.attempts):
+        stop = attempt.stop
+        if stop is not None and stop.why not in {"timeout", "lost"}:
+            break
+        count += 1
+    return max(1, count)
+
+
+def _after_stop(
+    draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End
+) -> Workload:
+    ran = attempt.started_ms is not None
+    if workload.state is State.CANCELLING:
+        return cancelled(draft, workload, stop.text)
+    if end.exit_code == 0 and ran and not end.start_failed:
+        return _succeed(draft, replace(workload, nomination=None))
+    if workload.state not in {State.PREEMPTING, State.PAUSING}:
+        # It ended within its notice.
+        workload = move(workload, State.PREEMPTING, draft.now_ms)
+    if stop.why == "max-run":
+        return fail(draft, workload, stop.text)
+    if stop.why in {"timeout", "lost"}:
+        return requeue_later(draft, workload, stop.why, stop.text)
+    kept = workload.nomination if stop.why == "resize" else None
+    if workload.state is State.PAUSING:
+        return draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
+    workload = move(workload, State.QUEUED, draft.now_ms, nomination=kept)
+    if stop.why == "pause":
+        workload = move(workload, State.PAUSED, draft.now_ms, nomination=None)
+    return draft.put(workload)
+
+
+def cancelled(draft: Draft, workload: Workload, text: str) -> Workload:
+    """The last step of a cancel."""
+    workload = draft.put(move(workload, State.CANCELLED, draft.now_ms, ended_text=text))
+    draft.tell("cancelled", f"{workload.spec.name} was cancelled.", workload)
+    return workload
+
+
+def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End) -> None:
+    """Say what a stop cost and for whom it was."""
+    lost = 0 if end.exit_code == 0 else work_lost(workload, attempt, draft.now_ms)
+    signalled = stop.term_ms if stop.signalled else draft.now_ms
+    beneficiary = draft.workloads.get(stop.beneficiary) if stop.beneficiary else None
+    draft.tell(
+        "evicted" if stop.why in stops.FOR_OTHERS else "stopped",
+        f"{workload.spec.name} was stopped {stop.text}".rstrip() + ".",
+        workload,
+        attempt_id=attempt.attempt_id,
+        data={
+            "victim": full_name(workload),
+            "beneficiary": None if beneficiary is None else full_name(beneficiary),
+            "beneficiary_id": stop.beneficiary,
+            "beneficiary_team": None if beneficiary is None else beneficiary.spec.team,
+            "why": stop.why,
+            "rule": stop.rule,
+            "milli_gpu": sum(placed_milli_gpu(one) for one in attempt.placements),
+            "notice_used_ms": max(0, signalled - stop.announced_ms),
+            "grace_used_ms": max(0, draft.now_ms - signalled),
+            "lost_milli_gpu_ms": lost,
+            "lost_milli_gpu_s": lost // 1000,
+            "checkpoint_step": None if workload.checkpoint is None else workload.checkpoint.step,
+            "unclean": end.killed,
+        },
+    )
+
+
+def full_name(workload: Workload) -> str:
+    """``team/name``, readable and unique; a notebook by its owner."""
+    return f"{workload.spec.team}/{workload.spec.name or workload.spec.owner}"

@@ -1,0 +1,206 @@
+"""In-guarantee work: what a team's guarantee covers starts on devices outside fixed blocks.
+
+It takes free devices, else wins them back from borrowers, else (other in-guarantee work is in the
+way) reserves a place that later in-guarantee work may not fill; borrowers may, for a while.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpucommons.scheduler.core import quota, reclaim
+from gpucommons.scheduler.core.admission import admit, nominate, promise, unpromise
+from gpucommons.scheduler.core.demand import (
+    bounds,
+    may_have,
+    milli_gpu,
+    must_have,
+    on_cpu_only,
+    placed_milli_gpu,
+    shape,
+)
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import with_attempt
+from gpucommons.scheduler.core.placement import place
+from gpucommons.scheduler.core.room import Load, Room, mask_of
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    HoldClass,
+    Kind,
+    NodeId,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+)
+
+#: Guarantees in force, per pool and team.
+Guarantees = dict[PoolName, dict[TeamName, int]]
+
+
+def in_force(draft: Draft) -> Guarantees:
+    """Guarantees of all pools, shrunk where nodes are lost."""
+    return {
+        pool: quota.effective_guarantees(draft.nodes.values(), draft.blocks, draft.teams, pool)
+        for pool in draft.pools
+    }
+
+
+def entitled(draft: Draft, workload: Workload) -> bool:
+    """It may use its team's guarantee at all."""
+    if on_cpu_only(workload.spec):
+        return False
+    if workload.spec.kind is Kind.RETRAIN:
+        team = draft.teams.get(workload.spec.team)
+        return team is not None and team.policy.retrain_in_guarantee
+    return workload.spec.kind is Kind.TRAINING
+
+
+def left(draft: Draft, guarantees: Guarantees, team: TeamName, pool: PoolName) -> int:
+    """How much of a team's guarantee is unused."""
+    return guarantees.get(pool, {}).get(team, 0) - draft.use(team, pool).guaranteed
+
+
+def consider(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
+    """Give one workload its turn: upgrade what runs, admit what waits, or reclaim for it."""
+    if workload.current is not None:
+        upgrade(draft, workload, guarantees)
+        return
+    unpromise(draft, workload)
+    for pool in workload.spec.pools:
+        placements = _place_free(draft, workload, pool, guarantees)
+        if placements:
+            promise(draft, workload)
+            admit(draft, workload, placements, HoldClass.GUARANTEED)
+            return
+    promise(draft, workload)
+    if workload.nomination is None and not _reclaim(draft, workload, guarantees):
+        _reserve(draft, workload, guarantees)
+
+
+def _place_free(
+    draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
+) -> tuple[WorkerPlacement, ...]:
+    spec = workload.spec
+    workers, optional = must_have(spec), may_have(spec)
+    room_left = left(draft, guarantees, spec.team, pool)
+    limit = quota.quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+    if limit is not None:
+        room_left = min(room_left, limit - draft.use(spec.team, pool).training)
+    room_left -= milli_gpu(workers)
+    miss = ("guaranteed", shape(spec), pool)
+    if room_left < 0 or miss in draft.misses:
+        return ()
+    more = room_left // max(1, spec.roles[0].milli_gpu)
+    found = place(draft.room, workers, HoldClass.GUARANTEED, pool, optional[:more])
+    if not found:
+        draft.misses.add(miss)
+    return found
+
+
+def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
+    spec = workload.spec
+    for pool in spec.pools:
+        miss = ("reclaim", shape(spec), pool, spec.team)
+        if left(draft, guarantees, spec.team, pool) < milli_gpu(must_have(spec)):
+            continue
+        if miss in draft.misses:
+            continue
+        plan = reclaim.for_guarantee(draft, workload, pool)
+        if plan is not None:
+            nominate(draft, workload, plan)
+            return True
+        draft.misses.add(miss)
+    return False
+
+
+def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
+    """Keep the place with the least in-guarantee work in its way, once per team and pool."""
+    spec = workload.spec
+    workers = must_have(spec)
+
+    def job(_: Workload, hold_class: HoldClass) -> bool:
+        return hold_class is not HoldClass.FIXED
+
+    def fit(room: Room, _: Sequence[object]) -> tuple[WorkerPlacement, ...]:
+        return place(room, workers, HoldClass.GUARANTEED, pool)
+
+    for pool in spec.pools:
+        once = ("reserved", pool, spec.team)
+        if left(draft, guarantees, spec.team, pool) < milli_gpu(workers) or once in draft.misses:
+            continue
+        draft.misses.add(once)
+        found = reclaim.cheapest(
+            draft, pool, reclaim.units(draft, pool, job), fit, single=len(workers) == 1
+        )
+        if found is not None:
+            for one in found[1]:
+                devices = draft.room.nodes[one.node_id].devices
+                for device_id in one.device_ids:
+                    devices[device_id].reserved |= mask_of(one)
+            return
+
+
+def may_upgrade(workload: Workload) -> bool:
+    """It borrows now and is not being stopped."""
+    attempt = workload.current
+    return (
+        attempt is not None and attempt.stop is None and attempt.hold_class is HoldClass.OVER_QUOTA
+    )
+
+
+def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
+    """Turn a borrower in-guarantee where none of its devices lies in a block and quota allows."""
+    attempt = workload.current
+    if attempt is None or not may_upgrade(workload):
+        return
+    marked = _surplus_marked(workload, attempt)
+    base = tuple(one for one in marked if not one.surplus)
+    pool = draft.nodes[base[0].node_id].pool
+    need = sum(placed_milli_gpu(one) for one in base)
+    if left(draft, guarantees, workload.spec.team, pool) < need:
+        return
+    if not _outside_blocks(draft, base) or not _firm_share_is_there(draft, base):
+        return
+    key = (workload.spec.team, pool)
+    draft.room.remove_attempt(attempt)
+    quota.count(draft.uses, key, attempt.hold_class, attempt.placements, sign=-1)
+    attempt = replace(attempt, hold_class=HoldClass.GUARANTEED, placements=marked)
+    workload = draft.put(with_attempt(workload, attempt))
+    draft.room.add(workload, attempt)
+    quota.count(draft.uses, key, attempt.hold_class, attempt.placements)
+    draft.tell(
+        "upgraded",
+        f"{workload.spec.name} is now inside {workload.spec.team}'s guarantee.",
+        workload,
+    )
+
+
+def _surplus_marked(workload: Workload, attempt: Attempt) -> tuple[WorkerPlacement, ...]:
+    first = workload.spec.roles[0].name
+    low, _ = bounds(workload.spec)
+    return tuple(
+        replace(one, surplus=one.role == first and one.index >= low) for one in attempt.placements
+    )
+
+
+def _outside_blocks(draft: Draft, placements: Sequence[WorkerPlacement]) -> bool:
+    for one in placements:
+        node = draft.room.nodes.get(one.node_id)
+        if node is None:
+            return False
+        for device_id in one.device_ids:
+            device = node.devices.get(device_id)
+            if device is None or (device.blocks | device.reserved) & mask_of(one):
+                return False
+    return True
+
+
+def _firm_share_is_there(draft: Draft, placements: Sequence[WorkerPlacement]) -> bool:
+    need: dict[NodeId, Load] = {}
+    for one in placements:
+        need[one.node_id] = need.get(one.node_id, Load()).plus(Load(one.cpu_milli, one.memory_mib))
+    return all(
+        draft.room.nodes[node_id].free_for_firm().at_least(load) for node_id, load in need.items()
+    )

@@ -1,0 +1,181 @@
+"""What people and parts ask for, applied to the draft: done, or refused with a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core import leases, settings, stops
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.endings import cancelled
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move
+from gpucommons.scheduler.core.state import (
+    Action,
+    Cancel,
+    Intent,
+    Keep,
+    Pause,
+    PutPolicy,
+    PutPools,
+    PutTeams,
+    ReportIdle,
+    Resume,
+    SetNodeState,
+    SetQuotas,
+    Started,
+    Submit,
+    Verdict,
+)
+from gpucommons.scheduler.core.types import State, Workload, WorkloadId
+from gpucommons.scheduler.errors import (
+    InvalidTransition,
+    Misconfigured,
+    SchedulerError,
+    UnknownPool,
+    UnknownTeam,
+    UnknownWorkload,
+)
+
+
+def apply(draft: Draft, intent: Intent) -> None:
+    """Apply one intent and say what became of it."""
+    try:
+        workload_id = _apply(draft, intent, intent.action)
+    except SchedulerError as refusal:
+        verdict = Verdict(intent_id=intent.intent_id, error=refusal.code, text=str(refusal))
+    else:
+        verdict = Verdict(intent_id=intent.intent_id, workload_id=workload_id)
+    draft.verdicts.append(verdict)
+
+
+def _apply(draft: Draft, intent: Intent, action: Action) -> WorkloadId | None:
+    by = intent.by
+    match action:
+        case Submit():
+            return submit(draft, intent, action)
+        case Cancel() | Pause() | Resume() | Keep() | ReportIdle() | Started():
+            return _on_workload(draft, action, by)
+        case SetQuotas():
+            settings.set_quotas(draft, action, by)
+        case PutTeams():
+            settings.put_teams(draft, action, by)
+        case PutPools():
+            settings.put_pools(draft, action, by)
+        case SetNodeState():
+            settings.set_node_state(draft, action, by)
+        case PutPolicy() if action.policy != draft.policy:
+            draft.policy = action.policy
+            draft.tell("policy-changed", "The hub-wide policy was changed.", by=by)
+    return None
+
+
+def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
+    """Put a new job or ticket into line."""
+    spec = action.spec
+    if action.workload_id in draft.workloads:
+        return action.workload_id
+    if spec.team not in draft.teams:
+        message = f"There is no team {spec.team}. Teams are: {', '.join(sorted(draft.teams))}."
+        raise UnknownTeam(message)
+    if not spec.pools or not spec.roles:
+        message = f"{spec.name} names no pool or no role: it could never start. Name one of each."
+        raise Misconfigured(message)
+    unknown = [pool for pool in spec.pools if pool not in draft.pools]
+    if unknown:
+        message = f"There is no pool {unknown[0]}. Pools are: {', '.join(sorted(draft.pools))}."
+        raise UnknownPool(message)
+    missing = [before for before in spec.after if before not in draft.workloads]
+    if missing:
+        message = f"{spec.name} should run after {missing[0]}, which is not known or long over."
+        raise UnknownWorkload(message)
+    workload = Workload(
+        workload_id=action.workload_id,
+        spec=spec,
+        state=State.QUEUED,
+        submitted_ms=intent.at_ms,
+        since_ms=draft.now_ms,
+    )
+    if is_lease(workload):
+        lease = replace(workload, state=State.WAITING)
+        return leases.take_ticket(draft, lease, redeem=action.redeem, by=intent.by)
+    draft.put(workload)
+    draft.tell("submitted", f"{spec.name} was submitted.", workload, by=intent.by)
+    return action.workload_id
+
+
+def _on_workload(
+    draft: Draft, action: Cancel | Pause | Resume | Keep | ReportIdle | Started, by: str
+) -> WorkloadId:
+    workload = draft.workloads.get(action.workload_id)
+    if workload is None:
+        if isinstance(action, Cancel) and action.why in leases.SERVER_GONE:
+            return action.workload_id  # told before: the end of a lease is reported until heard
+        message = f"There is no live job or notebook {action.workload_id}."
+        raise UnknownWorkload(message)
+    match action:
+        case Cancel() if is_lease(workload):
+            leases.end(draft, workload, action, by)
+        case Cancel():
+            _cancel(draft, workload, by)
+        case Pause():
+            _pause(draft, _job(workload), by)
+        case Resume():
+            _resume(draft, _job(workload), by)
+        case Keep():
+            leases.keep(draft, _lease(workload), action, by)
+        case ReportIdle():
+            leases.report_idle(draft, _lease(workload), action)
+        case Started():
+            leases.started(draft, _lease(workload))
+    return action.workload_id
+
+
+def _job(workload: Workload) -> Workload:
+    if is_lease(workload):
+        message = "A notebook cannot be paused or resumed. Stop its server instead."
+        raise InvalidTransition(message)
+    return workload
+
+
+def _lease(workload: Workload) -> Workload:
+    if not is_lease(workload):
+        message = f"{workload.spec.name} is a job, not a notebook."
+        raise InvalidTransition(message)
+    return workload
+
+
+def _cancel(draft: Draft, workload: Workload, by: str) -> None:
+    if is_final(workload):
+        message = f"{workload.spec.name} has {workload.state} already."
+        raise InvalidTransition(message)
+    if workload.state is State.CANCELLING:
+        return
+    text = f"Cancelled by {by}"
+    draft.tell("cancel-asked", f"{workload.spec.name}: {text.lower()}.", workload, by=by)
+    if workload.current is None:
+        workload = move(workload, State.CANCELLING, draft.now_ms, nomination=None)
+        cancelled(draft, workload, text)
+    else:
+        stops.end_now(draft, workload, why="cancel", text=text)
+
+
+def _pause(draft: Draft, workload: Workload, by: str) -> None:
+    if workload.state in {State.PAUSED, State.PAUSING}:
+        return
+    if workload.state is State.CANCELLING or is_final(workload):
+        message = f"{workload.spec.name} is {workload.state}: it cannot be paused any more."
+        raise InvalidTransition(message)
+    draft.tell("pause-asked", f"{workload.spec.name}: paused by {by}.", workload, by=by)
+    if workload.current is None:
+        draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
+    else:
+        stops.end_now(draft, workload, why="pause", text=f"paused by {by}")
+
+
+def _resume(draft: Draft, workload: Workload, by: str) -> None:
+    if workload.state is not State.PAUSED:
+        message = (
+            f"{workload.spec.name} is {workload.state}, not paused: there is nothing to resume."
+        )
+        raise InvalidTransition(message)
+    draft.put(move(workload, State.QUEUED, draft.now_ms))
+    draft.tell("resumed", f"{workload.spec.name} is back in line.", workload, by=by)

@@ -1,0 +1,210 @@
+"""Leases and tickets: one per server of a user, redeemed by the spawner, ended by the hub.
+
+The key of a lease is (owner, server name). Asking again for the same is the same ticket; asking
+for something else replaces the one that waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.endings import End, end_attempt
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, move_attempt, with_attempt
+from gpucommons.scheduler.core.state import Cancel, Keep, ReportIdle
+from gpucommons.scheduler.core.types import (
+    AttemptState,
+    Idleness,
+    Millis,
+    Spec,
+    State,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import InvalidTransition
+
+#: Ends of a lease that say: the server's processes are gone.
+SERVER_GONE = frozenset({"stopped", "failed"})
+
+
+def same_ask(one: Spec, other: Spec) -> bool:
+    """Both want the same slice for the same server."""
+    size = (one.roles[0].milli_gpu, one.roles[0].gpu_kind)
+    return (
+        one.team == other.team
+        and one.pools == other.pools
+        and size == (other.roles[0].milli_gpu, other.roles[0].gpu_kind)
+    )
+
+
+def of_server(draft: Draft, spec: Spec) -> Workload | None:
+    """The live lease of this (owner, server name)."""
+    for workload in draft.workloads.values():
+        if (
+            is_lease(workload)
+            and not is_final(workload)
+            and workload.spec.owner == spec.owner
+            and workload.spec.server_name == spec.server_name
+        ):
+            return workload
+    return None
+
+
+def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> WorkloadId:
+    """Put a ticket into line, or hand back the one there is; ``redeem`` starts it now or not."""
+    old = of_server(draft, new.spec)
+    stopping = old is not None and old.current is not None and old.current.stop is not None
+    if old is not None and same_ask(old.spec, new.spec) and not stopping:
+        if redeem:
+            draft.redeeming.add(old.workload_id)
+        return old.workload_id
+    if old is not None:
+        if old.current is not None and old.redeem_by_ms is None and not redeem:
+            message = (
+                "This server already has a GPU slice. Stop it first, or start a second server"
+                " with another name."
+            )
+            raise InvalidTransition(message)
+        # A start proves that the hub has no such server: what it held is free.
+        finish(draft, old, "Replaced by a new request")
+        if old.current is None and new.spec.roles[0].milli_gpu < old.spec.roles[0].milli_gpu:
+            new = replace(new, submitted_ms=old.submitted_ms)
+    draft.put(new)
+    draft.tell("submitted", "A notebook asks for a GPU.", new, by=by)
+    if redeem:
+        draft.redeeming.add(new.workload_id)
+    return new.workload_id
+
+
+def finish(draft: Draft, workload: Workload, text: str) -> None:
+    """End a lease whose server is gone or never was."""
+    if workload.current is not None:
+        end_attempt(draft, workload, End(None, text=text))
+        return
+    workload = draft.put(
+        move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
+    )
+    draft.tell("lease-ended", text, workload)
+
+
+def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
+    """End a ticket at once; what holds a slice ends when its processes are seen gone.
+
+    A reclaim stops the server first; ``stopped`` and ``failed`` say that this has happened.
+    """
+    text = action.text or _END_TEXTS.get(action.why, f"Ended by {by}")
+    if is_final(workload):
+        if action.why in RETURNS and workload.ended_text in _PLAIN_ENDS:
+            draft.put(replace(workload, ended_text=text))
+        return
+    attempt = workload.current
+    if attempt is None or workload.redeem_by_ms is not None:
+        finish(draft, workload, text)
+        return
+    plain = action.why in SERVER_GONE
+    if attempt.stop is not None and (attempt.stop.why == action.why or plain):
+        if plain and attempt.stop.why not in SERVER_GONE:
+            stop = replace(attempt.stop, why="stopped")
+            draft.put(with_attempt(workload, replace(attempt, stop=stop)))
+        return
+    stops.end_now(draft, workload, why=action.why, text=text)
+    draft.tell("stop-announced", text, workload, by=by, data={"why": action.why})
+
+
+_END_TEXTS = {
+    "stopped": "The server was stopped",
+    "failed": "The server did not start",
+    "culled": "Stopped because it was idle",
+    "released": "Its GPU was returned",
+    "reclaimed": "An admin took its GPU back",
+    "left": "Left the line",
+}
+#: Ends that a later, fuller account may replace.
+_PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
+#: Ends that give an idle or reclaimed device back.
+RETURNS = frozenset({"culled", "released", "reclaimed"})
+
+
+def redeem(draft: Draft, workload: Workload) -> bool:
+    """Hand a granted slice to the server that starts now; False where there is no grant."""
+    if workload.state in {State.ACTIVE, State.WARNED}:
+        return True
+    if workload.state is not State.GRANTED:
+        return False
+    attempt = workload.current
+    if attempt is not None and attempt.state is AttemptState.RESERVED:
+        workload = move_attempt(workload, AttemptState.STARTING)
+    draft.put(replace(workload, redeem_by_ms=None))
+    return True
+
+
+def started(draft: Draft, workload: Workload) -> None:
+    """The server of a granted lease runs."""
+    if workload.state in {State.ACTIVE, State.WARNED}:
+        return
+    attempt = workload.current
+    if workload.state is not State.GRANTED or attempt is None:
+        message = f"This lease is {workload.state}: only a granted one can become active."
+        raise InvalidTransition(message)
+    if attempt.state is AttemptState.RESERVED:
+        workload = move_attempt(workload, AttemptState.STARTING)
+    if attempt.state is not AttemptState.STOPPING:
+        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
+    workload = draft.put(move(workload, State.ACTIVE, draft.now_ms, redeem_by_ms=None))
+    draft.tell("started", "The notebook runs.", workload)
+
+
+def keep(draft: Draft, workload: Workload, action: Keep, by: str) -> None:
+    """The user is still there: no return before this has passed."""
+    idleness = workload.idleness or Idleness()
+    if workload.state not in {State.ACTIVE, State.WARNED}:
+        message = f"This lease is {workload.state}: there is nothing to keep."
+        raise InvalidTransition(message)
+    if idleness.keeps_left < 1:
+        message = "It was kept as often as allowed. Run something in it, or let it go."
+        raise InvalidTransition(message)
+    kept = replace(
+        idleness,
+        warned_ms=None,
+        returns_ms=None,
+        keeps_left=idleness.keeps_left - 1,
+        kept_until_ms=Millis(draft.now_ms + action.for_ms),
+    )
+    if workload.state is State.WARNED:
+        workload = move(workload, State.ACTIVE, draft.now_ms)
+    workload = draft.put(replace(workload, idleness=kept))
+    draft.tell("kept", f"Kept for {action.for_ms // 60_000} min.", workload, by=by)
+
+
+def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
+    """Take over the culler's view; active again forgets warnings and gives the keeps back."""
+    if workload.state not in {State.ACTIVE, State.WARNED}:
+        return
+    old = workload.idleness or Idleness()
+    if action.idle_since_ms is None:
+        idleness = Idleness(kept_until_ms=old.kept_until_ms)
+    else:
+        warned: Millis | None = draft.now_ms
+        if action.returns_ms is None or action.returns_ms == old.returns_ms:
+            warned = None if action.returns_ms is None else old.warned_ms
+        idleness = replace(
+            old,
+            idle_since_ms=action.idle_since_ms,
+            returns_ms=action.returns_ms,
+            warned_ms=warned,
+        )
+    to = State.ACTIVE if action.returns_ms is None else State.WARNED
+    if to is not workload.state:
+        workload = move(workload, to, draft.now_ms)
+        if to is State.WARNED:
+            draft.tell(
+                "idle-warned",
+                "Idle: its GPU will be returned.",
+                workload,
+                data={"returns_ms": action.returns_ms},
+            )
+    if idleness != old:
+        draft.put(replace(workload, idleness=idleness))
+    else:
+        draft.put(workload)

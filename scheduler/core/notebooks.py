@@ -1,0 +1,353 @@
+"""Notebooks within fixed quota: at once from free or headroom blocks, else after one reclaim.
+
+A notebook lies in a block of its team. Where that part of the block is lent, an unused block
+elsewhere (another team's, or free area of the same size) swaps places with it first; only then is
+a borrower asked to go. Another team's notebook is never in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.admission import Plan, Unit, nominate, promise, unpromise
+from gpucommons.scheduler.core.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.layout import Region, moved, region_of, regions
+from gpucommons.scheduler.core.quota import quota_of
+from gpucommons.scheduler.core.reclaim import borrowed, cost, irreducible, units
+from gpucommons.scheduler.core.room import Load, NodeRoom, Room, mask_of
+from gpucommons.scheduler.core.types import (
+    Block,
+    HoldClass,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A part of a block that could take the notebook, and where the block would lie."""
+
+    block: Block
+    home: Region
+    area: Region
+    #: Size of the free group around the area: the tightest is taken first.
+    group: int
+
+
+def admit_or_reclaim(draft: Draft, workload: Workload) -> bool:
+    """Grant a notebook its slice, or nominate it for one; False where it has to wait on."""
+    unpromise(draft, workload)
+    for pool in workload.spec.pools:
+        if pool not in draft.pools or not within_quota(draft, workload, pool):
+            continue
+        options = list(_options(draft, workload, pool))
+        free = [option for option in options if _is_free(draft, workload, option)]
+        if free:
+            option = min(free, key=lambda one: (one.home != region_of(one.block), one.group))
+            _swap(draft, option)
+            plan = Plan((_placed(draft, workload, option),), HoldClass.FIXED, (), "", "", "")
+            promise(draft, workload)
+            nominate(draft, workload, plan)
+            return True
+    promise(draft, workload)
+    if workload.nomination is not None:
+        return True
+    return workload.workload_id not in draft.redeeming and _reclaim(draft, workload)
+
+
+def starts_now(draft: Draft, workload: Workload) -> bool:
+    """It would get a free slice in this cycle."""
+    return any(
+        _is_free(draft, workload, option)
+        for pool in workload.spec.pools
+        if pool in draft.pools and within_quota(draft, workload, pool)
+        for option in _options(draft, workload, pool)
+    )
+
+
+def could_reclaim(draft: Draft, workload: Workload) -> bool:
+    """It would get a slice once borrowers have gone."""
+    return any(
+        _victims(draft, workload, option, units(draft, pool, borrowed)) is not None
+        for pool in workload.spec.pools
+        if pool in draft.pools and within_quota(draft, workload, pool)
+        for option in _options(draft, workload, pool)
+    )
+
+
+def within_quota(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    """Its team's fixed quota has room for it."""
+    spec = workload.spec
+    fixed = quota_of(draft.teams, spec.team, pool).fixed_milli_gpu
+    return draft.use(spec.team, pool).fixed + milli_gpu(must_have(spec)) <= fixed
+
+
+def _reclaim(draft: Draft, workload: Workload) -> bool:
+    for pool in workload.spec.pools:
+        if pool not in draft.pools or not within_quota(draft, workload, pool):
+            continue
+        best: tuple[tuple[object, ...], _Option, tuple[Unit, ...]] | None = None
+        lent = units(draft, pool, borrowed)
+        for option in _options(draft, workload, pool):
+            taken = _victims(draft, workload, option, lent)
+            if taken is None:
+                continue
+            rank = (*cost(taken), option.home != region_of(option.block), option.group)
+            if best is None or rank < best[0]:
+                best = (rank, option, taken)
+        if best is not None:
+            _, option, taken = best
+            _swap(draft, option)
+            placement = _placed(draft, workload, option)
+            text = f"for {workload.spec.team} (its notebooks)"
+            rule = f"fixed quota of {workload.spec.team}"
+            nominate(
+                draft, workload, Plan((placement,), HoldClass.FIXED, taken, "reclaim", text, rule)
+            )
+            return True
+    return False
+
+
+def _options(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[_Option]:
+    size = milli_gpu(must_have(workload.spec))
+    team = workload.spec.team
+    mine = sorted(
+        (b for b in draft.blocks if b.team == team and b.pool == pool and b.milli_gpu >= size),
+        key=lambda block: block.milli_gpu,
+    )
+    usable = {node.node.node_id: node for node in draft.room.usable(pool)}
+    for block in mine:
+        for home in _homes(draft, block, usable.values()):
+            node = usable.get(home.node_id)
+            if node is None or not _suits(node, home, workload):
+                continue
+            for area in _areas(node, home, size):
+                if not _firmly_taken(draft, node, area):
+                    yield _Option(block, home, area, _group(node, home, area))
+
+
+def _suits(node: NodeRoom, home: Region, workload: Workload) -> bool:
+    kind = workload.spec.roles[0].gpu_kind
+    return kind is None or all(node.devices[d].device.kind == kind for d in home.device_ids)
+
+
+def _areas(node: NodeRoom, home: Region, size: int) -> Iterator[Region]:
+    """Aligned parts of a block."""
+    for area in regions(node, size):
+        inside = set(area.device_ids) <= set(home.device_ids)
+        if inside and area.mask & ~home.mask == 0:
+            yield area
+
+
+def _homes(draft: Draft, block: Block, nodes: Iterable[NodeRoom]) -> Iterator[Region]:
+    """Where a block may lie: where it is, or swapped with an unused equal place."""
+    yield region_of(block)
+    if _has_notebook(draft, region_of(block)):
+        return
+    for node in nodes:
+        for region in regions(node, block.milli_gpu):
+            if _may_swap(draft, node, block, region):
+                yield region
+
+
+def _may_swap(draft: Draft, node: NodeRoom, block: Block, region: Region) -> bool:
+    if region == region_of(block) or _has_notebook(draft, region):
+        return False
+    there = [b for b in draft.blocks if overlap(region_of(b), region)]
+    if there:
+        return len(there) == 1 and region_of(there[0]) == region and there[0].team != block.team
+    # Free area outside blocks: what is held there must not be in-guarantee work, and the share of
+    # processor and memory moves with the block.
+    if _firmly_taken(draft, node, region):
+        return False
+    if any(node.devices[d].promised & region.mask for d in region.device_ids):
+        return False
+    if node.node.node_id == block.node_id:
+        return True
+    firm = node.firm.minus(node.fixed).plus(node.block_share).plus(node.promised)
+    return node.total.minus(firm).at_least(node.share(block.milli_gpu))
+
+
+def overlap(one: Region, other: Region) -> bool:
+    """Both use some of the same bits."""
+    return (
+        one.node_id == other.node_id
+        and bool(one.mask & other.mask)
+        and not set(one.device_ids).isdisjoint(other.device_ids)
+    )
+
+
+def _has_notebook(draft: Draft, region: Region) -> bool:
+    """A notebook lies there or has been promised a part of it."""
+    node = draft.room.nodes.get(region.node_id)
+    if node is None:
+        return False
+    if any(
+        hold.hold_class is HoldClass.FIXED and _covers(hold.placement, region)
+        for hold in node.holds.values()
+    ):
+        return True
+    return any(
+        _covers(one, region)
+        for workload_id in draft.room.promises
+        for one in _fixed_promise(draft, workload_id)
+    )
+
+
+def _fixed_promise(draft: Draft, workload_id: object) -> Sequence[WorkerPlacement]:
+    workload = draft.workloads[workload_id]  # type: ignore[index]
+    found = workload.nomination
+    if found is None or found.hold_class is not HoldClass.FIXED:
+        return ()
+    return found.placements
+
+
+def _covers(placement: WorkerPlacement, region: Region) -> bool:
+    return (
+        placement.node_id == region.node_id
+        and bool(mask_of(placement) & region.mask)
+        and not set(placement.device_ids).isdisjoint(region.device_ids)
+    )
+
+
+def _firmly_taken(draft: Draft, node: NodeRoom, region: Region) -> bool:
+    """A notebook or in-guarantee work holds some of it, and is not being stopped."""
+    for hold in node.holds.values():
+        if hold.firm and _covers(hold.placement, region):
+            attempt = draft.workloads[hold.workload_id].current
+            if attempt is None or attempt.stop is None or attempt.stop.why == "resize":
+                return True
+    return False
+
+
+def _group(node: NodeRoom, home: Region, area: Region) -> int:
+    """Size of the largest free aligned part of the block around an area."""
+    size = area.milli_gpu
+    while size < home.milli_gpu:
+        around = next((one for one in _areas(node, home, 2 * size) if overlap(one, area)), None)
+        if around is None:
+            return size
+        rest = [node.devices[d].held | node.devices[d].promised for d in around.device_ids]
+        if any(taken & around.mask for taken in rest):
+            return size
+        size *= 2
+    return size
+
+
+def _need(node: NodeRoom, workload: Workload) -> Load:
+    """What the notebook asks of the node, at most what goes with its share of the GPUs."""
+    role = workload.spec.roles[0]
+    return Load(role.cpu_milli, role.memory_mib).lower(node.share(role.milli_gpu))
+
+
+def _fits(node: NodeRoom, workload: Workload, area: Region) -> bool:
+    if any(node.devices[d].blocked(HoldClass.FIXED) & area.mask for d in area.device_ids):
+        return False
+    return node.free(HoldClass.FIXED).at_least(_need(node, workload))
+
+
+def _is_free(draft: Draft, workload: Workload, option: _Option) -> bool:
+    return _fits(draft.room.nodes[option.area.node_id], workload, option.area)
+
+
+def _placed(draft: Draft, workload: Workload, option: _Option) -> WorkerPlacement:
+    node = draft.room.nodes[option.area.node_id]
+    need = _need(node, workload)
+    return WorkerPlacement(
+        role=workload.spec.roles[0].name,
+        index=0,
+        node_id=option.area.node_id,
+        device_ids=option.area.device_ids,
+        milli_gpu=min(option.area.milli_gpu, WHOLE_MILLI_GPU),
+        offset=option.area.offset,
+        cpu_milli=need.cpu_milli,
+        memory_mib=need.memory_mib,
+    )
+
+
+def _victims(
+    draft: Draft, workload: Workload, option: _Option, lent: Sequence[Unit]
+) -> tuple[Unit, ...] | None:
+    node = draft.room.nodes[option.area.node_id]
+    here = [
+        unit
+        for unit in lent
+        if any(key in node.holds for key in unit.keys)
+        or (not unit.keys and _promised_on(draft, unit, node))
+    ]
+    placement = _placed(draft, workload, option)
+
+    def fit(room: Room, _: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
+        fits = _fits(room.nodes[option.area.node_id], workload, option.area)
+        return (placement,) if fits else ()
+
+    found = irreducible(draft, draft.room.fork(), here, fit)
+    return None if found is None else found[0]
+
+
+def _promised_on(draft: Draft, unit: Unit, node: NodeRoom) -> bool:
+    found = draft.workloads[unit.workload_id].nomination
+    return found is not None and any(one.node_id == node.node.node_id for one in found.placements)
+
+
+def _swap(draft: Draft, option: _Option) -> None:
+    """Move the block; whoever's unused block lay there gets the old place."""
+    if option.home == region_of(option.block):
+        return
+    old = region_of(option.block)
+
+    def swapped(block: Block) -> Block:
+        if block == option.block:
+            return moved(block, option.home)
+        return moved(block, old) if region_of(block) == option.home else block
+
+    blocks = tuple(swapped(block) for block in draft.blocks)
+    draft.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
+    draft.room.set_blocks(draft.blocks)
+
+
+def free_blocks(draft: Draft, pool: PoolName) -> Iterator[Region]:
+    """Unused aligned parts of fixed blocks, the largest first: what headroom is made of."""
+    usable = {node.node.node_id: node for node in draft.room.usable(pool)}
+    found: list[Region] = []
+    for block in draft.blocks:
+        node = usable.get(block.node_id)
+        if block.pool == pool and node is not None:
+            found.extend(_free_parts(node, region_of(block)))
+    yield from sorted(
+        found, key=lambda one: (-one.milli_gpu, one.node_id, one.device_ids, one.offset)
+    )
+
+
+def _free_parts(node: NodeRoom, region: Region) -> Iterator[Region]:
+    taken = [node.devices[d].held | node.devices[d].promised for d in region.device_ids]
+    if not any(bits & region.mask for bits in taken):
+        yield region
+    elif region.milli_gpu > 125:  # noqa: PLR2004 - the smallest block has no parts
+        for half in _areas(node, region, region.milli_gpu // 2):
+            yield from _free_parts(node, half)
+
+
+def keep_headroom(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
+    """Mark unused block area that borrowers may not have."""
+    for node in draft.room.usable(pool):
+        node.headroom = Load()
+        for device in node.devices.values():
+            device.headroom = 0
+    left = milli_gpu_kept
+    parts = list(free_blocks(draft, pool))
+    while left > 0 and parts:
+        part = parts.pop(0)
+        if part.milli_gpu > left and part.milli_gpu > 125:  # noqa: PLR2004 - as above
+            node = draft.room.nodes[part.node_id]
+            parts[:0] = list(_areas(node, part, part.milli_gpu // 2))
+            continue
+        node = draft.room.nodes[part.node_id]
+        for device_id in part.device_ids:
+            node.devices[device_id].headroom |= part.mask
+        node.headroom = node.headroom.plus(node.share(part.milli_gpu))
+        left -= part.milli_gpu

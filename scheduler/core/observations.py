@@ -1,0 +1,98 @@
+"""What executors and nodes report, applied: stale and repeated reports change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core import settings, stops
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.endings import End, end_attempt
+from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt
+from gpucommons.scheduler.core.state import (
+    AttemptEnded,
+    AttemptSignalled,
+    AttemptStarted,
+    CheckpointReported,
+    NodesObserved,
+    Observation,
+    ProgressReported,
+)
+from gpucommons.scheduler.core.types import AttemptId, AttemptState, NodeState, State, Workload
+
+
+def observe(draft: Draft, observation: Observation) -> None:
+    """Apply one report."""
+    if isinstance(observation, NodesObserved):
+        settings.observe_nodes(draft, observation)
+        return
+    workload = _of_current(draft, observation.attempt_id)
+    if workload is None:
+        return  # of an attempt that has ended or was never ours: nothing it says is recorded
+    match observation:
+        case AttemptStarted():
+            _started(draft, workload)
+        case AttemptEnded():
+            end = End(
+                observation.exit_code,
+                observation.start_failed,
+                observation.killed,
+                observation.text,
+            )
+            end_attempt(draft, workload, end)
+        case ProgressReported():
+            draft.put(replace(workload, progress=observation.progress))
+        case CheckpointReported():
+            _checkpoint(draft, workload, observation)
+        case AttemptSignalled():
+            pass  # that SIGTERM was due is committed before it is sent
+
+
+def _of_current(draft: Draft, attempt_id: AttemptId) -> Workload | None:
+    for workload in draft.workloads.values():
+        attempt = workload.current
+        if attempt is not None and attempt.attempt_id == attempt_id:
+            return workload
+    return None
+
+
+def _started(draft: Draft, workload: Workload) -> None:
+    attempt = workload.current
+    if attempt is None or attempt.started_ms is not None or is_lease(workload):
+        return
+    if attempt.state is AttemptState.STARTING:
+        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
+        workload = draft.put(move(workload, State.RUNNING, draft.now_ms))
+        draft.tell("started", f"{workload.spec.name} runs.", workload)
+
+
+def _checkpoint(draft: Draft, workload: Workload, report: CheckpointReported) -> None:
+    saved = workload.checkpoint
+    if saved is not None and saved == report.checkpoint:
+        return
+    if report.checkpoint.attempt_id != report.attempt_id:
+        return
+    workload = draft.put(replace(workload, checkpoint=report.checkpoint))
+    draft.tell(
+        "checkpoint",
+        f"{workload.spec.name} saved step {report.checkpoint.step}.",
+        workload,
+        data={"step": report.checkpoint.step, "size_bytes": report.checkpoint.size_bytes},
+    )
+
+
+def end_on_fenced_nodes(draft: Draft) -> None:
+    """An admin has stated that nothing runs on a fenced node: what ran only there has ended."""
+    fenced = {n.node_id for n in draft.nodes.values() if n.state is NodeState.FENCED}
+    if not fenced:
+        return
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        attempt = workload.current
+        if attempt is None:
+            continue
+        nodes = {one.node_id for one in attempt.placements}
+        lost = ", ".join(sorted(nodes & fenced))
+        if nodes <= fenced:
+            end_attempt(draft, workload, End(None, text=f"Its node {lost} was lost and fenced"))
+        elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
+            stops.end_now(draft, workload, why="lost", text=f"A node of its gang, {lost}, was lost")

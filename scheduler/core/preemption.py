@@ -1,0 +1,52 @@
+"""Inside one team: work of higher priority takes the place of work of lower priority.
+
+Only jobs, only after their minimum run time, and again the fewest with the least work lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpucommons.scheduler.core.admission import Plan, Unit
+from gpucommons.scheduler.core.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.ordering import priority
+from gpucommons.scheduler.core.placement import place
+from gpucommons.scheduler.core.quota import quota_of
+from gpucommons.scheduler.core.reclaim import cheapest, ran_long_enough, units, use_without
+from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.types import HoldClass, PoolName, WorkerPlacement, Workload
+
+
+def for_priority(
+    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+) -> Plan | None:
+    """Find lower-priority jobs of the same team whose devices and quota let this one start."""
+    spec = workload.spec
+    workers = must_have(spec)
+    need = milli_gpu(workers)
+    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+
+    def takeable(other: Workload, _: HoldClass) -> bool:
+        return (
+            not is_lease(other)
+            and other.spec.team == spec.team
+            and priority(other) < priority(workload)
+            and ran_long_enough(draft, other, pool)
+        )
+
+    def fit(room: Room, gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
+        use = use_without(draft, spec.team, pool, gone)
+        if hold_class is HoldClass.GUARANTEED and use.guaranteed + need > guarantee:
+            return ()
+        if limit is not None and use.training + need > limit:
+            return ()
+        return place(room, workers, hold_class, pool)
+
+    found = cheapest(draft, pool, units(draft, pool, takeable), fit, single=len(workers) == 1)
+    if found is None:
+        return None
+    return Plan(
+        found[1], hold_class, found[0], "preempt", f"for {spec.name} (higher priority)", "priority"
+    )

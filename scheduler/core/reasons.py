@@ -1,0 +1,299 @@
+"""Why something waits: one sentence, one class, and the smallest change that would start it now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
+from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only, shape
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
+from gpucommons.scheduler.core.placement import place
+from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    PoolName,
+    Reason,
+    ReasonClass,
+    State,
+    Workload,
+    WorkloadId,
+)
+
+#: Sizes per worker that people are offered instead.
+_SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
+
+
+def gpus(milli: int) -> str:
+    """Write an amount of GPUs for people: ``4 GPUs``, ``1 GPU``, ``½ GPU``."""
+    return f"{format_milli_gpu(milli)} GPU{'s' if milli > WHOLE_MILLI_GPU else ''}"
+
+
+def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
+    """Give everyone who waits a reason and a place in line."""
+    memo: dict[tuple[object, ...], Reason] = {}
+    places: dict[tuple[object, ...], int] = {}
+    waiting = [
+        workload
+        for workload in draft.workloads.values()
+        if workload.state in WAITING_STATES or workload.state is State.PAUSED
+    ]
+    for workload in sorted(waiting, key=ordering.in_team):
+        position = None
+        obstacle = obstacles.get(workload.workload_id)
+        if obstacle is None:
+            line = (workload.spec.team, workload.spec.pools[0], is_lease(workload))
+            places[line] = position = places.get(line, 0) + 1
+            reason = _reason(draft, workload, memo)
+        else:
+            reason = obstacle
+        if (workload.reason, workload.position) != (reason, position):
+            draft.put(replace(workload, reason=reason, position=position))
+
+
+def _reason(draft: Draft, workload: Workload, memo: dict[tuple[object, ...], Reason]) -> Reason:
+    if workload.nomination is not None:
+        return _draining(draft, workload)
+    key = (shape(workload.spec), workload.spec.team, workload.spec.kind, workload.spec.over_quota)
+    if key not in memo:
+        memo[key] = (for_notebook if is_lease(workload) else for_job)(draft, workload)
+    return memo[key]
+
+
+def _draining(draft: Draft, workload: Workload) -> Reason:
+    victims = set() if workload.nomination is None else set(workload.nomination.victims)
+    names = sorted(
+        other.spec.name or "a notebook"
+        for other in draft.workloads.values()
+        if other.current is not None and other.current.attempt_id in victims
+    )
+    ending = f"{', '.join(names)} {'ends' if len(names) == 1 else 'end'} there first"
+    return Reason(
+        code=ReasonClass.DRAINING, text=f"Next in line: its GPU is being cleared, {ending}."
+    )
+
+
+# --- notebooks -------------------------------------------------------------------------------
+
+
+def for_notebook(draft: Draft, workload: Workload) -> Reason:
+    """Why a ticket waits."""
+    spec = workload.spec
+    pool, size = spec.pools[0], milli_gpu(must_have(spec))
+    fixed = quota.quota_of(draft.teams, spec.team, pool).fixed_milli_gpu
+    left = max(0, fixed - draft.use(spec.team, pool).fixed)
+    blocks = [b.milli_gpu for b in draft.blocks if b.team == spec.team and b.pool == pool]
+    smaller = smaller_notebook(draft, workload)
+    unblock = None if smaller is None else f"Would start now with {gpus(smaller)}."
+    if fixed == 0:
+        text = f"{spec.team} has no notebook GPUs in {pool}."
+        code, unblock = ReasonClass.LIMIT, "Ask an admin for fixed quota, or start without a GPU."
+    elif size > max(blocks, default=0):
+        most = gpus(max(blocks, default=0))
+        code, text = ReasonClass.LIMIT, f"The largest notebook of {spec.team} has {most}."
+    elif size > left:
+        code = ReasonClass.LIMIT
+        text = (
+            f"Needs {gpus(size)}; {spec.team} has {format_milli_gpu(left)}"
+            f" of {format_milli_gpu(fixed)} notebook GPUs free."
+        )
+    elif notebooks.could_reclaim(draft, workload):
+        code = ReasonClass.DRAINING
+        text = f"{spec.team}'s notebook GPUs are lent: one can be won back, which takes a moment."
+        unblock = "Wait in line: it starts as soon as the GPU is cleared." + (
+            "" if unblock is None else f" {unblock}"
+        )
+    else:
+        code = ReasonClass.FRAGMENTATION
+        text = (
+            f"Needs {gpus(size)} in one piece; the {format_milli_gpu(left)} that {spec.team} has"
+            " free lie in smaller parts between its notebooks."
+        )
+    return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
+
+
+def smaller_notebook(draft: Draft, workload: Workload) -> int | None:
+    """The largest smaller size that would start now."""
+    asked = milli_gpu(must_have(workload.spec))
+    for size in _SMALLER:
+        if size < asked and notebooks.starts_now(draft, _resized(workload, size)):
+            return size
+    return None
+
+
+def _resized(workload: Workload, size: int) -> Workload:
+    first, *others = workload.spec.roles
+    roles = (replace(first, milli_gpu=size), *others)
+    return replace(workload, spec=replace(workload.spec, roles=roles))
+
+
+# --- jobs ------------------------------------------------------------------------------------
+
+
+def for_job(draft: Draft, workload: Workload) -> Reason:
+    """Why a job waits."""
+    impossible = _impossible(draft, workload)
+    if impossible is not None:
+        return impossible
+    limited = _limited(draft, workload)
+    smaller = _smaller_job(draft, workload)
+    unblock = (
+        None
+        if smaller is None
+        else f"Would start now with {gpus(smaller)}"
+        + (" per worker." if len(must_have(workload.spec)) > 1 else ".")
+    )
+    if limited is not None:
+        return replace(limited, unblock=unblock, startable_milli_gpu=smaller)
+    code, text = _no_place(draft, workload)
+    return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
+
+
+def _pools(draft: Draft, workload: Workload) -> list[PoolName]:
+    return [pool for pool in workload.spec.pools if pool in draft.pools]
+
+
+def _impossible(draft: Draft, workload: Workload) -> Reason | None:
+    """It would not even fit if nothing ran."""
+    spec = workload.spec
+    empty = Room.of(draft.nodes.values(), (), ())
+    if any(place(empty, must_have(spec), HoldClass.OVER_QUOTA, p) for p in _pools(draft, workload)):
+        return None
+    kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
+    nodes = [node for pool in _pools(draft, workload) for node in empty.usable(pool)]
+    there = {device.kind for node in nodes for device in node.node.devices}
+    where = ", ".join(_pools(draft, workload))
+    missing = [kind for kind in kinds if kind not in there]
+    if missing:
+        text = f"There is no {missing[0]} in {where}; there is: {', '.join(sorted(there)) or 'no GPU'}."
+        return Reason(code=ReasonClass.KIND, text=text)
+    most = max((len(node.devices) for node in nodes), default=0)
+    cpu = max((node.node.cpu_milli for node in nodes), default=0)
+    memory = max((node.node.memory_mib for node in nodes), default=0)
+    text = (
+        f"Needs {_ask(workload)}, which {where} cannot give even when empty: its {len(nodes)} nodes"
+        f" have at most {most} GPUs, {cpu / 1000:g} CPUs and {memory / 1024:.3g} GiB each."
+    )
+    return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
+
+
+def _ask(workload: Workload) -> str:
+    workers = must_have(workload.spec)
+    first = max(workers, key=lambda worker: (worker.milli_gpu, worker.cpu_milli))
+    if first.milli_gpu == 0:
+        one = f"{first.cpu_milli / 1000:g} CPUs and {first.memory_mib / 1024:.3g} GiB"
+    else:
+        one = gpus(first.milli_gpu)
+    if len(workers) > 1:
+        return f"{len(workers)} workers at once, each with {one} on one node"
+    return f"{one} on one node" if first.milli_gpu != WHOLE_MILLI_GPU else one
+
+
+def _limited(draft: Draft, workload: Workload) -> Reason | None:
+    """Quota, not devices, is what is missing."""
+    spec, need = workload.spec, milli_gpu(must_have(workload.spec))
+    pools = _pools(draft, workload)
+    if need == 0 or any(allowed(draft, workload, pool) >= need for pool in pools):
+        return None
+    pool = pools[0]
+    found = quota.quota_of(draft.teams, spec.team, pool)
+    use = draft.use(spec.team, pool)
+    limit = found.limit_milli_gpu
+    if limit is not None and use.training + need > limit:
+        text = f"{spec.team} may hold {gpus(limit)} in {pool} and holds {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
+        return Reason(code=ReasonClass.LIMIT, text=text)
+    why = "this job may not borrow" if not spec.over_quota else f"{spec.team} may not borrow"
+    text = (
+        f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
+        f" {format_milli_gpu(found.guaranteed_milli_gpu)} guaranteed GPUs are in use, and {why}."
+    )
+    return Reason(code=ReasonClass.LIMIT, text=text)
+
+
+def allowed(draft: Draft, workload: Workload, pool: PoolName) -> int:
+    """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
+    spec = workload.spec
+    inside = 0
+    if guarantee.entitled(draft, workload):
+        inside = guarantee.left(draft, guarantee.in_force(draft), spec.team, pool)
+    outside = surplus.may_borrow(draft, spec.team, pool) if spec.over_quota else 0
+    return max(inside, outside)
+
+
+def _class(draft: Draft, workload: Workload, pool: PoolName) -> HoldClass:
+    if on_cpu_only(workload.spec):
+        return HoldClass.CPU
+    borrows = workload.spec.over_quota and surplus.may_borrow(draft, workload.spec.team, pool) > 0
+    return HoldClass.OVER_QUOTA if borrows else HoldClass.GUARANTEED
+
+
+def free_per_node(draft: Draft, pool: PoolName, hold_class: HoldClass) -> list[int]:
+    """Whole GPUs free on each usable node for work of a class, in milli-GPU."""
+    return [
+        WHOLE_MILLI_GPU * sum(1 for d in node.devices.values() if not d.blocked(hold_class))
+        for node in draft.room.usable(pool)
+    ]
+
+
+def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
+    workers = must_have(workload.spec)
+    pool = _pools(draft, workload)[0]
+    first = max(workers, key=lambda worker: worker.milli_gpu)
+    asked = _ask(workload)
+    if first.milli_gpu == 0:
+        return ReasonClass.SHARE, f"Needs {asked}; no node has that free."
+    if first.milli_gpu < WHOLE_MILLI_GPU and len(workers) == 1:
+        return ReasonClass.SHARE, f"Needs {gpus(first.milli_gpu)}; no GPU has that much free."
+    free = free_per_node(draft, pool, _class(draft, workload, pool))
+    if len(workers) > 1:
+        text = f"Needs {asked}; {format_milli_gpu(sum(free))} GPUs are free."
+        return ReasonClass.GANG, text
+    most, total = max(free, default=0), sum(free)
+    if total >= first.milli_gpu > most:
+        text = f"Needs {asked}; {format_milli_gpu(total)} are free, at most {format_milli_gpu(most)} on one node."
+        return ReasonClass.FRAGMENTATION, text
+    if most >= first.milli_gpu:
+        text = f"Needs {asked}; where GPUs are free, its CPUs or memory are not."
+        return ReasonClass.FRAGMENTATION, text
+    verb = "is" if most == WHOLE_MILLI_GPU else "are"
+    return ReasonClass.SHARE, f"Needs {asked}; {format_milli_gpu(most)} {verb} free."
+
+
+def _smaller_job(draft: Draft, workload: Workload) -> int | None:
+    asked = workload.spec.roles[0].milli_gpu
+    for size in _SMALLER:
+        if size >= asked:
+            continue
+        smaller = _resized(workload, size)
+        if job_starts_now(draft, smaller):
+            return size
+    return None
+
+
+def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
+    """The class in which a job would start now, without anybody being stopped; None if not."""
+    spec = workload.spec
+    workers = must_have(spec)
+    need = milli_gpu(workers)
+    guarantees = guarantee.in_force(draft)
+    for pool in _pools(draft, workload):
+        if need == 0:
+            if place(draft.room, workers, HoldClass.CPU, pool):
+                return HoldClass.CPU
+            continue
+        if (
+            guarantee.entitled(draft, workload)
+            and guarantee.left(draft, guarantees, spec.team, pool) >= need
+            and place(draft.room, workers, HoldClass.GUARANTEED, pool)
+        ):
+            return HoldClass.GUARANTEED
+        if (
+            spec.over_quota
+            and surplus.may_borrow(draft, spec.team, pool) >= need
+            and place(draft.room, workers, HoldClass.OVER_QUOTA, pool)
+        ):
+            return HoldClass.OVER_QUOTA
+    return None

@@ -1,0 +1,324 @@
+"""Winning devices back from borrowers: the fewest that must go, with the least work lost.
+
+A search starts with everything that may be taken being gone, and gives back one holder after the
+other, the dearest first, as long as the beneficiary still fits. What cannot be given back is the
+victim set: sparing any one of it breaks the fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.admission import Plan, Unit
+from gpucommons.scheduler.core.demand import (
+    bounds,
+    class_of_worker,
+    milli_gpu,
+    must_have,
+    placed_milli_gpu,
+)
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.placement import place
+from gpucommons.scheduler.core.quota import Use, quota_of
+from gpucommons.scheduler.core.room import HoldKey, NodeRoom, Room
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    HoldClass,
+    NodeId,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+)
+
+#: May this workload's workers of this class be taken?
+Takeable = Callable[[Workload, HoldClass], bool]
+#: Is there a place once these are gone? Its workers, or ().
+Fit = Callable[[Room, Sequence[Unit]], tuple[WorkerPlacement, ...]]
+
+
+def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
+    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away."""
+    if attempt.started_ms is None:
+        return 0
+    since = attempt.started_ms
+    saved = workload.checkpoint
+    if saved is not None and saved.attempt_id == attempt.attempt_id:
+        since = max(since, saved.at_ms)
+    held = sum(placed_milli_gpu(one) for one in attempt.placements)
+    return held * max(0, now_ms - since)
+
+
+def borrowed(_: Workload, hold_class: HoldClass) -> bool:
+    """Lent devices and lent processors: what fixed and guaranteed quota may win back."""
+    return hold_class in {HoldClass.OVER_QUOTA, HoldClass.CPU}
+
+
+def units(draft: Draft, pool: PoolName, takeable: Takeable) -> list[Unit]:
+    """Everything in a pool that may be taken, in one fixed order."""
+    found: list[Unit] = []
+    nodes = {node.node.node_id for node in draft.room.usable(pool)}
+    by_attempt: dict[AttemptId, list[HoldKey]] = {}
+    classes: dict[HoldKey, HoldClass] = {}
+    owner = {}
+    for hold in draft.room.holds(pool):
+        by_attempt.setdefault(hold.key.attempt_id, []).append(hold.key)
+        classes[hold.key] = hold.hold_class
+        owner[hold.key.attempt_id] = hold.workload_id
+    for attempt_id in sorted(by_attempt):
+        workload = draft.workloads[owner[attempt_id]]
+        found.extend(_of_attempt(draft, workload, classes, takeable))
+    for workload in sorted(draft.workloads.values(), key=lambda one: one.workload_id):
+        promise = workload.nomination
+        if promise is None or workload.current is not None:
+            continue
+        if promise.placements[0].node_id in nodes and takeable(workload, promise.hold_class):
+            found.append(Unit(workload.workload_id, (), 0, promise.decided_ms))
+    return found
+
+
+def _of_attempt(
+    draft: Draft, workload: Workload, classes: dict[HoldKey, HoldClass], takeable: Takeable
+) -> Iterable[Unit]:
+    attempt = workload.current
+    if attempt is None:
+        return
+    keys = [HoldKey(attempt.attempt_id, rank) for rank in range(len(attempt.placements))]
+    if any(key not in classes for key in keys):
+        return  # partly on a node that takes no work: it cannot be seen to end
+    stop = attempt.stop
+    resizing = stop is not None and stop.why == "resize"
+    ending = stop is not None and not resizing
+    if ending:
+        yield Unit(workload.workload_id, tuple(keys), 0, attempt.reserved_ms, ending=True)
+        return
+    lost = work_lost(workload, attempt, draft.now_ms)
+    surplus = _surplus(workload, attempt)
+    kept = (
+        set()
+        if workload.nomination is None
+        else {
+            (one.role, one.node_id, one.device_ids, one.offset)
+            for one in workload.nomination.placements
+        }
+    )
+    rest = []
+    for key in keys:
+        one = attempt.placements[key.rank]
+        freed = resizing and (one.role, one.node_id, one.device_ids, one.offset) not in kept
+        if freed:
+            yield Unit(
+                workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
+            )
+        elif key.rank in surplus and takeable(workload, classes[key]):
+            yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
+        else:
+            rest.append(key)
+    if rest and takeable(workload, attempt.hold_class):
+        yield Unit(workload.workload_id, tuple(rest), lost, attempt.reserved_ms)
+
+
+def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
+    """Ranks that an elastic job can do without."""
+    first = workload.spec.roles[0].name
+    low, _ = bounds(workload.spec)
+    ranks = [
+        rank for rank, one in enumerate(attempt.placements) if one.role == first and one.device_ids
+    ]
+    return set(ranks[low:])
+
+
+@dataclass(slots=True)
+class _Trial:
+    """A room in which units are taken away and given back."""
+
+    draft: Draft
+    room: Room
+
+    def take(self, unit: Unit) -> None:
+        self.room.remove(unit.keys)
+        if unit.whole:
+            self.room.unpromise(unit.workload_id)
+
+    def give_back(self, unit: Unit) -> None:
+        workload = self.draft.workloads[unit.workload_id]
+        attempt = workload.current
+        if attempt is not None and unit.keys:
+            self.room.add(workload, attempt, only={key.rank for key in unit.keys})
+        if unit.whole and workload.nomination is not None:
+            self.room.promise(workload)
+
+
+def _dearness(unit: Unit) -> tuple[bool, bool, int, int, str]:
+    # Ending ones cost nothing; then a surplus worker before a whole job, least work, newest.
+    return (not unit.ending, unit.whole, unit.lost, -unit.since_ms, unit.workload_id)
+
+
+def irreducible(
+    draft: Draft, room: Room, candidates: Sequence[Unit], fit: Fit
+) -> tuple[tuple[Unit, ...], tuple[WorkerPlacement, ...]] | None:
+    """Return the units that must go and the place they leave, or None where nothing helps."""
+    trial = _Trial(draft, room)
+    gone = sorted(candidates, key=_dearness)
+    for unit in gone:
+        trial.take(unit)
+    place_found = fit(room, gone)
+    if not place_found:
+        return None
+    while True:
+        spared = False
+        for unit in reversed(gone):
+            rest = [one for one in gone if one is not unit]
+            trial.give_back(unit)
+            found = fit(room, rest)
+            if found:
+                gone, place_found, spared = rest, found, True
+            else:
+                trial.take(unit)
+        if not spared:
+            return tuple(gone), place_found
+
+
+def cost(taken: Sequence[Unit]) -> tuple[int, int, int]:
+    """Work lost, how many are stopped anew, and how many there are."""
+    lost = {unit.workload_id: unit.lost for unit in taken if not unit.ending}
+    return (sum(lost.values()), len(lost), len(taken))
+
+
+def cheapest(
+    draft: Draft, pool: PoolName, candidates: Sequence[Unit], fit: Fit, *, single: bool
+) -> tuple[tuple[Unit, ...], tuple[WorkerPlacement, ...]] | None:
+    """Search node by node for a single worker, over the whole pool for a gang."""
+    if not candidates:
+        return None
+    if not single:
+        return irreducible(draft, draft.room.fork(), candidates, fit)
+    best = None
+    for node in draft.room.usable(pool):
+        here = [unit for unit in candidates if _touches(draft, unit, node)]
+        elsewhere_too = [unit for unit in candidates if unit not in here]
+        room = _only(draft.room, node.node.node_id, pool)
+        found = irreducible(draft, room, here, fit) or irreducible(
+            draft, _only(draft.room, node.node.node_id, pool), [*here, *elsewhere_too], fit
+        )
+        if found is not None and (best is None or cost(found[0]) < cost(best[0])):
+            best = found
+    return best
+
+
+def _touches(draft: Draft, unit: Unit, node: NodeRoom) -> bool:
+    if unit.keys:
+        return any(key in node.holds for key in unit.keys)
+    promise = draft.workloads[unit.workload_id].nomination
+    return promise is not None and any(
+        one.node_id == node.node.node_id for one in promise.placements
+    )
+
+
+def _only(room: Room, node_id: NodeId, pool: PoolName) -> Room:
+    """Return a room in which only one node of the pool takes work."""
+    fork = room.fork()
+    fork.closed = frozenset(
+        node.node.node_id for node in fork.usable(pool) if node.node.node_id != node_id
+    )
+    return fork
+
+
+def use_without(draft: Draft, team: TeamName, pool: PoolName, gone: Sequence[Unit]) -> Use:
+    """A team's use in a pool once these units have ended."""
+    use = draft.use(team, pool)
+    for unit in gone:
+        workload = draft.workloads[unit.workload_id]
+        if workload.spec.team != team:
+            continue
+        attempt, promise = workload.current, workload.nomination
+        if attempt is not None:
+            for key in unit.keys:
+                one = attempt.placements[key.rank]
+                held = class_of_worker(attempt.hold_class, one)
+                use = use.plus(held, -placed_milli_gpu(one))
+        elif promise is not None:
+            for one in promise.placements:
+                use = use.plus(class_of_worker(promise.hold_class, one), -placed_milli_gpu(one))
+    return use
+
+
+def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
+    """Win back what a team's guarantee covers from whoever borrows it."""
+    spec = workload.spec
+    workers = must_have(spec)
+    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+
+    def fit(room: Room, gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
+        held = use_without(draft, spec.team, pool, gone).training
+        if limit is not None and held + milli_gpu(workers) > limit:
+            return ()
+        return place(room, workers, HoldClass.GUARANTEED, pool)
+
+    found = cheapest(draft, pool, units(draft, pool, borrowed), fit, single=len(workers) == 1)
+    if found is None:
+        return None
+    return Plan(
+        found[1],
+        HoldClass.GUARANTEED,
+        found[0],
+        "reclaim",
+        f"for {spec.team} (its guarantee)",
+        f"guarantee of {spec.team}",
+    )
+
+
+def ran_long_enough(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    """It has had its minimum run time, so share or priority may stop it."""
+    attempt = workload.current
+    if attempt is None:
+        return True
+    settings = draft.pools.get(pool)
+    least = 0 if settings is None else settings.min_run_ms
+    return attempt.started_ms is not None and draft.now_ms - attempt.started_ms >= least
+
+
+def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
+    """Take from teams that borrow more for their weight, and would still not borrow less."""
+    spec = workload.spec
+    workers = must_have(spec)
+    need = milli_gpu(workers)
+    mine = draft.use(spec.team, pool).borrowed + need
+    weight = quota_of(draft.teams, spec.team, pool).over_quota_weight
+    candidates: list[Unit] = []
+    left: dict[TeamName, int] = {}
+
+    def takeable(other: Workload, hold_class: HoldClass) -> bool:
+        return (
+            hold_class is HoldClass.OVER_QUOTA
+            and other.spec.team != spec.team
+            and ran_long_enough(draft, other, pool)
+        )
+
+    for unit in sorted(units(draft, pool, takeable), key=_dearness):
+        team = draft.workloads[unit.workload_id].spec.team
+        theirs = left.get(team, draft.use(team, pool).borrowed)
+        after = theirs - (
+            draft.use(team, pool).borrowed - use_without(draft, team, pool, [unit]).borrowed
+        )
+        their_weight = quota_of(draft.teams, team, pool).over_quota_weight
+        if unit.ending or after * weight >= mine * max(1, their_weight):
+            candidates.append(unit)
+            left[team] = after
+
+    def fit(room: Room, _: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
+        return place(room, workers, HoldClass.OVER_QUOTA, pool)
+
+    found = cheapest(draft, pool, candidates, fit, single=len(workers) == 1)
+    if found is None:
+        return None
+    return Plan(
+        found[1],
+        HoldClass.OVER_QUOTA,
+        found[0],
+        "reclaim",
+        f"for {spec.team} (its share)",
+        "fair share",
+    )

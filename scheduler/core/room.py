@@ -1,0 +1,374 @@
+"""What is held and what is free on every device and node, as one mutable sketch of a cycle.
+
+A device is a string of 1000 bits, one per milli-GPU: holds, promises and blocks are bit masks, so
+"does it fit" is integer arithmetic and exact. A :class:`Room` is built from the cluster once per
+cycle, shrinks as work is placed, and is forked where a search wants to try something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.scheduler.core.demand import class_of_worker
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    Block,
+    HoldClass,
+    Node,
+    NodeId,
+    NodeState,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+
+#: All bits of one device.
+FULL = (1 << WHOLE_MILLI_GPU) - 1
+
+
+def span(offset: int, milli_gpu: int) -> int:
+    """Bits of a share."""
+    return ((1 << milli_gpu) - 1) << offset
+
+
+def mask_of(placement: WorkerPlacement) -> int:
+    """Bits that a placed worker takes of each of its devices."""
+    return span(placement.offset, placement.milli_gpu)
+
+
+def block_mask(block: Block) -> int:
+    """Bits that a block takes of each of its devices."""
+    return span(block.offset, min(block.milli_gpu, WHOLE_MILLI_GPU))
+
+
+class HoldKey(NamedTuple):
+    """One worker of one attempt."""
+
+    attempt_id: AttemptId
+    rank: int
+
+
+class Load(NamedTuple):
+    """Processor and main memory."""
+
+    cpu_milli: int = 0
+    memory_mib: int = 0
+
+    def plus(self, other: Load) -> Load:
+        """Both together."""
+        return Load(self.cpu_milli + other.cpu_milli, self.memory_mib + other.memory_mib)
+
+    def minus(self, other: Load) -> Load:
+        """What is left."""
+        return Load(self.cpu_milli - other.cpu_milli, self.memory_mib - other.memory_mib)
+
+    def at_least(self, other: Load) -> bool:
+        """Enough of both."""
+        return self.cpu_milli >= other.cpu_milli and self.memory_mib >= other.memory_mib
+
+    def lower(self, other: Load) -> Load:
+        """The smaller of each."""
+        return Load(min(self.cpu_milli, other.cpu_milli), min(self.memory_mib, other.memory_mib))
+
+    def positive(self) -> Load:
+        """Nothing below zero."""
+        return Load(max(0, self.cpu_milli), max(0, self.memory_mib))
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """A worker that holds part of a node."""
+
+    key: HoldKey
+    workload_id: WorkloadId
+    team: TeamName
+    hold_class: HoldClass
+    placement: WorkerPlacement
+
+    @property
+    def load(self) -> Load:
+        """Processor and memory it holds."""
+        return Load(self.placement.cpu_milli, self.placement.memory_mib)
+
+    @property
+    def firm(self) -> bool:
+        """No quota of another team may take it back."""
+        return self.hold_class in {HoldClass.FIXED, HoldClass.GUARANTEED}
+
+
+@dataclass(slots=True)
+class DeviceRoom:
+    """One device: who holds which bits."""
+
+    device: Device
+    position: int
+    held: int = 0
+    promised: int = 0
+    blocks: int = 0
+    headroom: int = 0
+    reserved: int = 0
+
+    def blocked(self, hold_class: HoldClass) -> int:
+        """Bits that work of this class may not use now."""
+        taken = self.held | self.promised
+        if hold_class is HoldClass.GUARANTEED:
+            return taken | self.blocks | self.reserved
+        if hold_class is HoldClass.FIXED:
+            return taken
+        return taken | self.headroom
+
+    def fork(self) -> DeviceRoom:
+        """Return an independent copy."""
+        return DeviceRoom(
+            self.device,
+            self.position,
+            self.held,
+            self.promised,
+            self.blocks,
+            self.headroom,
+            self.reserved,
+        )
+
+
+@dataclass(slots=True)
+class NodeRoom:
+    """One node: its devices, and its processor and memory by who may use them."""
+
+    node: Node
+    devices: dict[DeviceId, DeviceRoom]
+    holds: dict[HoldKey, Hold] = field(default_factory=dict)
+    held: Load = Load()
+    firm: Load = Load()
+    fixed: Load = Load()
+    promised: Load = Load()
+    block_share: Load = Load()
+    headroom: Load = Load()
+
+    @classmethod
+    def empty(cls, node: Node) -> NodeRoom:
+        """Return a node on which nothing runs."""
+        devices = {d.device_id: DeviceRoom(d, i) for i, d in enumerate(node.devices)}
+        return cls(node, devices)
+
+    @property
+    def total(self) -> Load:
+        """All of the node's processor and memory."""
+        return Load(self.node.cpu_milli, self.node.memory_mib)
+
+    def share(self, milli_gpu: int) -> Load:
+        """The part of the node's processor and memory that goes with so many of its GPUs."""
+        whole = WHOLE_MILLI_GPU * max(1, len(self.devices))
+        return Load(
+            self.node.cpu_milli * milli_gpu // whole, self.node.memory_mib * milli_gpu // whole
+        )
+
+    def free(self, hold_class: HoldClass) -> Load:
+        """Processor and memory that work of this class may use now."""
+        now = self.total.minus(self.held).minus(self.promised)
+        if hold_class is HoldClass.GUARANTEED:
+            return now.lower(self.free_for_firm())
+        if hold_class is HoldClass.FIXED:
+            return now
+        return now.minus(self.headroom)
+
+    def free_for_firm(self) -> Load:
+        """What work that nobody may evict can have, were all borrowers gone.
+
+        What notebooks may still claim with their blocks is lent to evictable work only.
+        """
+        kept = self.block_share.minus(self.fixed).positive()
+        return self.total.minus(self.firm).minus(self.promised).minus(kept)
+
+    def add(self, hold: Hold) -> None:
+        """Take what the hold takes."""
+        self.holds[hold.key] = hold
+        bits = mask_of(hold.placement)
+        for device_id in hold.placement.device_ids:
+            self.devices[device_id].held |= bits
+        self.held = self.held.plus(hold.load)
+        if hold.firm:
+            self.firm = self.firm.plus(hold.load)
+        if hold.hold_class is HoldClass.FIXED:
+            self.fixed = self.fixed.plus(hold.load)
+
+    def remove(self, key: HoldKey) -> Hold:
+        """Give back what the hold took."""
+        hold = self.holds.pop(key)
+        bits = mask_of(hold.placement)
+        for device_id in hold.placement.device_ids:
+            self.devices[device_id].held &= ~bits
+        self.held = self.held.minus(hold.load)
+        if hold.firm:
+            self.firm = self.firm.minus(hold.load)
+        if hold.hold_class is HoldClass.FIXED:
+            self.fixed = self.fixed.minus(hold.load)
+        return hold
+
+    def fork(self) -> NodeRoom:
+        """Return an independent copy."""
+        return NodeRoom(
+            self.node,
+            {device_id: room.fork() for device_id, room in self.devices.items()},
+            dict(self.holds),
+            self.held,
+            self.firm,
+            self.fixed,
+            self.promised,
+            self.block_share,
+            self.headroom,
+        )
+
+
+@dataclass(slots=True)
+class _Promise:
+    placements: tuple[WorkerPlacement, ...]
+    extra: dict[NodeId, Load]
+    covered: frozenset[HoldKey]
+
+
+@dataclass(slots=True)
+class Room:
+    """All nodes."""
+
+    nodes: dict[NodeId, NodeRoom]
+    promises: dict[WorkloadId, _Promise] = field(default_factory=dict)
+    #: Nodes that a search leaves out.
+    closed: frozenset[NodeId] = frozenset()
+
+    @classmethod
+    def of(
+        cls, nodes: Iterable[Node], workloads: Iterable[Workload], blocks: Iterable[Block]
+    ) -> Room:
+        """Return the room that these holds, promises and blocks leave."""
+        ordered = sorted(nodes, key=lambda node: node.node_id)
+        room = cls({node.node_id: NodeRoom.empty(node) for node in ordered})
+        promised = []
+        for workload in workloads:
+            if workload.current is not None:
+                room.add(workload, workload.current)
+            if workload.nomination is not None:
+                promised.append(workload)
+        room.set_blocks(blocks)
+        for workload in sorted(promised, key=lambda one: one.workload_id):
+            room.promise(workload)
+        return room
+
+    def usable(self, pool: PoolName) -> list[NodeRoom]:
+        """Nodes of a pool that take new work, in a fixed order."""
+        return [
+            room
+            for room in self.nodes.values()
+            if room.node.pool == pool
+            and room.node.state is NodeState.READY
+            and room.node.node_id not in self.closed
+        ]
+
+    def add(
+        self, workload: Workload, attempt: Attempt, only: Collection[int] | None = None
+    ) -> None:
+        """Take what an attempt (or only some of its ranks) holds."""
+        for hold in holds_of(workload, attempt):
+            if only is not None and hold.key.rank not in only:
+                continue
+            node = self.nodes.get(hold.placement.node_id)
+            if node is not None and all(d in node.devices for d in hold.placement.device_ids):
+                node.add(hold)
+
+    def remove(self, keys: Iterable[HoldKey]) -> None:
+        """Give back what these workers hold, wherever they are."""
+        wanted = set(keys)
+        for node in self.nodes.values():
+            for key in wanted & node.holds.keys():
+                node.remove(key)
+
+    def remove_attempt(self, attempt: Attempt) -> None:
+        """Give back all that an attempt holds."""
+        self.remove(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+
+    def holds(self, pool: PoolName) -> Iterator[Hold]:
+        """All holds on usable nodes of a pool."""
+        for node in self.usable(pool):
+            yield from node.holds.values()
+
+    def promise(self, workload: Workload) -> None:
+        """Keep the devices of a nomination from everyone else.
+
+        Processor and memory: victims give theirs to the nominee, so only what it needs beyond
+        them is taken now. A victim shared with an earlier nominee counts for that one.
+        """
+        nomination = workload.nomination
+        if nomination is None:
+            return
+        taken = {key for promise in self.promises.values() for key in promise.covered}
+        victims = set(nomination.victims)
+        extra: dict[NodeId, Load] = {}
+        covered: set[HoldKey] = set()
+        for placement in nomination.placements:
+            node = self.nodes[placement.node_id]
+            for device_id in placement.device_ids:
+                node.devices[device_id].promised |= mask_of(placement)
+            need = Load(placement.cpu_milli, placement.memory_mib)
+            extra[placement.node_id] = extra.get(placement.node_id, Load()).plus(need)
+        for node_id, need in extra.items():
+            node, left = self.nodes[node_id], need
+            for key, hold in node.holds.items():
+                if key.attempt_id in victims and key not in taken:
+                    covered.add(key)
+                    left = left.minus(hold.load)
+            extra[node_id] = left.positive()
+            node.promised = node.promised.plus(left.positive())
+        self.promises[workload.workload_id] = _Promise(
+            nomination.placements, extra, frozenset(covered)
+        )
+
+    def unpromise(self, workload_id: WorkloadId) -> None:
+        """Let go of a nomination's devices."""
+        gone = self.promises.pop(workload_id, None)
+        if gone is None:
+            return
+        for placement in gone.placements:
+            devices = self.nodes[placement.node_id].devices
+            for device_id in placement.device_ids:
+                devices[device_id].promised &= ~mask_of(placement)
+        for node_id, load in gone.extra.items():
+            self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
+
+    def set_blocks(self, blocks: Iterable[Block]) -> None:
+        """Mark where fixed quota lies, and the processor and memory that goes with it."""
+        for node in self.nodes.values():
+            node.block_share = Load()
+            for device in node.devices.values():
+                device.blocks = 0
+        for block in blocks:
+            home = self.nodes.get(block.node_id)
+            if home is None or any(d not in home.devices for d in block.device_ids):
+                continue
+            home.block_share = home.block_share.plus(home.share(block.milli_gpu))
+            for device_id in block.device_ids:
+                home.devices[device_id].blocks |= block_mask(block)
+
+    def fork(self) -> Room:
+        """Return an independent copy."""
+        return Room(
+            {node_id: node.fork() for node_id, node in self.nodes.items()},
+            dict(self.promises),
+            self.closed,
+        )
+
+
+def holds_of(workload: Workload, attempt: Attempt) -> Iterator[Hold]:
+    """What each worker of an attempt holds."""
+    for rank, placement in enumerate(attempt.placements):
+        yield Hold(
+            HoldKey(attempt.attempt_id, rank),
+            workload.workload_id,
+            workload.spec.team,
+            class_of_worker(attempt.hold_class, placement),
+            placement,
+        )

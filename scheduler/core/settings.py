@@ -1,0 +1,252 @@
+"""What admins set and machines report: teams, quotas, pools, nodes, and the layout that follows.
+
+All or nothing: every function checks first and changes the draft only when all of it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core import layout, quota
+from gpucommons.scheduler.core.admission import withdraw
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.state import (
+    NodesObserved,
+    PutPools,
+    PutTeams,
+    SetNodeState,
+    SetQuotas,
+)
+from gpucommons.scheduler.core.types import (
+    Block,
+    Node,
+    NodeState,
+    PoolName,
+    Quota,
+    Team,
+    TeamName,
+)
+from gpucommons.scheduler.errors import Conflict, UnknownNode, UnknownPool, UnknownTeam
+
+Teams = Mapping[TeamName, Team]
+
+
+def set_quotas(draft: Draft, action: SetQuotas, by: str) -> None:
+    """Save several quotas together."""
+    teams = dict(draft.teams)
+    for (name, pool), new in action.quotas.items():
+        if name not in teams:
+            message = f"There is no team {name}. Teams are: {', '.join(sorted(teams)) or 'none'}."
+            raise UnknownTeam(message)
+        if pool not in draft.pools:
+            raise _unknown_pool(draft, pool)
+        teams[name] = replace(teams[name], quotas={**teams[name].quotas, pool: new})
+    _save_teams(draft, teams, by)
+
+
+def put_teams(draft: Draft, action: PutTeams, by: str) -> None:
+    """Create, change and remove teams together."""
+    teams = {n: t for n, t in draft.teams.items() if n not in action.removed}
+    teams.update({team.name: team for team in action.teams})
+    for name in action.removed:
+        if name not in draft.teams:
+            message = f"There is no team {name} to remove."
+            raise UnknownTeam(message)
+        live = [w for w in draft.workloads.values() if w.spec.team == name and not is_final(w)]
+        if live and name not in teams:
+            message = f"{name} still has {len(live)} workloads: end or wait for them first."
+            raise Conflict(message)
+    for team in teams.values():
+        for pool in team.quotas:
+            if pool not in draft.pools:
+                raise _unknown_pool(draft, pool)
+    _save_teams(draft, teams, by)
+
+
+def _unknown_pool(draft: Draft, pool: PoolName) -> UnknownPool:
+    known = ", ".join(sorted(draft.pools)) or "none"
+    return UnknownPool(f"There is no pool {pool}. Pools are: {known}.")
+
+
+def _save_teams(draft: Draft, teams: dict[TeamName, Team], by: str) -> None:
+    quota.check_tree(teams)
+    blocks = lay_out_all(draft, teams)
+    before, draft.teams = draft.teams, teams
+    _tell_changes(draft, before, by)
+    use_layout(draft, blocks)
+
+
+def _tell_changes(draft: Draft, before: Teams, by: str) -> None:
+    for name in sorted(draft.teams.keys() | before.keys()):
+        old, new = before.get(name), draft.teams.get(name)
+        if new is None:
+            draft.tell("team-removed", f"{name} was removed.", by=by, team=name)
+            continue
+        if old is None:
+            draft.tell("team-created", f"{name} was created.", by=by, team=name)
+        elif replace(old, quotas={}) != replace(new, quotas={}):
+            draft.tell("team-changed", f"{name} was changed.", by=by, team=name)
+        old_quotas = {} if old is None else old.quotas
+        for pool in sorted(old_quotas.keys() | new.quotas.keys()):
+            was = old_quotas.get(pool, quota.NO_QUOTA)
+            now = new.quotas.get(pool, quota.NO_QUOTA)
+            if was != now:
+                draft.tell(
+                    "quota-changed",
+                    f"{name} in {pool}: {_words(was)} → {_words(now)}.",
+                    by=by,
+                    team=name,
+                    data={"pool": pool, "old": _data(was), "new": _data(now)},
+                )
+
+
+def _words(one: Quota) -> str:
+    limit = "none" if one.limit_milli_gpu is None else format_milli_gpu(one.limit_milli_gpu)
+    return (
+        f"fixed {format_milli_gpu(one.fixed_milli_gpu)},"
+        f" guarantee {format_milli_gpu(one.guaranteed_milli_gpu)},"
+        f" limit {limit}, weight {one.over_quota_weight}"
+    )
+
+
+def _data(one: Quota) -> dict[str, int | None]:
+    return {
+        "fixed_milli_gpu": one.fixed_milli_gpu,
+        "guaranteed_milli_gpu": one.guaranteed_milli_gpu,
+        "limit_milli_gpu": one.limit_milli_gpu,
+        "over_quota_weight": one.over_quota_weight,
+    }
+
+
+def fixed_quotas(teams: Teams, pool: PoolName) -> dict[TeamName, int]:
+    """Fixed quota by team in one pool."""
+    return {
+        name: team.quotas[pool].fixed_milli_gpu
+        for name, team in teams.items()
+        if pool in team.quotas and team.quotas[pool].fixed_milli_gpu
+    }
+
+
+def _sums(teams: Teams, pool: PoolName) -> tuple[int, int]:
+    found = [team.quotas[pool] for team in teams.values() if pool in team.quotas]
+    return (
+        sum(one.fixed_milli_gpu for one in found),
+        sum(one.guaranteed_milli_gpu for one in found),
+    )
+
+
+def lay_out_all(draft: Draft, teams: Teams) -> tuple[Block, ...]:
+    """Return blocks for these teams' fixed quotas in all pools, or refuse.
+
+    What asks for no more than before is always accepted: with nodes lost, an admin must still be
+    able to lower a quota.
+    """
+    room = Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)
+    blocks: list[Block] = []
+    for pool in sorted(draft.pools):
+        wanted, had = fixed_quotas(teams, pool), fixed_quotas(draft.teams, pool)
+        if wanted == had and _sums(teams, pool) == _sums(draft.teams, pool):
+            blocks.extend(block for block in draft.blocks if block.pool == pool)
+            continue
+        more_fixed = any(milli > had.get(team, 0) for team, milli in wanted.items())
+        fixed, guaranteed = _sums(teams, pool)
+        fixed_before, guaranteed_before = _sums(draft.teams, pool)
+        if fixed > fixed_before or guaranteed > guaranteed_before:
+            layout.check_sum(pool, room, fixed, guaranteed)
+        blocks.extend(layout.lay_out(pool, wanted, room, draft.blocks, strict=more_fixed))
+    return tuple(blocks)
+
+
+def use_layout(draft: Draft, blocks: tuple[Block, ...]) -> None:
+    """Put a layout into force; promises in pools whose blocks moved are decided anew."""
+    moved = {block.pool for block in set(blocks) ^ set(draft.blocks)}
+    draft.blocks = blocks
+    draft.survey()
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        promise = workload.nomination
+        if promise is None or workload.current is not None:
+            continue
+        if draft.nodes[promise.placements[0].node_id].pool in moved:
+            withdraw(draft, workload)
+    draft.survey()
+
+
+def put_pools(draft: Draft, action: PutPools, by: str) -> None:
+    """Create or change pools."""
+    for pool in action.pools:
+        if draft.pools.get(pool.name) != pool:
+            kind = "pool-changed" if pool.name in draft.pools else "pool-created"
+            draft.pools[pool.name] = pool
+            draft.tell(kind, f"The pool {pool.name} was saved.", by=by)
+
+
+def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:
+    """Cordon, uncordon or fence a node."""
+    node = draft.nodes.get(action.node_id)
+    if node is None:
+        known = ", ".join(sorted(draft.nodes)) or "none"
+        message = f"There is no node {action.node_id}. Nodes are: {known}."
+        raise UnknownNode(message)
+    if node.state is action.state:
+        return
+    draft.nodes[node.node_id] = replace(node, state=action.state)
+    draft.tell(
+        f"node-{action.state}",
+        f"{node.node_id} was {node.state}, is {action.state}. {action.text}".rstrip(),
+        by=by,
+        data={"node": node.node_id, "old": node.state, "new": action.state},
+    )
+    relay_out(draft)
+
+
+def observe_nodes(draft: Draft, seen: NodesObserved) -> None:
+    """Take over what an executor says of its nodes; a missing one is lost, an admin's word stays."""
+    present = {node.node_id: node for node in seen.nodes}
+    changed = False
+    for node_id, node in sorted(present.items()):
+        changed |= _put_node(draft, node, draft.nodes.get(node_id))
+    for node_id, node in sorted(draft.nodes.items()):
+        pool = draft.pools.get(node.pool)
+        ours = pool is not None and pool.executor == seen.executor
+        if ours and node_id not in present and node.state in {NodeState.READY, NodeState.CORDONED}:
+            draft.nodes[node_id] = replace(node, state=NodeState.LOST)
+            draft.tell(
+                "node-lost",
+                f"{node_id} is not heard of: what ran there counts as live until it is fenced.",
+                data={"node": node_id},
+            )
+            changed = True
+    if changed:
+        relay_out(draft)
+
+
+def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
+    state = NodeState.READY
+    if known is not None and known.state in {NodeState.CORDONED, NodeState.FENCED}:
+        state = known.state
+    node = replace(node, state=state)
+    if node == known:
+        return False
+    draft.nodes[node.node_id] = node
+    if known is None:
+        draft.tell("node-added", f"{node.node_id} joined {node.pool}.", data={"node": node.node_id})
+    elif known.state is NodeState.LOST:
+        draft.tell("node-back", f"{node.node_id} is back.", data={"node": node.node_id})
+    else:
+        draft.tell("node-changed", f"{node.node_id} changed.", data={"node": node.node_id})
+    return True
+
+
+def relay_out(draft: Draft) -> None:
+    """Lay fixed quota out again on the nodes there are: as much of it as they can take."""
+    room = Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)
+    blocks: list[Block] = []
+    for pool in sorted(draft.pools):
+        wanted = fixed_quotas(draft.teams, pool)
+        blocks.extend(layout.lay_out(pool, wanted, room, draft.blocks, strict=False))
+    use_layout(draft, tuple(blocks))

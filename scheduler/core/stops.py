@@ -1,0 +1,149 @@
+"""Announcing, signalling and taking back the end of an attempt.
+
+Between the announcement and SIGTERM (the notice) a job stays in its state and can be spared; from
+SIGTERM on (the grace) it is preempting, pausing or cancelling and cannot.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
+from gpucommons.scheduler.core.quota import pool_of
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptState,
+    Millis,
+    Pool,
+    PoolName,
+    State,
+    Stop,
+    Workload,
+    WorkloadId,
+)
+
+#: Stops for the sake of another workload: those may be taken back.
+FOR_OTHERS = frozenset({"reclaim", "preempt", "resize"})
+
+
+def pool_settings(draft: Draft, attempt: Attempt) -> Pool:
+    """The pool in which an attempt lies."""
+    name = pool_of(draft.nodes, attempt.placements)
+    return draft.pools.get(name, Pool(name=name)) if name else Pool(name=PoolName("unknown"))
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Why an attempt has to go, for whom and by which right."""
+
+    why: str
+    text: str
+    rule: str
+    beneficiary: WorkloadId
+
+
+def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
+    """Give notice to an attempt for the sake of another workload; an earlier notice counts on."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    before = attempt.stop
+    if before is not None and (
+        before.signalled or before.why in {notice.why, "preempt", "reclaim"}
+    ):
+        return workload
+    pool = pool_settings(draft, attempt)
+    announced = draft.now_ms if before is None else before.announced_ms
+    stop = Stop(
+        why=notice.why,
+        text=notice.text,
+        rule=notice.rule,
+        announced_ms=announced,
+        term_ms=Millis(announced + pool.notice_ms),
+        kill_ms=Millis(announced + pool.notice_ms + pool.grace_ms),
+        beneficiary=notice.beneficiary,
+    )
+    workload = draft.put(with_attempt(workload, replace(attempt, stop=stop, spared_ms=None)))
+    draft.tell(
+        "stop-announced",
+        f"{workload.spec.name} will be stopped {notice.text}.",
+        workload,
+        data={
+            "why": notice.why,
+            "rule": notice.rule,
+            "beneficiary_id": notice.beneficiary,
+            "term_ms": stop.term_ms,
+            "kill_ms": stop.kill_ms,
+        },
+    )
+    return workload
+
+
+def spare(draft: Draft, workload: Workload) -> Workload:
+    """Take the announcement back; only before SIGTERM."""
+    attempt = workload.current
+    if attempt is None or attempt.stop is None or attempt.stop.signalled:
+        return workload
+    workload = draft.put(
+        replace(
+            with_attempt(workload, replace(attempt, stop=None, spared_ms=draft.now_ms)),
+            nomination=None,
+        )
+    )
+    draft.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
+    return workload
+
+
+def end_now(draft: Draft, workload: Workload, *, why: str, text: str) -> Workload:
+    """Stop an attempt without notice: SIGTERM with this cycle's acts."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    stopping = attempt.stop is not None and attempt.stop.signalled
+    grace = pool_settings(draft, attempt).grace_ms
+    kill = attempt.stop.kill_ms if attempt.stop and stopping else draft.now_ms + grace
+    stop = Stop(
+        why=why,
+        text=text,
+        announced_ms=draft.now_ms if attempt.stop is None else attempt.stop.announced_ms,
+        term_ms=draft.now_ms,
+        kill_ms=Millis(kill),
+        signalled=True,
+    )
+    return _signalled(draft, replace(workload, nomination=None), replace(attempt, stop=stop))
+
+
+def signal_due(draft: Draft, workload: Workload) -> Workload:
+    """Begin the grace when the notice is over."""
+    attempt = workload.current
+    if attempt is None or attempt.stop is None or attempt.stop.signalled:
+        return workload
+    if attempt.stop.term_ms > draft.now_ms:
+        return workload
+    stop = replace(
+        attempt.stop,
+        signalled=True,
+        # A scheduler that was away at term_ms still gives the whole grace.
+        kill_ms=Millis(
+            max(attempt.stop.kill_ms, draft.now_ms + pool_settings(draft, attempt).grace_ms)
+        ),
+    )
+    return _signalled(draft, workload, replace(attempt, stop=stop))
+
+
+def _signalled(draft: Draft, workload: Workload, attempt: Attempt) -> Workload:
+    stop = attempt.stop
+    workload = with_attempt(workload, attempt)
+    if attempt.state is not AttemptState.STOPPING:
+        workload = move_attempt(workload, AttemptState.STOPPING)
+    if stop is not None and not is_lease(workload):
+        target = {"pause": State.PAUSING, "cancel": State.CANCELLING}.get(
+            stop.why, State.PREEMPTING
+        )
+        held = {State.PREEMPTING, State.PAUSING, State.CANCELLING}
+        if (
+            target is State.CANCELLING and workload.state is not State.CANCELLING
+        ) or workload.state not in held:
+            workload = move(workload, target, draft.now_ms)
+    return draft.put(workload)
