@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import statistics
@@ -23,7 +24,7 @@ def spawn_overhead_s(machine: Machine) -> float | None:
 
 def bundle_kb() -> float | None:
     """JavaScript of the Lab extension, without maps; 1 KB = 1000 bytes. None when not built."""
-    files = [path for path in BUNDLE.rglob("*.js")] if BUNDLE.is_dir() else []
+    files = list(BUNDLE.rglob("*.js")) if BUNDLE.is_dir() else []
     return round(sum(path.stat().st_size for path in files) / 1000, 1) if files else None
 
 
@@ -39,7 +40,5 @@ def lost_and_doubled(machine: Machine) -> tuple[int, int]:
             for a in job["attempts"]
             if a["started_ms"]
         )
-        doubled += any(
-            later[0] < earlier[1] for earlier, later in zip(spans, spans[1:], strict=False)
-        )
+        doubled += any(later[0] < earlier[1] for earlier, later in itertools.pairwise(spans))
     return lost, doubled

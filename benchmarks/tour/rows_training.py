@@ -159,7 +159,7 @@ def kill_scheduler(line: Timeline, machine: Machine) -> float:
 
     def admitted() -> bool:
         done = machine.cli("show", job, "--output", "json")
-        return done.returncode == 0 and json.loads(done.stdout)["state"] not in ("queued",)
+        return done.returncode == 0 and json.loads(done.stdout)["state"] != "queued"
 
     wait_for("a decision after SIGKILL", admitted)
     seconds = time.monotonic() - began

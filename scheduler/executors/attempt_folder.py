@@ -1,0 +1,120 @@
+"""One attempt on disk: what scheduler and supervisor tell each other, in files that survive both.
+
+The folder is the service's own; only ``run/`` below it belongs to the job's user. A file appears whole
+or not at all. The lock is the proof of life: the supervisor holds it as long as it lives, so no pid
+needs to be believed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFolder:
+    """The paths of one attempt."""
+
+    path: Path
+
+    @property
+    def plan(self) -> Path:
+        """What the supervisor is to do."""
+        return self.path / "plan.json"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the living supervisor."""
+        return self.path / "lock"
+
+    @property
+    def supervisor(self) -> Path:
+        """Written once, before any worker starts: from then on no second supervisor may begin."""
+        return self.path / "supervisor.json"
+
+    @property
+    def started(self) -> Path:
+        """All workers run."""
+        return self.path / "started.json"
+
+    @property
+    def stop(self) -> Path:
+        """The order to stop, with the time of SIGKILL."""
+        return self.path / "stop.json"
+
+    @property
+    def signalled(self) -> Path:
+        """SIGTERM was sent."""
+        return self.path / "signalled.json"
+
+    @property
+    def exit(self) -> Path:
+        """How it ended; written when all its processes are gone."""
+        return self.path / "exit.json"
+
+    @property
+    def notice(self) -> Path:
+        """Announced stop, for the job to read."""
+        return self.path / "notice" / "notice.json"
+
+    @property
+    def run(self) -> Path:
+        """The job's own: ``work``, ``checkpoints``, ``results``."""
+        return self.path / "run"
+
+    def log(self, rank: int) -> Path:
+        """What a worker printed."""
+        return self.path / "logs" / f"rank-{rank}.log"
+
+    def supervised(self) -> bool:
+        """Whether a supervisor lives."""
+        try:
+            descriptor = os.open(self.lock, os.O_RDONLY)
+        except FileNotFoundError:
+            return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(descriptor)
+        return False
+
+    def hold_lock(self) -> int | None:
+        """Take the lock for good; None when another supervisor has it. The kernel lets go of it."""
+        descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return None
+        return descriptor
+
+
+def write_json(path: Path, document: Mapping[str, Any], *, mode: int = 0o600) -> None:
+    """Write a small document so that it is there whole after a crash, or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
+    with os.fdopen(descriptor, "w") as file:
+        json.dump(document, file)
+        file.flush()
+        os.fsync(descriptor)
+    partial.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """Read a document; None when it is not there."""
+    try:
+        return dict(json.loads(path.read_text()))
+    except FileNotFoundError:
+        return None

@@ -1,0 +1,133 @@
+"""Small errands in a user's files, run as that user: unpack, collect results, clear away.
+
+The service never opens a path below a folder that a user can write. It starts this module as the
+user instead, so that a link or FIFO laid in its way can reach nothing the user could not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import stat
+import sys
+import tarfile
+from contextlib import suppress
+from pathlib import Path
+
+_CHUNK_BYTES = 1 << 20
+#: More members than this are no snapshot of a working folder.
+MAX_MEMBERS = 100_000
+
+
+class ErrandFailed(Exception):
+    """The errand cannot be run; the message is for the job's log."""
+
+
+def unpack(target: Path, *, max_bytes: int) -> None:
+    """Unpack the tar on standard input into a new folder, regular files and folders only."""
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    total = members = 0
+    with tarfile.open(fileobj=sys.stdin.buffer, mode="r|") as archive:
+        for member in archive:
+            members += 1
+            total += member.size
+            if total > max_bytes or members > MAX_MEMBERS:
+                message = f"the snapshot unpacks to more than {max_bytes >> 20} MiB"
+                raise ErrandFailed(message)
+            if not (member.isreg() or member.isdir()):
+                message = f"the snapshot holds {member.name!r}, which is no regular file"
+                raise ErrandFailed(message)
+            archive.extract(member, target, filter="data")
+
+
+def _open_folder(path: Path, parts: tuple[str, ...]) -> int:
+    """Open (and make) a folder step by step without following a link below ``path``."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts:
+        with suppress(FileExistsError):
+            os.mkdir(part, 0o755, dir_fd=descriptor)
+        below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = below
+    return descriptor
+
+
+def _copy(source: Path, folder: int, name: str) -> None:
+    reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        if not stat.S_ISREG(os.fstat(reading).st_mode):
+            return
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        writing = os.open(name, flags, 0o644, dir_fd=folder)
+        try:
+            if not stat.S_ISREG(os.fstat(writing).st_mode):
+                return
+            while chunk := os.read(reading, _CHUNK_BYTES):
+                view = memoryview(chunk)
+                while view:
+                    view = view[os.write(writing, view) :]
+        finally:
+            os.close(writing)
+    finally:
+        os.close(reading)
+
+
+def collect(results: Path, home: Path, below: str) -> int:
+    """Copy the regular files of ``results`` to ``home/below``; returns how many."""
+    copied = 0
+    for root, _, names in os.walk(results, followlinks=False):
+        inside = Path(root).relative_to(results)
+        parts = tuple(part for part in (*Path(below).parts, *inside.parts) if part != ".")
+        folder = _open_folder(home, parts)
+        try:
+            for name in names:
+                source = Path(root) / name
+                if source.is_symlink():
+                    continue
+                _copy(source, folder, name)
+                copied += 1
+        finally:
+            os.close(folder)
+    return copied
+
+
+def clear(folders: list[Path]) -> None:
+    """Delete what earlier attempts left: their working copies and checkpoints."""
+    for folder in folders:
+        for name in ("work", "checkpoints"):
+            shutil.rmtree(folder / name, ignore_errors=True)
+
+
+def main() -> int:
+    """Run one errand."""
+    parser = argparse.ArgumentParser()
+    errands = parser.add_subparsers(dest="errand", required=True)
+    unpacking = errands.add_parser("unpack")
+    unpacking.add_argument("target", type=Path)
+    unpacking.add_argument("--max-bytes", type=int, required=True)
+    errands.add_parser("make").add_argument("target", type=Path)
+    collecting = errands.add_parser("collect")
+    collecting.add_argument("results", type=Path)
+    collecting.add_argument("home", type=Path)
+    collecting.add_argument("below")
+    clearing = errands.add_parser("clear")
+    clearing.add_argument("folders", type=Path, nargs="*")
+    arguments = parser.parse_args()
+    try:
+        if arguments.errand == "unpack":
+            unpack(arguments.target, max_bytes=arguments.max_bytes)
+        elif arguments.errand == "make":
+            arguments.target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        elif arguments.errand == "collect":
+            collect(arguments.results, arguments.home, arguments.below)
+        else:
+            clear(arguments.folders)
+    except (ErrandFailed, OSError, tarfile.TarError) as error:
+        sys.stderr.write(f"gpucommons: {error}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

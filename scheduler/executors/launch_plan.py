@@ -1,0 +1,150 @@
+"""From a launch to a supervisor's plan: pure, so that what a job gets can be read and tested.
+
+The environment of a worker is made of three layers, later ones winning: a few harmless variables of
+the service, what the spec asks for, and what we say. A spec was refused long before if it named one of
+ours; the order makes sure of it.
+"""
+
+from __future__ import annotations
+
+import os.path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucommons.gpu.devices import Device
+from gpucommons.gpu.providers import injection, no_gpu
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.scheduler.core.types import Role, WorkerPlacement
+from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan
+
+#: Variables of the service that are handed on; nothing else is.
+PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+MASTER_ADDRESS = "127.0.0.1"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What the machine adds to a launch."""
+
+    folder: Path
+    #: Folder of the attempt whose checkpoint is resumed.
+    resume_folder: Path | None
+    snapshot: Path | None
+    home: Path
+    python: str
+    master_port: int
+    devices: Mapping[str, Device]
+    #: The service's environment.
+    environ: Mapping[str, str]
+    account: Account | None = None
+    superseded: tuple[str, ...] = ()
+    max_unpacked_bytes: int = 4 << 30
+    max_log_bytes: int = 64 << 20
+    extra_env: Mapping[str, str] = field(default_factory=dict)
+
+
+def make_plan(launch: Launch, around: Surroundings) -> Plan:
+    """Say what the supervisor of this attempt is to do."""
+    spec = launch.workload.spec
+    roles = {role.name: role for role in spec.roles}
+    workers = tuple(
+        WorkerPlan(
+            rank=rank,
+            command=_command(roles[placement.role], around),
+            env=_environment(launch, around, rank, placement),
+        )
+        for rank, placement in enumerate(launch.attempt.placements)
+    )
+    return Plan(
+        attempt_id=launch.attempt.attempt_id,
+        workers=workers,
+        working_dir=spec.working_dir,
+        snapshot=str(around.snapshot) if around.snapshot else None,
+        max_unpacked_bytes=around.max_unpacked_bytes,
+        max_log_bytes=around.max_log_bytes,
+        home=str(around.home),
+        results_to=spec.results_to,
+        secrets=dict(spec.secrets),
+        account=around.account,
+        superseded=around.superseded,
+    )
+
+
+def slice_of(placement: WorkerPlacement, devices: Mapping[str, Device]) -> GpuSlice | None:
+    """The slice of one worker; None without a GPU."""
+    if not placement.device_ids or placement.slice_id is None:
+        return None
+    held = [devices[device_id] for device_id in placement.device_ids if device_id in devices]
+    return GpuSlice(
+        slice_id=SliceId(placement.slice_id),
+        shares=tuple(
+            DeviceShare(device_id=device_id, milli_gpu=placement.milli_gpu)
+            for device_id in placement.device_ids
+        ),
+        memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in held),
+    )
+
+
+def _command(role: Role, around: Surroundings) -> tuple[str, ...]:
+    first, *rest = role.command
+    return (around.python if first in ("python", "python3") else first, *rest)
+
+
+def _environment(
+    launch: Launch, around: Surroundings, rank: int, placement: WorkerPlacement
+) -> dict[str, str]:
+    base = {name: around.environ[name] for name in PASSED_ON if name in around.environ}
+    # The job's own Python first, so that its tools are found by name.
+    binaries = os.path.dirname(around.python)  # noqa: PTH120 - pure text, not a file
+    base["PATH"] = os.pathsep.join(part for part in (binaries, base.get("PATH", "")) if part)
+    gpu_slice = slice_of(placement, around.devices)
+    given = injection(gpu_slice, list(around.devices.values())) if gpu_slice else no_gpu()
+    return {
+        **base,
+        "OMP_NUM_THREADS": str(max(1, placement.cpu_milli // 1000)),
+        **launch.workload.spec.env,
+        "HOME": str(around.home),
+        "USER": launch.workload.spec.owner,
+        "LOGNAME": launch.workload.spec.owner,
+        **around.extra_env,
+        **_ours(launch, around, rank, placement),
+        **given.env,
+    }
+
+
+def _ours(
+    launch: Launch, around: Surroundings, rank: int, placement: WorkerPlacement
+) -> dict[str, str]:
+    attempt, workload = launch.attempt, launch.workload
+    size = str(len(attempt.placements))
+    env = {
+        "GPUCOMMONS_URL": launch.api_url,
+        "GPUCOMMONS_TOKEN": launch.token,
+        "GPUCOMMONS_JOB_ID": workload.workload_id,
+        "GPUCOMMONS_JOB_NAME": workload.spec.name,
+        "GPUCOMMONS_ATTEMPT": str(attempt.number),
+        "GPUCOMMONS_ATTEMPT_ID": attempt.attempt_id,
+        "GPUCOMMONS_ATTEMPT_DIR": str(around.folder / "run"),
+        "GPUCOMMONS_NOTICE_FILE": str(around.folder / "notice" / "notice.json"),
+        "GPUCOMMONS_CHECKPOINTS_KEPT": str(workload.spec.checkpoints_kept),
+        "GPUCOMMONS_RANK": str(rank),
+        "GPUCOMMONS_WORLD_SIZE": size,
+        "GPUCOMMONS_ROLE": placement.role,
+        "MASTER_ADDR": MASTER_ADDRESS,
+        "MASTER_PORT": str(around.master_port),
+    }
+    if attempt.resumed_from is not None and around.resume_folder is not None:
+        env["GPUCOMMONS_RESUME_DIR"] = str(around.resume_folder / "run" / attempt.resumed_from.path)
+    if placement.slice_id is not None:
+        env["GPUCOMMONS_SLICE_ID"] = placement.slice_id
+    if workload.spec.launcher == "torchrun":
+        env |= {"RANK": str(rank), "WORLD_SIZE": size, "LOCAL_RANK": str(_local_rank(launch, rank))}
+    return env
+
+
+def _local_rank(launch: Launch, rank: int) -> int:
+    placements = launch.attempt.placements
+    node = placements[rank].node_id
+    return sum(placement.node_id == node for placement in placements[:rank])

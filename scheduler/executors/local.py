@@ -1,0 +1,359 @@
+"""Attempts as real processes on this machine.
+
+One supervisor process stands above each attempt and outlives the scheduler; this class only writes its
+orders and reads its files, so a restarted scheduler adopts what runs by looking at the same folder.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.devices import Device
+from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownSlice
+from gpucommons.scheduler.core.state import (
+    AttemptEnded,
+    AttemptSignalled,
+    AttemptStarted,
+    Observation,
+)
+from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, Node
+from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
+from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, slice_of
+from gpucommons.scheduler.executors.log_reader import read_log
+from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.executors.watch import Watch
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LocalSettings:
+    """How this machine runs jobs."""
+
+    #: Holds ``attempts/<id>``.
+    state_dir: Path
+    #: The user's home folder.
+    home_of: Callable[[str], Path]
+    #: The machine's nodes as they are now.
+    nodes: Callable[[], tuple[Node, ...]]
+    #: Where uploaded snapshots lie, by hash.
+    snapshot_path: Callable[[str], Path] | None = None
+    #: The user's account; None = everybody's jobs run as the service itself.
+    account_of: Callable[[str], Account] | None = None
+    python: str = sys.executable
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    max_log_bytes: int = 64 << 20
+    max_unpacked_bytes: int = 4 << 30
+
+
+class LocalExecutor:
+    """See :class:`gpucommons.scheduler.executors.base.Executor`."""
+
+    name = "local"
+
+    def __init__(
+        self,
+        settings: LocalSettings,
+        agent: AgentClient | None = None,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._watch = Watch(self.folder, on_change)
+        self._settings = settings
+        self._agent = agent
+        self._root = settings.state_dir / "attempts"
+        self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._tracked: dict[AttemptId, Attempt] = {}
+        self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
+
+    def _track(self, attempt: Attempt) -> None:
+        self._tracked[attempt.attempt_id] = attempt
+        self._watch.look_at(attempt.attempt_id)
+
+    def nodes(self) -> tuple[Node, ...]:
+        """See the protocol."""
+        return self._settings.nodes()
+
+    def folder(self, attempt_id: AttemptId) -> AttemptFolder:
+        """Where an attempt lies."""
+        return AttemptFolder(self._root / attempt_id)
+
+    # --- starting ----------------------------------------------------------------------------
+
+    def start(self, launch: Launch) -> None:
+        """See the protocol."""
+        attempt = launch.attempt
+        folder = self.folder(attempt.attempt_id)
+        self._track(attempt)
+        if folder.supervisor.exists() or folder.supervised() or folder.exit.exists():
+            return
+        known = self._supervisors.get(attempt.attempt_id)
+        if known is not None and known.poll() is None:
+            return
+        devices = self._devices()
+        self._lay_out(folder, launch, devices)
+        self._open_slices(attempt, devices)
+        self._spawn(folder, attempt.attempt_id)
+
+    def _devices(self) -> dict[str, Device]:
+        return {d.device_id: d for node in self._settings.nodes() for d in node.devices}
+
+    def _lay_out(
+        self, folder: AttemptFolder, launch: Launch, devices: Mapping[str, Device]
+    ) -> None:
+        settings, spec = self._settings, launch.workload.spec
+        for path, mode in ((folder.path, 0o711), (folder.notice.parent, 0o711)):
+            path.mkdir(mode=mode, exist_ok=True)
+        folder.log(0).parent.mkdir(mode=0o700, exist_ok=True)
+        resumed = launch.attempt.resumed_from
+        home = settings.home_of(spec.owner)
+        around = Surroundings(
+            folder=folder.path,
+            resume_folder=self.folder(resumed.attempt_id).path if resumed else None,
+            snapshot=self._snapshot(spec.snapshot),
+            home=home,
+            python=settings.python,
+            master_port=_free_port() if len(launch.attempt.placements) > 1 else 29500,
+            devices=devices,
+            environ=settings.environ,
+            account=settings.account_of(spec.owner) if settings.account_of else None,
+            superseded=self._superseded(launch),
+            max_log_bytes=settings.max_log_bytes,
+            max_unpacked_bytes=settings.max_unpacked_bytes,
+        )
+        write_json(folder.plan, make_plan(launch, around).as_json())
+
+    def _snapshot(self, sha256: str | None) -> Path | None:
+        if sha256 is None or self._settings.snapshot_path is None:
+            return None
+        return self._settings.snapshot_path(sha256)
+
+    def _superseded(self, launch: Launch) -> tuple[str, ...]:
+        resumed = launch.attempt.resumed_from
+        kept = {launch.attempt.attempt_id, resumed.attempt_id if resumed else None}
+        earlier = (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
+        return tuple(str(self.folder(attempt_id).run) for attempt_id in earlier)
+
+    def _open_slices(self, attempt: Attempt, devices: Mapping[str, Device]) -> None:
+        if self._agent is None:
+            return
+        for placement in attempt.placements:
+            gpu_slice = slice_of(placement, devices)
+            if gpu_slice is not None:
+                self._agent.open(gpu_slice)
+
+    def _spawn(self, folder: AttemptFolder, attempt_id: AttemptId) -> None:
+        with (folder.path / "supervisor.log").open("ab") as log:
+            self._supervisors[attempt_id] = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "gpucommons.scheduler.executors.supervisor",
+                    str(folder.path),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd="/",
+            )
+
+    # --- stopping ----------------------------------------------------------------------------
+
+    def announce(self, attempt: Attempt) -> None:
+        """See the protocol."""
+        folder = self.folder(attempt.attempt_id)
+        if attempt.stop is None or folder.notice.exists() or not folder.path.exists():
+            return
+        stop = attempt.stop
+        document = {"why": stop.why, "text": stop.text, "term_ms": stop.term_ms}
+        write_json(folder.notice, {**document, "kill_ms": stop.kill_ms}, mode=0o644)
+
+    def spare(self, attempt: Attempt) -> None:
+        """See the protocol."""
+        folder = self.folder(attempt.attempt_id)
+        if not folder.stop.exists():
+            folder.notice.unlink(missing_ok=True)
+
+    def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
+        """See the protocol."""
+        self._track(attempt)
+        kill_ms = attempt.stop.kill_ms if attempt.stop is not None else now_ms
+        folder = self.folder(attempt.attempt_id)
+        folder.path.mkdir(mode=0o711, exist_ok=True)
+        self._order_stop(folder, kill_ms)
+        if not folder.supervisor.exists():
+            _forbid_start(folder)
+
+    def _order_stop(self, folder: AttemptFolder, kill_ms: int) -> None:
+        order = read_json(folder.stop)
+        if order is None or order["kill_ms"] > kill_ms:
+            write_json(folder.stop, {"kill_ms": kill_ms})
+        if folder.signalled.exists():
+            return
+        facts = read_json(folder.supervisor)
+        if facts is not None and folder.supervised():
+            _wake(facts["pid"], facts["created_s"])
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
+        """See the protocol."""
+        ours = {attempt.attempt_id: attempt for attempt in known}
+        found = []
+        for path in self._root.iterdir():
+            folder, attempt_id = AttemptFolder(path), AttemptId(path.name)
+            alive = folder.supervised()
+            if attempt_id in ours:
+                self._track(ours[attempt_id])
+                found.append(Live(attempt_id=attempt_id, running=alive))
+            elif alive:
+                _LOG.warning("attempt %s runs, but nobody knows it: stopping it", attempt_id)
+                self._order_stop(folder, 0)
+        return tuple(found)
+
+    def observe(self) -> tuple[Observation, ...]:
+        """See the protocol."""
+        seen: list[Observation] = []
+        for attempt_id, attempt in list(self._tracked.items()):
+            folder = self.folder(attempt_id)
+            self._reap(attempt_id)
+            if folder.started.exists():
+                seen.append(AttemptStarted(attempt_id=attempt_id))
+            if folder.signalled.exists():
+                seen.append(AttemptSignalled(attempt_id=attempt_id))
+            ended = self._ended(folder, attempt)
+            if ended is not None:
+                seen.append(ended)
+        return tuple(seen)
+
+    def _reap(self, attempt_id: AttemptId) -> None:
+        supervisor = self._supervisors.get(attempt_id)
+        if supervisor is not None:
+            supervisor.poll()
+
+    def _ended(self, folder: AttemptFolder, attempt: Attempt) -> AttemptEnded | None:
+        if folder.supervised():
+            return None
+        result = read_json(folder.exit)
+        if result is None:
+            if not folder.supervisor.exists():
+                return None
+            # The supervisor itself was killed: what it ran must be gone before anybody else starts.
+            if _kill_marked(attempt.attempt_id):
+                return None
+            text = "Its supervisor was killed from outside."
+            result = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
+        if not self._slices_are_empty(attempt):
+            return None
+        return AttemptEnded(
+            attempt_id=attempt.attempt_id,
+            exit_code=result["exit_code"],
+            start_failed=result["start_failed"],
+            killed=result["killed"],
+            text=result["text"],
+        )
+
+    def _slices_are_empty(self, attempt: Attempt) -> bool:
+        """One reading of the agent, asked for now, must show no process on any of the slices."""
+        if self._agent is None:
+            return True
+        for placement in attempt.placements:
+            if placement.slice_id is None:
+                continue
+            try:
+                if self._agent.reading(placement.slice_id).pids:
+                    return False
+            except UnknownSlice:
+                continue
+            except AgentUnavailable as error:
+                _LOG.warning("attempt %s has ended, but: %s", attempt.attempt_id, error)
+                return False
+        return True
+
+    def forget(self, attempt_id: AttemptId) -> None:
+        """See the protocol."""
+        attempt = self._tracked.pop(attempt_id, None)
+        self._watch.leave(attempt_id)
+        supervisor = self._supervisors.pop(attempt_id, None)
+        if supervisor is not None:
+            # Its exit is on record, so it is about to leave: no zombie may stay.
+            supervisor.wait()
+        if attempt is None or self._agent is None:
+            return
+        for placement in attempt.placements:
+            if placement.slice_id is not None:
+                try:
+                    self._agent.close_slice(placement.slice_id)
+                except GpuError as error:
+                    _LOG.warning("slice %s stays open: %s", placement.slice_id, error)
+
+    def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
+        """See the protocol."""
+        folder = self.folder(attempt.attempt_id)
+        # Asked before reading, or lines written in between would be lost behind an "end".
+        over = folder.exit.exists()
+        return read_log(folder.log(rank), offset=offset, limit_bytes=limit_bytes, over=over)
+
+    def close(self) -> None:
+        """See the protocol."""
+        self._watch.close()
+        self._tracked.clear()
+        for supervisor in self._supervisors.values():
+            if supervisor.poll() is None:
+                # It lives on by design; Popen need not warn of it.
+                supervisor.returncode = 0
+        self._supervisors.clear()
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+def _forbid_start(folder: AttemptFolder) -> None:
+    """End an attempt that never began: with its exit written, no supervisor will run it later."""
+    lock = folder.hold_lock()
+    if lock is None:
+        return
+    try:
+        if not folder.supervisor.exists() and not folder.exit.exists():
+            never = {"exit_code": None, "start_failed": False, "killed": False}
+            write_json(folder.exit, {**never, "text": "It was stopped before it began."})
+    finally:
+        os.close(lock)
+
+
+def _wake(pid: int, created_s: float) -> None:
+    """SIGTERM makes a supervisor read its orders; a recycled pid gets nothing."""
+    try:
+        process = psutil.Process(pid)
+        if process.create_time() == created_s:
+            process.send_signal(signal.SIGTERM)
+    except psutil.Error:
+        return
+
+
+def _kill_marked(attempt_id: AttemptId) -> bool:
+    """Kill whatever carries this attempt's mark; True while something did."""
+    found = False
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get("GPUCOMMONS_ATTEMPT_ID") == attempt_id:
+                found = process.status() != psutil.STATUS_ZOMBIE or found
+                process.kill()
+        except psutil.Error:
+            continue
+    return found

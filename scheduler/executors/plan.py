@@ -1,0 +1,69 @@
+"""What a supervisor is told: who runs what, where, and with which environment.
+
+Only the standard library is imported here and in the supervisor: one of them runs beside every job.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Account:
+    """The operating-system account of the job's user; None everywhere = the service's own."""
+
+    uid: int
+    gid: int
+    groups: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerPlan:
+    """One worker."""
+
+    rank: int
+    command: tuple[str, ...]
+    env: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """One attempt."""
+
+    attempt_id: str
+    workers: tuple[WorkerPlan, ...]
+    #: Below ``run/work``.
+    working_dir: str
+    #: The uploaded tar; None = an empty folder.
+    snapshot: str | None
+    max_unpacked_bytes: int
+    max_log_bytes: int
+    home: str
+    #: Below ``home``; None = results stay with the attempt.
+    results_to: str | None
+    #: Variable → name of a file in ``home/.gpucommons/secrets``.
+    secrets: dict[str, str] = field(default_factory=dict)
+    account: Account | None = None
+    #: Folders of earlier attempts that nothing refers to any more.
+    superseded: tuple[str, ...] = ()
+    #: How long other workers may take to leave when one has failed, and stragglers at the end.
+    leave_s: float = 10.0
+
+    def as_json(self) -> dict[str, Any]:
+        """For the plan file."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, document: dict[str, Any]) -> Self:
+        """Read the plan file back."""
+        account = document.pop("account")
+        workers = tuple(
+            WorkerPlan(**{**worker, "command": tuple(worker["command"])})
+            for worker in document.pop("workers")
+        )
+        return cls(
+            **{**document, "superseded": tuple(document["superseded"])},
+            workers=workers,
+            account=Account(**{**account, "groups": tuple(account["groups"])}) if account else None,
+        )

@@ -1,0 +1,92 @@
+"""From workers' pipes to their logs: capped, without a thread, woken by any signal.
+
+A full log ends with a line that says so; the worker goes on printing into nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+_CHUNK_BYTES = 1 << 16
+_FULL = b"\n[gpucommons: the log is full; what follows is not kept]\n"
+
+
+@dataclass(slots=True)
+class _Log:
+    descriptor: int
+    left_bytes: int
+
+
+class Pump:
+    """Moves bytes; :meth:`turn` returns after a while, or at once when a signal arrives."""
+
+    def __init__(self, *, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
+        self._selector = selectors.DefaultSelector()
+        self._wake, woken = socket.socketpair()
+        self._woken = woken
+        for end in (self._wake, woken):
+            end.setblocking(False)
+        self._selector.register(self._wake, selectors.EVENT_READ)
+        signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)
+        for number in (signal.SIGCHLD, signal.SIGTERM):
+            signal.signal(number, lambda _number, _frame: None)
+
+    def add(self, pipe: IO[bytes], path: Path) -> None:
+        """Pump this pipe into that log."""
+        os.set_blocking(pipe.fileno(), False)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW
+        log = _Log(os.open(path, flags, 0o600), self._max_bytes)
+        self._selector.register(pipe, selectors.EVENT_READ, log)
+
+    def turn(self, patience_s: float) -> None:
+        """Wait for something to move and move all there is."""
+        ready = self._selector.select(patience_s)
+        while ready:
+            moved = False
+            for key, _ in ready:
+                if key.data is None:
+                    self._drain_wake()
+                else:
+                    moved |= self._move(key)
+            ready = self._selector.select(0) if moved else []
+
+    def _drain_wake(self) -> None:
+        try:
+            self._wake.recv(4096)
+        except BlockingIOError:
+            return
+
+    def _move(self, key: selectors.SelectorKey) -> bool:
+        try:
+            chunk = os.read(key.fd, _CHUNK_BYTES)
+        except BlockingIOError:
+            return False
+        log: _Log = key.data
+        if not chunk:
+            self._selector.unregister(key.fileobj)
+            os.close(log.descriptor)
+            return False
+        kept = chunk[: log.left_bytes]
+        if log.left_bytes and len(kept) < len(chunk):
+            kept += _FULL
+        log.left_bytes = max(0, log.left_bytes - len(chunk))
+        if kept:
+            os.write(log.descriptor, kept)
+        return True
+
+    def close(self) -> None:
+        """Close all logs."""
+        signal.set_wakeup_fd(-1)
+        for key in list(self._selector.get_map().values()):
+            if key.data is not None:
+                os.close(key.data.descriptor)
+        self._selector.close()
+        self._wake.close()
+        self._woken.close()

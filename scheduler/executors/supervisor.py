@@ -1,0 +1,277 @@
+"""The process above one attempt's workers, alive even when the scheduler is not.
+
+It starts all workers or none, pumps what they print into capped logs, obeys a stop order (SIGTERM now,
+SIGKILL at its time, whoever else may have died), leaves no descendant behind, and writes down how it
+ended. It is a subreaper: daemons that a job forks become its children, so they are found and ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+
+from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.plan import Plan
+from gpucommons.scheduler.executors.pump import Pump
+from gpucommons.scheduler.executors.worker import NOT_READY
+
+_PR_SET_CHILD_SUBREAPER = 36
+#: Also without a signal the order to stop is looked for this often.
+LOOK_S = 1.0
+
+
+class Supervisor:
+    """Runs one plan to its end."""
+
+    def __init__(self, folder: AttemptFolder, plan: Plan) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._workers: dict[int, subprocess.Popen[bytes]] = {}
+        self._codes: dict[int, int] = {}
+        self._first_failure: int | None = None
+        #: When everything that is left gets SIGKILL, by the wall clock; None = no end is ordered.
+        self._kill_at_s: float | None = None
+        self._killed = False
+        self._stopping = False
+        self._pump = Pump(max_bytes=plan.max_log_bytes)
+
+    def run(self) -> None:
+        """Prepare, start, watch, end."""
+        problem = self._prepare()
+        if problem is None:
+            self._start()
+            self._watch()
+        else:
+            self._folder.log(0).write_text(problem + "\n")
+        self._leave_nobody()
+        self._pump.close()
+        if problem is None and self._succeeded():
+            problem = self._collect()
+        self._write_exit(problem)
+
+    # --- before and after --------------------------------------------------------------------
+
+    def _account(self) -> dict[str, object]:
+        account = self._plan.account
+        if account is None:
+            return {}
+        groups = list(account.groups)
+        return {"user": account.uid, "group": account.gid, "extra_groups": groups}
+
+    def _errand(self, *words: str, stdin: Path | None = None) -> str | None:
+        """Run an errand as the user; returns what went wrong."""
+        with (stdin or Path(os.devnull)).open("rb") as source:
+            done = subprocess.run(
+                [sys.executable, "-m", "gpucommons.scheduler.executors.errand", *words],
+                stdin=source,
+                capture_output=True,
+                text=True,
+                check=False,
+                umask=0o077,
+                cwd="/",
+                **self._account(),  # type: ignore[call-overload] # keywords of one account
+            )
+        return None if done.returncode == 0 else done.stderr.strip()[-500:] or "it was killed"
+
+    def _prepare(self) -> str | None:
+        """Unpack the snapshot into the job's folder; returns what went wrong."""
+        run, plan = self._folder.run, self._plan
+        run.mkdir(mode=0o700, exist_ok=True)
+        if plan.account is not None:
+            os.chown(run, plan.account.uid, plan.account.gid)
+        if plan.superseded:
+            self._errand("clear", *plan.superseded)
+        source = Path(plan.snapshot) if plan.snapshot else None
+        if source is not None:
+            limit = str(plan.max_unpacked_bytes)
+            return self._errand("unpack", str(run / "work"), "--max-bytes", limit, stdin=source)
+        return self._errand("make", str(run / "work"))
+
+    def _succeeded(self) -> bool:
+        return not any(self._codes.values()) and len(self._codes) == len(self._plan.workers)
+
+    def _collect(self) -> str | None:
+        results, below = self._folder.run / "results", self._plan.results_to
+        if below is None:
+            return None
+        problem = self._errand("collect", str(results), self._plan.home, below)
+        return f"the results could not be copied to {below}: {problem}" if problem else None
+
+    def _write_exit(self, problem: str | None) -> None:
+        failed = self._first_failure
+        code = failed if failed is not None else max(self._codes.values(), default=None)
+        never_ran = len(self._codes) < len(self._plan.workers) or NOT_READY in self._codes.values()
+        write_json(
+            self._folder.exit,
+            {
+                "exit_code": code,
+                "codes": {str(rank): self._codes[rank] for rank in sorted(self._codes)},
+                "start_failed": never_ran and not self._stopping,
+                "killed": self._killed,
+                "text": problem or "",
+                "ended_ms": int(time.time() * 1000),
+            },
+        )
+
+    # --- workers -----------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        for worker in self._plan.workers:
+            log = self._folder.log(worker.rank)
+            process = subprocess.Popen(
+                [sys.executable, "-m", "gpucommons.scheduler.executors.worker"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                umask=0o077,
+                cwd="/",
+                **self._account(),  # type: ignore[call-overload] # keywords of one account
+            )
+            order = {
+                "command": worker.command,
+                "env": worker.env,
+                "secrets": self._plan.secrets,
+                "home": self._plan.home,
+                "cwd": str(self._folder.run / "work" / self._plan.working_dir),
+                "supervisor": os.getpid(),
+            }
+            assert process.stdin is not None  # noqa: S101 - it is a pipe
+            assert process.stdout is not None  # noqa: S101 - it is a pipe
+            with suppress(BrokenPipeError):
+                process.stdin.write(json.dumps(order).encode())
+                process.stdin.close()
+            self._pump.add(process.stdout, log)
+            self._workers[worker.rank] = process
+        write_json(self._folder.started, {"started_ms": int(time.time() * 1000)})
+
+    def _watch(self) -> None:
+        while len(self._codes) < len(self._workers):
+            self._pump.turn(self._patience_s())
+            self._reap()
+            self._obey()
+            if self._kill_at_s is not None and time.time() >= self._kill_at_s:
+                self._kill_all()
+
+    def _patience_s(self) -> float:
+        if self._kill_at_s is None:
+            return LOOK_S
+        return min(LOOK_S, max(0.0, self._kill_at_s - time.time()))
+
+    def _reap(self) -> None:
+        for rank, process in self._workers.items():
+            code = process.poll()
+            if code is None or rank in self._codes:
+                continue
+            self._codes[rank] = code
+            if code and self._first_failure is None and not self._stopping:
+                self._first_failure = code
+                # A gang is whole or it is not: the others may save and must leave.
+                self._signal_workers()
+                self._kill_by(time.time() + self._plan.leave_s)
+        _reap_adopted({process.pid for process in self._workers.values()})
+
+    def _obey(self) -> None:
+        if self._stopping:
+            return
+        order = read_json(self._folder.stop)
+        if order is None:
+            return
+        self._stopping = True
+        self._signal_workers()
+        self._kill_by(order["kill_ms"] / 1000)
+        write_json(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
+
+    def _kill_by(self, at_s: float) -> None:
+        self._kill_at_s = at_s if self._kill_at_s is None else min(at_s, self._kill_at_s)
+
+    def _signal_workers(self) -> None:
+        for rank, process in self._workers.items():
+            if rank not in self._codes:
+                _signal_group(process.pid, signal.SIGTERM)
+
+    def _kill_all(self) -> None:
+        self._killed = True
+        for process in _descendants():
+            _quietly(process.kill)
+
+    def _leave_nobody(self) -> None:
+        """End what the workers left running: SIGTERM, a moment, SIGKILL."""
+        left = _descendants()
+        for process in left:
+            _quietly(process.terminate)
+        # Whoever was told to stop has had its grace; others get a moment of their own.
+        psutil.wait_procs(left, timeout=0 if self._killed else 2)
+        while left := _descendants():
+            for process in left:
+                _quietly(process.kill)
+            psutil.wait_procs(left, timeout=1)
+            _reap_adopted(set())
+        self._pump.turn(0)
+
+
+def _descendants() -> list[psutil.Process]:
+    found = psutil.Process().children(recursive=True)
+    return [process for process in found if _status(process) != psutil.STATUS_ZOMBIE]
+
+
+def _status(process: psutil.Process) -> str:
+    try:
+        return str(process.status())
+    except psutil.Error:
+        return psutil.STATUS_ZOMBIE
+
+
+def _quietly(action: Callable[[], None]) -> None:
+    with suppress(psutil.Error):
+        action()
+
+
+def _reap_adopted(workers: set[int]) -> None:
+    """Collect exit codes of orphans that we adopted, but leave workers to their Popen."""
+    for child in psutil.Process().children():
+        if child.pid not in workers and _status(child) == psutil.STATUS_ZOMBIE:
+            try:
+                os.waitpid(child.pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def _signal_group(pid: int, number: signal.Signals) -> None:
+    try:
+        os.killpg(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def main() -> int:
+    """Supervise the attempt whose folder is named; returns 1 when another supervisor did or does."""
+    folder = AttemptFolder(Path(sys.argv[1]))
+    if folder.hold_lock() is None or folder.supervisor.exists() or folder.exit.exists():
+        return 1
+    document = read_json(folder.plan)
+    if document is None:
+        return 1
+    if sys.platform.startswith("linux"):
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    # The scheduler's terminal must not end jobs; SIGTERM only wakes the loop to read its orders.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    created_s = psutil.Process().create_time()
+    write_json(folder.supervisor, {"pid": os.getpid(), "created_s": created_s})
+    Supervisor(folder, Plan.from_json(document)).run()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

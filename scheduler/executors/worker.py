@@ -1,0 +1,80 @@
+"""The last step before a job's command: as its user, with its secrets, never to gain rights again.
+
+The order comes on standard input, so that neither secrets nor tokens are ever seen in a command line.
+Secrets are read here, by the user's own account.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import signal
+import stat
+import sys
+from pathlib import Path
+
+_PR_SET_PDEATHSIG = 1
+_PR_SET_NO_NEW_PRIVS = 38
+#: A secret is a token or password, not a file store.
+MAX_SECRET_BYTES = 64 << 10
+#: What a shell answers for a command that does not exist, or cannot be run.
+NOT_FOUND, NOT_EXECUTABLE, NOT_READY = 127, 126, 125
+
+
+def read_secret(home: Path, name: str) -> str:
+    """Read one secret of the user's: a regular file of their own that nobody else can read.
+
+    Raises
+    ------
+    PermissionError
+        When it is a link, no regular file, somebody else's, or open to others.
+    """
+    path = home / ".gpucommons" / "secrets" / name
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            message = f"secret {name} must be a regular file of yours with mode 0600"
+            raise PermissionError(message)
+        return file.read(MAX_SECRET_BYTES).decode()
+
+
+def confine() -> None:
+    """Die with the supervisor and never gain rights (Linux; elsewhere the supervisor cleans up)."""
+    if not sys.platform.startswith("linux"):
+        return
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def main() -> int:
+    """Become the command."""
+    order = json.load(sys.stdin)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    env = dict(order["env"])
+    try:
+        for variable, name in order["secrets"].items():
+            env[variable] = read_secret(Path(order["home"]), name)
+        os.chdir(order["cwd"])
+    except OSError as error:
+        sys.stderr.write(f"gpucommons: {error}\n")
+        return NOT_READY
+    confine()
+    if os.getppid() != order["supervisor"]:
+        return NOT_READY
+    command = order["command"]
+    try:
+        os.execvpe(command[0], command, env)  # noqa: S606 - a list, no shell; the job's own command
+    except FileNotFoundError:
+        sys.stderr.write(f"gpucommons: there is no command {command[0]!r}\n")
+        return NOT_FOUND
+    except OSError as error:
+        sys.stderr.write(f"gpucommons: {command[0]!r} cannot be run: {error.strerror}\n")
+        return NOT_EXECUTABLE
+
+
+if __name__ == "__main__":
+    sys.exit(main())

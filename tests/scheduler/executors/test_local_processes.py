@@ -1,0 +1,399 @@
+"""Attempts as real processes: what only real processes can show."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+
+from gpucommons.scheduler.core.state import AttemptEnded, Observation
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    Checkpoint,
+    HoldClass,
+    Kind,
+    Millis,
+    NodeId,
+    PoolName,
+    Role,
+    Spec,
+    State,
+    Stop,
+    TeamName,
+    UserName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+
+
+def a_launch(*command: str, workers: int = 1, attempt_id: str = "a1", **spec: object) -> Launch:
+    attempt = Attempt(
+        attempt_id=AttemptId(attempt_id),
+        workload_id=WorkloadId("w1"),
+        number=1,
+        state=AttemptState.RESERVED,
+        hold_class=HoldClass.CPU,
+        placements=tuple(
+            WorkerPlacement(role="worker", index=index, node_id=NodeId("here"), cpu_milli=1000)
+            for index in range(workers)
+        ),
+        reserved_ms=Millis(1),
+    )
+    fields: dict[str, object] = {
+        "kind": Kind.TRAINING,
+        "name": "digits-1",
+        "team": TeamName("vision"),
+        "owner": UserName("alice"),
+        "submitted_by": UserName("alice"),
+        "pools": (PoolName("cpu"),),
+        "roles": (Role(count=workers, command=command),),
+    }
+    workload = Workload(
+        workload_id=WorkloadId("w1"),
+        spec=Spec(**{**fields, **spec}),  # type: ignore[arg-type] # test fields
+        state=State.ADMITTED,
+        submitted_ms=Millis(1),
+        since_ms=Millis(1),
+        attempts=(attempt,),
+    )
+    return Launch(workload=workload, attempt=attempt, token="gca-secret", api_url="http://x")
+
+
+def stopping(launch: Launch, *, kill_in_s: float) -> Attempt:
+    now = int(time.time() * 1000)
+    stop = Stop(
+        why="preempt",
+        text="for nlp (its guarantee)",
+        announced_ms=Millis(now),
+        term_ms=Millis(now),
+        kill_ms=Millis(now + int(kill_in_s * 1000)),
+    )
+    return replace(launch.attempt, stop=stop)
+
+
+def until(what: Callable[[], object], timeout_s: float = 20) -> object:
+    end = time.monotonic() + timeout_s
+    while time.monotonic() < end:
+        if found := what():
+            return found
+        time.sleep(0.02)
+    raise AssertionError("it did not happen in time")
+
+
+def ended(executor: LocalExecutor) -> AttemptEnded:
+    def look() -> Observation | None:
+        return next((o for o in executor.observe() if isinstance(o, AttemptEnded)), None)
+
+    found = until(look)
+    assert isinstance(found, AttemptEnded)
+    return found
+
+
+def gone(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def lines(executor: LocalExecutor, launch: Launch, rank: int = 0) -> list[str]:
+    chunk = executor.log(launch.attempt, rank=rank, offset=0, limit_bytes=1 << 20)
+    return list(chunk.lines)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def executor(tmp_path: Path, home: Path) -> Iterator[LocalExecutor]:
+    made = LocalExecutor(
+        LocalSettings(
+            state_dir=tmp_path / "state",
+            home_of=lambda _user: home,
+            nodes=tuple,
+            snapshot_path=lambda sha256: tmp_path / f"{sha256}.tar",
+            environ={"PATH": os.environ["PATH"], "SERVICE_SECRET": "hidden"},
+            max_log_bytes=4096,
+        )
+    )
+    yield made
+    made.close()
+
+
+def python(code: str) -> tuple[str, ...]:
+    return ("python", "-u", "-c", code)
+
+
+def test_a_worker_sees_our_variables_and_none_of_the_services_secrets(
+    executor: LocalExecutor,
+) -> None:
+    launch = a_launch(
+        *python("import os, json; print(json.dumps(dict(os.environ)))"), env={"MINE": "1"}
+    )
+
+    executor.start(launch)
+    assert ended(executor).exit_code == 0
+
+    env = json.loads(lines(executor, launch)[0])
+    assert env["MINE"] == "1"
+    assert env["GPUCOMMONS_TOKEN"] == "gca-secret"
+    assert env["NVIDIA_VISIBLE_DEVICES"] == "void"
+    assert "SERVICE_SECRET" not in env
+
+
+def test_the_token_is_in_no_command_line(executor: LocalExecutor) -> None:
+    launch = a_launch(*python("import time; print('up'); time.sleep(30)"))
+    executor.start(launch)
+    until(lambda: lines(executor, launch))
+
+    commands = " ".join(" ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"]))
+    executor.signal(stopping(launch, kill_in_s=0), now_ms=Millis(0))
+    ended(executor)
+
+    assert "gca-secret" not in commands
+
+
+def test_a_daemon_that_the_job_left_behind_is_ended(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    code = (
+        "import os, subprocess, sys;"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
+        " start_new_session=True); print(p.pid)"
+    )
+    launch = a_launch(*python(code))
+    executor.start(launch)
+
+    assert ended(executor).exit_code == 0
+    assert gone(int(lines(executor, launch)[0]))
+
+
+def test_one_failing_worker_ends_the_gang_with_its_exit_code(executor: LocalExecutor) -> None:
+    code = (
+        "import os, sys, time; sys.exit(3) if os.environ['GPUCOMMONS_RANK'] == '1'"
+        " else time.sleep(600)"
+    )
+    launch = a_launch(*python(code), workers=2)
+    executor.start(launch)
+
+    assert ended(executor).exit_code == 3
+
+
+def test_a_killed_supervisor_takes_its_workers_with_it_and_the_attempt_is_lost(
+    executor: LocalExecutor,
+) -> None:
+    launch = a_launch(*python("import os, time; print(os.getpid()); time.sleep(600)"))
+    executor.start(launch)
+    until(lambda: lines(executor, launch))
+    folder = executor.folder(launch.attempt.attempt_id)
+    os.kill(json.loads(folder.supervisor.read_text())["pid"], signal.SIGKILL)
+
+    over = ended(executor)
+
+    assert over.exit_code is None
+    assert gone(int(lines(executor, launch)[0]))
+
+
+def test_a_full_log_says_so_and_the_job_goes_on(executor: LocalExecutor) -> None:
+    launch = a_launch(*python("print('x' * 100_000); print('end')"))
+    executor.start(launch)
+
+    assert ended(executor).exit_code == 0
+    assert lines(executor, launch)[-1] == "[gpucommons: the log is full; what follows is not kept]"
+
+
+def test_results_come_back_to_the_home_folder(executor: LocalExecutor, home: Path) -> None:
+    code = (
+        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d + '/a');"
+        "open(d + '/a/x.txt', 'w').write('42'); os.symlink('/etc/passwd', d + '/link')"
+    )
+    executor.start(a_launch(*python(code), results_to="runs/today"))
+
+    assert ended(executor).exit_code == 0
+    assert (home / "runs" / "today" / "a" / "x.txt").read_text() == "42"
+    assert not (home / "runs" / "today" / "link").exists()
+
+
+def test_results_do_not_follow_a_link_out_of_the_home(
+    executor: LocalExecutor, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (home / "runs").symlink_to(tmp_path / "outside")
+    code = (
+        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d);"
+        "open(d + '/x.txt', 'w').write('42')"
+    )
+    executor.start(a_launch(*python(code), results_to="runs"))
+
+    assert "could not be copied" in ended(executor).text
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_the_snapshot_is_what_runs(executor: LocalExecutor, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "abc.tar", "w") as archive:
+        content = b"print('from the snapshot')"
+        member = tarfile.TarInfo("train.py")
+        member.size = len(content)
+        archive.addfile(member, io.BytesIO(content))
+    launch = a_launch("python", "train.py", snapshot="abc")
+    executor.start(launch)
+
+    assert ended(executor).exit_code == 0
+    assert lines(executor, launch) == ["from the snapshot"]
+
+
+@pytest.mark.parametrize(
+    "member",
+    [
+        {"name": "../escape", "type": tarfile.REGTYPE},
+        {"name": "link", "type": tarfile.SYMTYPE, "linkname": "/etc/passwd"},
+        {"name": "pipe", "type": tarfile.FIFOTYPE},
+    ],
+)
+def test_a_snapshot_with_tricks_is_not_started(
+    executor: LocalExecutor, tmp_path: Path, member: dict[str, object]
+) -> None:
+    with tarfile.open(tmp_path / "abc.tar", "w") as archive:
+        info = tarfile.TarInfo(str(member["name"]))
+        info.type = member["type"]  # type: ignore[assignment] # bytes
+        info.linkname = str(member.get("linkname", ""))
+        archive.addfile(info)
+    executor.start(a_launch("true", snapshot="abc"))
+
+    assert ended(executor).start_failed
+
+
+def test_a_secret_arrives_in_the_environment(executor: LocalExecutor, home: Path) -> None:
+    secrets = home / ".gpucommons" / "secrets"
+    secrets.mkdir(parents=True)
+    (secrets / "hub-token").write_text("s3cret")
+    (secrets / "hub-token").chmod(0o600)
+    launch = a_launch(
+        *python("import os; print(len(os.environ['TOKEN']))"), secrets={"TOKEN": "hub-token"}
+    )
+    executor.start(launch)
+
+    assert ended(executor).exit_code == 0
+    assert lines(executor, launch) == ["6"]
+    for path in executor.folder(launch.attempt.attempt_id).path.rglob("*"):
+        assert not path.is_file() or b"s3cret" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("trick", ["open to others", "link", "missing"])
+def test_a_secret_that_is_not_the_users_own_private_file_is_refused(
+    executor: LocalExecutor, home: Path, trick: str
+) -> None:
+    secrets = home / ".gpucommons" / "secrets"
+    secrets.mkdir(parents=True)
+    if trick == "open to others":
+        (secrets / "token").write_text("x")
+        (secrets / "token").chmod(0o644)
+    elif trick == "link":
+        (secrets / "token").symlink_to("/etc/hostname")
+    executor.start(a_launch("true", secrets={"TOKEN": "token"}))
+
+    assert ended(executor).start_failed
+
+
+def test_an_announced_stop_can_be_read_by_the_job_and_taken_back(executor: LocalExecutor) -> None:
+    launch = a_launch(*python("import time; print('up'); time.sleep(600)"))
+    executor.start(launch)
+    until(lambda: lines(executor, launch))
+    attempt = stopping(launch, kill_in_s=60)
+    notice = executor.folder(launch.attempt.attempt_id).notice
+
+    executor.announce(attempt)
+    assert json.loads(notice.read_text())["text"] == "for nlp (its guarantee)"
+    executor.spare(attempt)
+    assert not notice.exists()
+
+    executor.signal(stopping(launch, kill_in_s=0), now_ms=Millis(0))
+    ended(executor)
+
+
+def test_a_resumed_attempt_finds_its_checkpoint_and_older_leftovers_are_cleared(
+    executor: LocalExecutor,
+) -> None:
+    save = (
+        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/checkpoints/step-1';"
+        "os.makedirs(d); open(d + '/state', 'w').write('w')"
+    )
+    first, second = (
+        a_launch(*python(save), attempt_id="a1"),
+        a_launch(*python(save), attempt_id="a2"),
+    )
+    for launch in (first, second):
+        executor.start(launch)
+        ended(executor)
+        executor.forget(launch.attempt.attempt_id)
+    checkpoint = Checkpoint(
+        attempt_id=AttemptId("a2"),
+        step=1,
+        path="checkpoints/step-1",
+        size_bytes=1,
+        sha256="0" * 64,
+        at_ms=Millis(1),
+    )
+    third = a_launch(
+        *python("import os; print(os.listdir(os.environ['GPUCOMMONS_RESUME_DIR']))"),
+        attempt_id="a3",
+    )
+    third = replace(
+        third,
+        attempt=replace(third.attempt, resumed_from=checkpoint),
+        workload=replace(third.workload, attempts=(first.attempt, second.attempt, third.attempt)),
+    )
+    executor.start(third)
+    ended(executor)
+
+    assert lines(executor, third) == ["['state']"]
+    assert not (executor.folder(AttemptId("a1")).run / "checkpoints").exists()
+
+
+def test_the_supervisor_kills_at_the_ordered_time_though_the_scheduler_is_gone(
+    executor: LocalExecutor,
+) -> None:
+    launch = a_launch(
+        *python(
+            "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(60)"
+        )
+    )
+    executor.start(launch)
+    until(lambda: lines(executor, launch))
+    executor.signal(stopping(launch, kill_in_s=0.5), now_ms=Millis(0))
+    executor.close()
+
+    later = LocalExecutor(executor._settings)
+    later.adopt((launch.attempt,))
+    over = ended(later)
+    later.close()
+
+    assert over.killed
+
+
+def test_a_stop_before_the_start_forbids_the_start(executor: LocalExecutor) -> None:
+    launch = a_launch(*python("print('ran')"))
+
+    executor.signal(stopping(launch, kill_in_s=0), now_ms=Millis(0))
+    executor.start(launch)
+
+    assert ended(executor).text == "It was stopped before it began."
+    assert lines(executor, launch) == []
