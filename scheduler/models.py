@@ -599,13 +599,16 @@ class NodeList(View):
     now_ms: int
 
 
+#: ``free``: starts at once; ``wait``: a ticket would wait (also behind a reclaim); ``never``.
+Availability = Literal["free", "wait", "never"]
+
+
 class SizeView(View):
     """One notebook size of the options form."""
 
     milli_gpu: int
     memory_mib: int
-    #: ``free``: starts at once; ``wait``: a ticket would wait (also behind a reclaim); ``never``.
-    availability: Literal["free", "wait", "never"]
+    availability: Availability
     text: str
 
 

@@ -230,6 +230,11 @@ def report_checkpoint(principal: Principal) -> AttemptId:
 # --- notebooks -------------------------------------------------------------------------------
 
 
+def is_person(principal: Principal) -> bool:
+    """A user with a token, or a process of this machine."""
+    return principal.kind in _PEOPLE
+
+
 def _is_hub(principal: Principal) -> bool:
     return principal.kind is PrincipalKind.HUB_SERVICE and principal.holds("lease")
 
@@ -344,12 +349,15 @@ def activities(principal: Principal) -> None:
     _read(principal)
 
 
+def sees_activity(principal: Principal, workload: Workload) -> bool:
+    """Whether somebody sees what this notebook does."""
+    return _is_culler(principal) or principal.admin or workload.spec.team in principal.leads
+
+
 def activity(principal: Principal, workload: Workload) -> None:
     """Culler, admin; leads for their teams."""
-    if _is_culler(principal) or principal.admin:
-        return
     _see(principal, workload)
-    if workload.spec.team not in principal.leads:
+    if not sees_activity(principal, workload):
         message = "A notebook's activity is for the culler, admins and leads of its team."
         raise Forbidden(message)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
@@ -23,7 +24,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import BadRequest, InvalidTransition
+from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, job_spec
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import (
@@ -81,9 +82,7 @@ def _submitted(
 def _spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
     snapshot = request.snapshot
     found = Found(
-        after=tuple(
-            _dependency(service, principal, ref).workload_id for ref in dict.fromkeys(request.after)
-        ),
+        after=_dependencies(service, principal, request.after),
         snapshot_is_here=snapshot is None or service.snapshots.has(snapshot),
         pending=_pending(service, principal.name),
     )
@@ -92,12 +91,21 @@ def _spec(service: Service, principal: Principal, request: models.JobRequest) ->
     return job_spec(request, principal, service.loop.cluster, found)
 
 
+def _dependencies(
+    service: Service, principal: Principal, refs: Sequence[str]
+) -> tuple[WorkloadId, ...]:
+    """The jobs to wait for; those that have succeeded already need no waiting."""
+    found = [_dependency(service, principal, ref) for ref in refs]
+    waited = [w.workload_id for w in found if w.state is not State.SUCCEEDED]
+    return tuple(dict.fromkeys(waited))
+
+
 def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
     if found.state in (State.FAILED, State.CANCELLED):
         message = f"after: {found.spec.name} is {found.state}, so this would never start."
-        raise BadRequest(message)
+        raise Misconfigured(message)
     return found
 
 

@@ -88,8 +88,6 @@ class Service:
     snapshots: Snapshots
     activity: ActivityBoard
     slices: Slices
-    #: Restarts a notebook's server without its device.
-    drop_server: Callable[[Workload], None]
     now_ms: Callable[[], Millis]
     new_ids: Iterator[str]
     settings: ServiceSettings = field(default_factory=ServiceSettings)

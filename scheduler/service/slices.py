@@ -8,15 +8,15 @@ their servers, and a device is handed on only after a reading shows no process o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Protocol
 
 from gpucommons.gpu.agent_client import SliceReading
-from gpucommons.gpu.errors import GpuError
+from gpucommons.gpu.errors import GpuError, UnknownSlice
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler.core.state import AttemptEnded, Cluster, Observation
-from gpucommons.scheduler.core.types import Attempt, AttemptState, Kind, Workload
+from gpucommons.scheduler.core.types import Attempt, AttemptState, Kind, Workload, WorkloadId
 
 log = logging.getLogger("gpucommons.scheduler.slices")
 
@@ -58,6 +58,9 @@ class Slices:
         self._agent = agent
         self._cluster = cluster
         self._observe = observe
+        #: Leases whose server the hub says is down: what is left of them may be ended.
+        self._gone: set[WorkloadId] = set()
+        self._opened: set[SliceId] = set()
 
     def open(self, workload: Workload) -> None:
         """Open a granted slice, so that its server finds the socket."""
@@ -66,6 +69,7 @@ class Slices:
             return
         try:
             self._agent.open(gpu_slice)
+            self._opened.add(gpu_slice.slice_id)
         except GpuError as error:
             # The notebook works without its usage being watched; step() tries again.
             log.warning("slice %s is not watched yet: %s", gpu_slice.slice_id, error)
@@ -91,27 +95,46 @@ class Slices:
             log.warning("no usage: %s", error)
             return ()
 
-    def step(self) -> None:
-        """Open what should be open; end what is stopping and seen empty."""
-        for workload, attempt in _held_by_notebooks(self._cluster()):
-            if attempt.state is AttemptState.STOPPING:
-                self._end_when_empty(attempt)
-            else:
-                self.open(workload)
+    def server_gone(self, workload: Workload) -> None:
+        """The hub says that the server of this lease is down."""
+        self._gone.add(workload.workload_id)
 
-    def _end_when_empty(self, attempt: Attempt) -> None:
-        """Report the end once nothing runs in the slice; an agent that is away proves nothing."""
-        ids = slice_ids(attempt)
-        if self._agent is not None:
-            try:
-                if any(self._agent.reading(slice_id).pids for slice_id in ids):
-                    return
-                for slice_id in ids:
-                    self._agent.close_slice(slice_id)
-            except GpuError as error:
-                log.warning("cannot tell whether %s is empty: %s", attempt.attempt_id, error)
+    def is_empty(self, workload: Workload) -> bool:
+        """Whether no process is left in its slices, read now; an agent that is away proves nothing."""
+        attempt = workload.current
+        if self._agent is None or attempt is None:
+            return True
+        try:
+            return not any(self._agent.reading(one).pids for one in slice_ids(attempt))
+        except UnknownSlice:
+            return True
+        except GpuError as error:
+            log.warning("cannot tell whether %s is empty: %s", attempt.attempt_id, error)
+            return False
+
+    def step(self) -> None:
+        """Open what should be open, end what is over and seen empty, close what nobody holds."""
+        held: set[SliceId] = set()
+        live: set[WorkloadId] = set()
+        for workload, attempt in _held_by_notebooks(self._cluster()):
+            live.add(workload.workload_id)
+            held.update(slice_ids(attempt))
+            if attempt.state is not AttemptState.STOPPING:
+                self.open(workload)
+            elif workload.workload_id in self._gone and self.is_empty(workload):
+                self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
+        self._gone &= live
+        self._close(self._opened - held)
+        self._opened &= held
+
+    def _close(self, slices: Iterable[SliceId]) -> None:
+        for slice_id in slices:
+            if self._agent is None:
                 return
-        self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
+            try:
+                self._agent.close_slice(slice_id)
+            except GpuError as error:
+                log.warning("slice %s stays open at the agent: %s", slice_id, error)
 
 
 def _held_by_notebooks(cluster: Cluster) -> Iterator[tuple[Workload, Attempt]]:

@@ -1,0 +1,130 @@
+"""Use cases about idleness: what notebooks report, what the culler reads and says, reclaim."""
+
+from __future__ import annotations
+
+from gpucommons.gpu.slices import SliceId
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.state import Cancel, ReportIdle
+from gpucommons.scheduler.core.types import Millis, State, Workload
+from gpucommons.scheduler.errors import BadRequest, Conflict, InvalidTransition
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.activity import why_busy
+from gpucommons.scheduler.service.leases import live_leases, view
+from gpucommons.scheduler.service.lookup import find_lease
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Pending, Service, decision
+from gpucommons.scheduler.service.slices import slice_ids
+from gpucommons.scheduler.service.views.leases import lease_view
+
+
+def report_activity(
+    service: Service, principal: Principal, lease_id: str, report: models.ActivityReport
+) -> models.LeaseView:
+    """What a notebook server does right now."""
+    found = find_lease(service, lease_id)
+    authorization.report_activity(principal, found)
+    service.activity.report(found.workload_id, report.kernels, service.now_ms())
+    return lease_view(found, principal, service.loop.cluster, service.settings.idle)
+
+
+def activities(service: Service, principal: Principal) -> models.ActivityList:
+    """Every lease that holds a device, with its activity; leads see those of their teams."""
+    authorization.activities(principal)
+    return models.ActivityList(
+        now_ms=service.now_ms(),
+        activities=[
+            _activity(service, principal, found)
+            for found in live_leases(service)
+            if found.current is not None and authorization.sees_activity(principal, found)
+        ],
+    )
+
+
+def activity(service: Service, principal: Principal, lease_id: str) -> models.ActivityView:
+    """One lease's activity, its slice read anew: the look before acting."""
+    found = find_lease(service, lease_id)
+    authorization.activity(principal, found)
+    service.activity.read(service.slices.usage())
+    return _activity(service, principal, found)
+
+
+def _activity(service: Service, principal: Principal, lease: Workload) -> models.ActivityView:
+    report = service.activity.report_of(lease.workload_id)
+    gpu = service.activity.gpu_of(_slice_id(lease))
+    return models.ActivityView(
+        lease=lease_view(lease, principal, service.loop.cluster, service.settings.idle),
+        reported_ms=None if report is None else report.at_ms,
+        kernels=[] if report is None else list(report.kernels),
+        gpu_active_ms=gpu.active_ms,
+        usage_ms=gpu.usage_ms,
+        compute_percent_p95=gpu.compute_percent_p95,
+    )
+
+
+def _slice_id(lease: Workload) -> SliceId | None:
+    attempt = lease.current
+    ids = () if attempt is None else slice_ids(attempt)
+    return ids[0] if ids else None
+
+
+def report_idle(
+    service: Service, principal: Principal, lease_id: str, report: models.IdleReport
+) -> Pending[models.LeaseView]:
+    """The culler's view of a lease."""
+    authorization.report_idle(principal)
+    found = find_lease(service, lease_id)
+    if report.returns_ms is not None and report.idle_since_ms is None:
+        message = "returns_ms without idle_since_ms: only an idle notebook is returned."
+        raise BadRequest(message)
+    action = ReportIdle(
+        workload_id=found.workload_id,
+        idle_since_ms=_moment(report.idle_since_ms),
+        returns_ms=_moment(report.returns_ms),
+    )
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def _moment(at_ms: int | None) -> Millis | None:
+    return None if at_ms is None else Millis(at_ms)
+
+
+def reclaim(
+    service: Service, principal: Principal, lease_id: str, request: models.ReclaimRequest
+) -> Pending[models.LeaseView]:
+    """Take a notebook's GPU back: an idle one after a warning, a busy one only by force."""
+    found = find_lease(service, lease_id)
+    authorization.reclaim(principal, found)
+    if found.state not in (State.ACTIVE, State.WARNED):
+        message = f"This lease is {found.state}: only a running notebook's GPU can be reclaimed."
+        raise InvalidTransition(message)
+    action = _by_force(principal, found, request) if request.force else _warning(service, found)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def _by_force(principal: Principal, lease: Workload, request: models.ReclaimRequest) -> Cancel:
+    if not request.reason.strip():
+        message = "Write a reason: it is shown to the notebook's user and kept in the audit log."
+        raise BadRequest(message)
+    text = f"reclaimed by {principal.name}: {request.reason.strip()}"
+    return Cancel(workload_id=lease.workload_id, why="reclaimed", text=text)
+
+
+def _warning(service: Service, lease: Workload) -> ReportIdle:
+    now_ms = service.now_ms()
+    service.activity.read(service.slices.usage())
+    gpu = service.activity.gpu_of(_slice_id(lease))
+    busy = why_busy(service.activity.report_of(lease.workload_id), gpu, now_ms)
+    if busy is not None:
+        message = f"Not reclaimed: {busy}. Take it by force (force and a reason), or ask its user."
+        raise Conflict(message)
+    known = lease.idleness
+    since = known.idle_since_ms if known is not None else None
+    return_ms = Millis(now_ms + service.settings.idle.notice_ms)
+    standing = known.returns_ms if known is not None else None
+    return ReportIdle(
+        workload_id=lease.workload_id,
+        idle_since_ms=since if since is not None else Millis(gpu.active_ms or now_ms),
+        returns_ms=return_ms if standing is None else min(standing, return_ms),
+    )

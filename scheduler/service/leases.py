@@ -1,0 +1,237 @@
+"""Use cases about notebooks' leases and tickets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import Cancel, Keep, Started, Submit
+from gpucommons.scheduler.core.types import Kind, Spec, State, UserName, Workload, WorkloadId
+from gpucommons.scheduler.errors import BadRequest, InvalidTransition, UnknownWorkload
+from gpucommons.scheduler.intake import lease_spec
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.lookup import find_lease, unseen_submits, workload_of
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Pending, Service, decision
+from gpucommons.scheduler.service.views.leases import lease_view
+from gpucommons.scheduler.store.base import WorkloadFilter
+
+#: Reasons that say: the server is down.
+_SERVER_GONE = frozenset({"stopped", "failed"})
+#: Our word for a server that is down while processes of it still use the slice.
+_LEFTOVERS = "leftovers"
+#: The reason after which the server starts again without a GPU.
+RELEASED = "released"
+_NOTEBOOKS = frozenset({Kind.NOTEBOOK})
+_PAGE = 200
+
+
+def view(service: Service, principal: Principal, workload_id: WorkloadId) -> models.LeaseView:
+    """A lease as it is now."""
+    return _view(service, principal, workload_of(service, workload_id))
+
+
+def _view(service: Service, principal: Principal, workload: Workload) -> models.LeaseView:
+    return lease_view(workload, principal, service.loop.cluster, service.settings.idle)
+
+
+# --- getting a slice -------------------------------------------------------------------------
+
+
+def acquire(
+    service: Service, principal: Principal, request: models.LeaseRequest, *, key: str | None
+) -> Pending[models.LeaseView]:
+    """Redeem this server's grant, or take a free slice in this cycle, or be refused."""
+    authorization.acquire(principal)
+    spec = _spec(service, principal, request)
+    action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec, redeem=True)
+    intent = service.ask(principal, action, key=key, request=request)
+
+    def answer(workload_id: WorkloadId | None) -> models.LeaseView:
+        held = workload_of(service, workload_id or action.workload_id)
+        service.slices.open(held)
+        return _view(service, principal, held)
+
+    return decision(service, intent, lambda verdict: answer(verdict.workload_id))
+
+
+def wait_in_line(
+    service: Service, principal: Principal, request: models.LeaseRequest, *, key: str | None
+) -> Pending[models.LeaseView]:
+    """Take a ticket; who waits for the same already gets the ticket they have."""
+    authorization.wait_in_line(principal, request.user or principal.name)
+    spec = _spec(service, principal, request)
+    action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec)
+    intent = service.ask(principal, action, key=key, request=request)
+    return decision(
+        service,
+        intent,
+        lambda verdict: view(service, principal, verdict.workload_id or action.workload_id),
+    )
+
+
+def _spec(service: Service, principal: Principal, request: models.LeaseRequest) -> Spec:
+    if request.user is None and not authorization.is_person(principal):
+        message = "user is missing: the hub says for whom it asks."
+        raise BadRequest(message)
+    user = UserName(request.user) if request.user is not None else principal.name
+    return lease_spec(
+        request,
+        user=user,
+        by=principal.name,
+        member_of=service.teams_of(principal, user),
+        cluster=service.loop.cluster,
+    )
+
+
+# --- looking ---------------------------------------------------------------------------------
+
+
+def leases(
+    service: Service, principal: Principal, *, state: State | None, cursor: str | None
+) -> models.LeaseList:
+    """Leases, newest first; those of other teams only while they live, and without names."""
+    authorization.leases(principal)
+    where = WorkloadFilter(
+        kinds=_NOTEBOOKS, states=frozenset() if state is None else frozenset({state})
+    )
+    page = service.store.workloads(where, limit=_PAGE, cursor=cursor)
+    live = service.loop.cluster.workloads
+    found = [live.get(workload.workload_id, workload) for workload in page.items]
+    if cursor is None and state in (None, State.WAITING):
+        known = {workload.workload_id for workload in found}
+        found = [*reversed(_unseen(service, known)), *found]
+    shown = [w for w in found if not is_final(w) or authorization.sees_lease(principal, w)]
+    return models.LeaseList(
+        leases=[_view(service, principal, workload) for workload in shown], cursor=page.cursor
+    )
+
+
+def _unseen(service: Service, known: Iterable[WorkloadId]) -> list[Workload]:
+    return [
+        workload
+        for workload in unseen_submits(service)
+        if workload.spec.kind is Kind.NOTEBOOK and workload.workload_id not in known
+    ]
+
+
+def lease(service: Service, principal: Principal, lease_id: str) -> models.LeaseView:
+    """One lease or ticket."""
+    found = find_lease(service, lease_id)
+    authorization.lease(principal, found)
+    return _view(service, principal, found)
+
+
+def my_lease(service: Service, principal: Principal, server_name: str | None) -> models.LeaseView:
+    """The live lease of the caller's notebook server.
+
+    Which server that is, the token says, or the query, or there is only one.
+    """
+    authorization.my_lease(principal)
+    name = server_name if server_name is not None else principal.server_name
+    mine = [w for w in live_leases(service) if w.spec.owner == principal.name]
+    found = [w for w in mine if name is None or w.spec.server_name == name]
+    if not found:
+        message = f"{principal.name} holds no GPU and has no ticket for this server."
+        raise UnknownWorkload(message)
+    if len(found) > 1:
+        servers = ", ".join(repr(w.spec.server_name) for w in found)
+        message = f"You have leases for several servers ({servers}): name one (server_name)."
+        raise BadRequest(message)
+    return _view(service, principal, found[0])
+
+
+def live_leases(service: Service) -> list[Workload]:
+    """All leases that have not ended."""
+    return [
+        workload
+        for workload in service.loop.cluster.workloads.values()
+        if workload.spec.kind is Kind.NOTEBOOK and not is_final(workload)
+    ]
+
+
+def last_end(service: Service, user: str, server_name: str) -> str | None:
+    """Why the user's last lease of this server ended."""
+    where = WorkloadFilter(kinds=_NOTEBOOKS, owner=UserName(user), live=False)
+    for workload in service.store.workloads(where, limit=_PAGE).items:
+        if workload.spec.server_name == server_name:
+            return workload.ended_text
+    return None
+
+
+# --- the server's life -----------------------------------------------------------------------
+
+
+def started(
+    service: Service, principal: Principal, lease_id: str, report: models.StartedReport
+) -> Pending[models.LeaseView]:
+    """The server of a granted lease runs; its processes count to the slice."""
+    authorization.started(principal)
+    found = find_lease(service, lease_id)
+    if report.pid is not None:
+        service.slices.bind(found, report.pid)
+    intent = service.ask(principal, Started(workload_id=found.workload_id))
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def end_lease(
+    service: Service, principal: Principal, lease_id: str, report: models.EndReport
+) -> Pending[models.LeaseView]:
+    """The server is gone, is to go, or the owner leaves the line. Ended already: nothing happens."""
+    found = find_lease(service, lease_id)
+    authorization.end_lease(principal, found, report.why)
+
+    def now() -> models.LeaseView:
+        return view(service, principal, found.workload_id)
+
+    if is_final(found):
+        return Pending(probe=now)
+    why: str = report.why
+    if why in _SERVER_GONE:
+        service.slices.server_gone(found)
+        if not service.slices.is_empty(found):
+            why = _LEFTOVERS
+    text = report.text or _end_text(found, service.now_ms())
+    intent = service.ask(principal, Cancel(workload_id=found.workload_id, why=why, text=text))
+    return decision(service, intent, lambda _: now())
+
+
+def _end_text(lease: Workload, now_ms: int) -> str:
+    """Why it ended, where the lease itself knows: an announced stop, or the culler's warning.
+
+    The culler stops the server through the hub, so the spawner's plain "stopped" comes first.
+    """
+    attempt, idleness = lease.current, lease.idleness
+    if attempt is not None and attempt.stop is not None:
+        return attempt.stop.text
+    if idleness is None or idleness.idle_since_ms is None or idleness.returns_ms is None:
+        return ""
+    if now_ms < idleness.returns_ms:
+        return ""
+    minutes = round((now_ms - idleness.idle_since_ms) / 60_000)
+    return f"idle {minutes} min" if minutes else "idle"
+
+
+def keep(
+    service: Service, principal: Principal, lease_id: str, request: models.KeepRequest
+) -> Pending[models.LeaseView]:
+    """*Keep 30 min*."""
+    found = find_lease(service, lease_id)
+    authorization.keep(principal, found)
+    action = Keep(workload_id=found.workload_id, for_ms=request.minutes * 60_000)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def drop(service: Service, principal: Principal, lease_id: str) -> Pending[models.LeaseView]:
+    """*Drop to CPU*: the server restarts without its device; its variables are lost."""
+    found = find_lease(service, lease_id)
+    authorization.drop(principal, found)
+    if found.state not in (State.ACTIVE, State.WARNED):
+        message = f"This lease is {found.state}: only a running notebook drops its GPU."
+        raise InvalidTransition(message)
+    text = f"GPU returned by {principal.name}; restarted without it"
+    action = Cancel(workload_id=found.workload_id, why=RELEASED, text=text)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))

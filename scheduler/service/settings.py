@@ -1,0 +1,155 @@
+"""Use cases about what admins set: quotas, the whole configuration, nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.state import (
+    Action,
+    Cluster,
+    PutPolicy,
+    PutPools,
+    PutTeams,
+    SetNodeState,
+    SetQuotas,
+)
+from gpucommons.scheduler.core.types import NodeId, NodeState, PoolName
+from gpucommons.scheduler.errors import CannotLayOut, UnknownNode
+from gpucommons.scheduler.intake.configuration import PlannedConfig, plan_config, planned_quotas
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.preview import what_if
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Pending, Service, check, decision
+from gpucommons.scheduler.service.views.cluster import config_model, node_view, team_views
+
+
+def get_config(service: Service, principal: Principal) -> models.ConfigModel:
+    """The configuration in force."""
+    authorization.get_config(principal)
+    return config_model(service.loop.cluster)
+
+
+def put_config(
+    service: Service, principal: Principal, config: models.ConfigModel
+) -> Pending[models.TeamList]:
+    """Apply pools, teams and policy: all or none, so the whole is tried out first."""
+    authorization.put_config(principal)
+    cluster = service.loop.cluster
+    actions = _actions(plan_config(config, cluster))
+    _, verdicts = what_if(cluster, actions, service.now_ms())
+    for verdict in verdicts:
+        check(verdict)
+
+    def answer() -> models.TeamList:
+        return models.TeamList(teams=team_views(principal, service.loop.cluster))
+
+    if not actions:
+        return Pending(probe=answer)
+    intents = [service.ask(principal, action) for action in actions]
+
+    def probe() -> models.TeamList | None:
+        found = [service.store.verdict(intent.intent_id) for intent in intents]
+        for one in found:
+            if one is not None:
+                check(one)
+        return None if None in found else answer()
+
+    return Pending(probe=probe)
+
+
+def _actions(planned: PlannedConfig) -> list[Action]:
+    actions: list[Action] = []
+    if planned.pools:
+        actions.append(PutPools(pools=planned.pools))
+    if planned.teams:
+        actions.append(PutTeams(teams=planned.teams))
+    if planned.policy is not None:
+        actions.append(PutPolicy(policy=planned.policy))
+    return actions
+
+
+def set_quotas(
+    service: Service, principal: Principal, changes: models.QuotaChanges
+) -> Pending[models.LayoutView]:
+    """Save several quotas together, or only say whether they can be laid out."""
+    authorization.set_quotas(principal)
+    cluster = service.loop.cluster
+    action = SetQuotas(quotas=planned_quotas(changes, cluster))
+    pools = sorted({pool for _, pool in action.quotas})
+    if changes.dry_run:
+        view = _tried(cluster, action, pools, service)
+        return Pending(probe=lambda: view)
+    intent = service.ask(principal, action)
+    return decision(
+        service, intent, lambda _: _layout(service.loop.cluster, pools, ok=True, text=None)
+    )
+
+
+def _tried(
+    cluster: Cluster, action: SetQuotas, pools: Sequence[PoolName], service: Service
+) -> models.LayoutView:
+    after, (verdict,) = what_if(cluster, [action], service.now_ms())
+    try:
+        check(verdict)
+    except CannotLayOut as refusal:
+        planned = _with_quotas(cluster, action)
+        return _layout(planned, pools, ok=False, text=str(refusal))
+    return _layout(after, pools, ok=True, text=None)
+
+
+def _with_quotas(cluster: Cluster, action: SetQuotas) -> Cluster:
+    """The cluster as it was asked for, whether or not it can be."""
+    teams = dict(cluster.teams)
+    for (team, pool), quota in action.quotas.items():
+        teams[team] = replace(teams[team], quotas={**teams[team].quotas, pool: quota})
+    return replace(cluster, teams=teams)
+
+
+def _layout(
+    cluster: Cluster, pools: Iterable[PoolName], *, ok: bool, text: str | None
+) -> models.LayoutView:
+    shown = tuple(pools)
+    quotas = [
+        quota
+        for team in cluster.teams.values()
+        for pool, quota in team.quotas.items()
+        if pool in shown
+    ]
+    fixed = sum(quota.fixed_milli_gpu for quota in quotas)
+    guaranteed = sum(quota.guaranteed_milli_gpu for quota in quotas)
+    total = sum(len(node.devices) * 1000 for node in cluster.nodes.values() if node.pool in shown)
+    numbers = (
+        f"{format_milli_gpu(fixed)} fixed + {format_milli_gpu(guaranteed)} guaranteed ="
+        f" {format_milli_gpu(fixed + guaranteed)} of {format_milli_gpu(total)} GPUs:"
+        " can be laid out"
+    )
+    return models.LayoutView(
+        ok=ok,
+        text=numbers if text is None else text,
+        fixed_milli_gpu=fixed,
+        guaranteed_milli_gpu=guaranteed,
+        total_milli_gpu=total,
+    )
+
+
+def set_node_state(
+    service: Service, principal: Principal, node: str, request: models.NodeStateRequest
+) -> Pending[models.NodeView]:
+    """Cordon, uncordon or fence a node."""
+    authorization.set_node_state(principal)
+    node_id = NodeId(node)
+    known = service.loop.cluster.nodes
+    if node_id not in known:
+        message = f"There is no node {node!r}. Nodes: {', '.join(sorted(known)) or 'none'}."
+        raise UnknownNode(message)
+    action = SetNodeState(node_id=node_id, state=NodeState(request.state), text=request.reason)
+    intent = service.ask(principal, action)
+
+    def answer() -> models.NodeView:
+        cluster = service.loop.cluster
+        return node_view(cluster.nodes[node_id], principal, cluster)
+
+    return decision(service, intent, lambda _: answer())
