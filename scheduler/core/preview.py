@@ -1,0 +1,296 @@
+"""What would happen if: the quota line of the panel, the sizes of the options form, and *why*.
+
+The quote plays one cycle on a copy with the job submitted, so it can never promise what the
+scheduler would not do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from itertools import count
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core import guarantee, leases, notebooks, quota
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.reasons import free_per_node, gpus
+from gpucommons.scheduler.core.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    IntentId,
+    Kind,
+    Millis,
+    PoolName,
+    Reason,
+    Role,
+    Spec,
+    State,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import error_classes
+
+_HYPOTHETICAL = WorkloadId("preview")
+
+
+def _ids() -> Iterator[str]:
+    return (f"preview-{number}" for number in count(1))
+
+
+# --- jobs ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quoted:
+    """What would happen to a job if it were submitted now."""
+
+    hold_class: HoldClass
+    text: str
+    starts_now: bool
+    #: Why it would not start now; None when it would.
+    reason: Reason | None
+    guaranteed_milli_gpu: int
+    guaranteed_used_milli_gpu: int
+    #: Free for this job's class in the pool it would use, whole GPUs.
+    free_milli_gpu: int
+
+
+def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
+    """Say under which quota a job would run, and whether at once.
+
+    Raises
+    ------
+    SchedulerError
+        Where a submit would be refused, with the same sentence.
+    """
+    intent = Intent(
+        intent_id=IntentId(_HYPOTHETICAL),
+        action=Submit(workload_id=_HYPOTHETICAL, spec=spec),
+        by=spec.owner,
+        at_ms=now_ms,
+    )
+    outcome = advance(cluster, (intent,), (), now_ms=now_ms, new_ids=_ids())
+    (verdict,) = outcome.changes.verdicts
+    if verdict.error is not None:
+        raise error_classes()[verdict.error](verdict.text)
+    job = next(w for w in outcome.changes.workloads if w.workload_id == _HYPOTHETICAL)
+    draft = _survey(cluster, now_ms)
+    pool = _pool_of(outcome.cluster, job)
+    hold_class = _class(draft, job, pool)
+    use = draft.use(spec.team, pool)
+    guaranteed = guarantee.in_force(draft).get(pool, {}).get(spec.team, 0)
+    return Quoted(
+        hold_class=hold_class,
+        text=_line(job, pool, hold_class, (guaranteed, use.guaranteed)),
+        starts_now=job.state is State.STARTING,
+        reason=job.reason,
+        guaranteed_milli_gpu=guaranteed,
+        guaranteed_used_milli_gpu=use.guaranteed,
+        free_milli_gpu=sum(free_per_node(draft, pool, hold_class)),
+    )
+
+
+def _survey(cluster: Cluster, now_ms: Millis) -> Draft:
+    draft = Draft.of(cluster, now_ms, _ids())
+    draft.survey()
+    return draft
+
+
+def _pool_of(cluster: Cluster, job: Workload) -> PoolName:
+    held = job.current or job.nomination
+    found = None if held is None else quota.pool_of(cluster.nodes, held.placements)
+    return found or job.spec.pools[0]
+
+
+def _class(draft: Draft, job: Workload, pool: PoolName) -> HoldClass:
+    held = job.current or job.nomination
+    if held is not None:
+        return held.hold_class
+    if on_cpu_only(job.spec):
+        return HoldClass.CPU
+    left = guarantee.left(draft, guarantee.in_force(draft), job.spec.team, pool)
+    inside = guarantee.entitled(draft, job) and left >= milli_gpu(must_have(job.spec))
+    return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
+
+
+def _line(
+    job: Workload, pool: PoolName, hold_class: HoldClass, guaranteed_and_used: tuple[int, int]
+) -> str:
+    team, asked = job.spec.team, milli_gpu(must_have(job.spec))
+    saved, used = guaranteed_and_used
+    if hold_class is HoldClass.CPU:
+        return "Needs no GPU: it counts against no GPU quota."
+    if hold_class is HoldClass.GUARANTEED:
+        return (
+            f"Guaranteed. {team} has {format_milli_gpu(saved - used)} of"
+            f" {format_milli_gpu(saved)} guaranteed GPUs free: no other team can stop this job."
+        )
+    whole, rest = divmod(asked, WHOLE_MILLI_GPU)
+    all_of_it = {1: "it", 2: "both"}.get(whole, f"all {whole}") if whole and not rest else "it"
+    stoppable = f"{all_of_it} can be stopped"
+    if not saved:
+        return (
+            f"Over-quota. {team} has no guaranteed GPUs in {pool}, so {stoppable} for their owners."
+        )
+    if used >= saved:
+        return (
+            f"Over-quota. All of {team}'s {format_milli_gpu(saved)} guaranteed GPUs are in use,"
+            f" so {stoppable} for their owners."
+        )
+    left = format_milli_gpu(saved - used)
+    return (
+        f"Over-quota. {team} guarantee {format_milli_gpu(saved)}, in use {format_milli_gpu(used)}:"
+        f" {format_milli_gpu(asked)} asked is over-quota, {stoppable};"
+        f" {left} would be guaranteed."
+    )
+
+
+# --- notebooks -------------------------------------------------------------------------------
+
+
+class Availability(StrEnum):
+    """Whether a notebook of a size starts now."""
+
+    FREE = "free"
+    #: A ticket would wait, also behind a reclaim.
+    WAIT = "wait"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """One notebook size of the options form."""
+
+    milli_gpu: int
+    memory_mib: int
+    availability: Availability
+    text: str
+
+
+def sizes(
+    cluster: Cluster,
+    team: TeamName,
+    pool: PoolName,
+    user: UserName,
+    *,
+    server_name: str = "",
+) -> tuple[Size, ...]:
+    """Say for every size whether this user's server would get it now, later, or never."""
+    draft = Draft.of(cluster, cluster.now_ms, _ids())
+    settings = draft.pools.get(pool)
+    if settings is None or team not in draft.teams:
+        return ()
+    ask = _ask(team, pool, user, server_name)
+    own = leases.of_server(draft, ask.spec)
+    if own is not None and (own.current is None or own.redeem_by_ms is not None):
+        # A ticket or grant of the same server gives way to what the form starts.
+        del draft.workloads[own.workload_id]
+    draft.survey()
+    return tuple(_size(draft, ask, size) for size in sorted(settings.notebook_sizes))
+
+
+def _ask(team: TeamName, pool: PoolName, user: UserName, server_name: str) -> Workload:
+    spec = Spec(
+        kind=Kind.NOTEBOOK,
+        name="",
+        team=team,
+        owner=user,
+        submitted_by=user,
+        pools=(pool,),
+        roles=(Role(milli_gpu=0, cpu_milli=0, memory_mib=0),),
+        server_name=server_name,
+    )
+    return Workload(
+        workload_id=_HYPOTHETICAL,
+        spec=spec,
+        state=State.WAITING,
+        submitted_ms=Millis(0),
+        since_ms=Millis(0),
+    )
+
+
+def _size(draft: Draft, ask: Workload, size: int) -> Size:
+    role = replace(ask.spec.roles[0], milli_gpu=size)
+    ask = replace(ask, spec=replace(ask.spec, roles=(role,)))
+    availability, text = _availability(draft, ask, size)
+    return Size(
+        milli_gpu=size,
+        memory_mib=_memory_mib(draft, ask.spec.pools[0], size),
+        availability=availability,
+        text=text,
+    )
+
+
+def _memory_mib(draft: Draft, pool: PoolName, size: int) -> int:
+    for node in draft.room.usable(pool):
+        for room in node.devices.values():
+            whole = max(1, size // WHOLE_MILLI_GPU)
+            return room.device.slice_memory_mib(min(size, WHOLE_MILLI_GPU)) * whole
+    return 0
+
+
+def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability, str]:
+    team, pool = ask.spec.team, ask.spec.pools[0]
+    fixed = quota.quota_of(draft.teams, team, pool).fixed_milli_gpu
+    left = max(0, fixed - draft.use(team, pool).fixed)
+    largest = max(
+        (b.milli_gpu for b in draft.blocks if b.team == team and b.pool == pool), default=0
+    )
+    if largest == 0:
+        return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin"
+    if size > largest:
+        text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {gpus(largest)}: ask your admin"
+        return Availability.NEVER, text
+    if notebooks.starts_now(draft, ask):
+        return Availability.FREE, "free now"
+    if size > left:
+        text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
+        return Availability.WAIT, text
+    if notebooks.could_reclaim(draft, ask):
+        settings = draft.pools[pool]
+        seconds = -(-(settings.notice_ms + settings.grace_ms) // 1000)
+        return Availability.WAIT, f"lent to training: yours within {seconds} s if you wait in line"
+    return Availability.WAIT, f"{team}'s notebooks leave no piece of this size: wait in line"
+
+
+# --- why -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Why:
+    """Where a workload stands, in words."""
+
+    text: str
+    reason: Reason | None = None
+    position: int | None = None
+
+
+def why(cluster: Cluster, workload_id: WorkloadId) -> Why | None:
+    """Say why a workload is where it is; None for one that is not live."""
+    workload = cluster.workloads.get(workload_id)
+    if workload is None:
+        return None
+    name = "The notebook" if is_lease(workload) else workload.spec.name
+    if workload.reason is not None:
+        return Why(text=workload.reason.text, reason=workload.reason, position=workload.position)
+    attempt = workload.current
+    if is_final(workload):
+        return Why(
+            text=f"{name} has {workload.state}: {workload.ended_text or 'no more is known'}."
+        )
+    if attempt is None:
+        return Why(text=f"{name} is {workload.state}; the next cycle considers it.")
+    where = ", ".join(sorted({one.node_id for one in attempt.placements}))
+    text = f"{name} is {workload.state} on {where} ({attempt.hold_class})."
+    if attempt.stop is not None:
+        text += f" It is being stopped: {attempt.stop.text}."
+    elif attempt.hold_class is HoldClass.OVER_QUOTA:
+        text += " It borrows: the owners of these GPUs can take them back."
+    return Why(text=text)
