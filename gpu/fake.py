@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.kinds import memory_mib_of
@@ -28,8 +29,8 @@ _BARE_PROCESS_MIB = 96
 _NOISE_PERCENT = 3
 #: The notebook server serves pages; only its kernels compute.
 _SERVER_NAMES = frozenset({
-    "jupyterhub-singleuser", "jupyter-lab", "jupyter-labhub", "jupyter-notebook",
-    "jupyter-server", "jupyterhub.singleuser", "jupyter_server", "jupyterlab", "notebook",
+    "jupyter", "jupyterhub-singleuser", "jupyter-lab", "jupyter-labhub", "jupyter-notebook",
+    "jupyter-server", "jupyterhub.singleuser", "jupyter_server", "jupyterlab",
 })  # fmt: skip
 
 
@@ -57,6 +58,15 @@ def simulated_devices(count: int, kind: str = DEFAULT_KIND) -> tuple[Device, ...
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Measured:
+    """What the last look found of one process."""
+
+    cpu_ms: int
+    load: ProcessLoad
+    is_server: bool | None
+
+
 class SimulatedGpus:
     """Telemetry of devices that do not exist, from processes that do."""
 
@@ -70,8 +80,7 @@ class SimulatedGpus:
         self._processes = processes
         self._monotonic_ns = monotonic_ns
         #: Last look at each process, by pid and start.
-        self._before: dict[tuple[int, int], ProcessLoad] = {}
-        self._servers: dict[tuple[int, int], bool] = {}
+        self._before: dict[tuple[int, int], _Measured] = {}
         self._looked_ns: int | None = None
 
     def devices(self) -> tuple[Device, ...]:
@@ -90,15 +99,13 @@ class SimulatedGpus:
             0 if self._looked_ns is None else max(1, (looked_ns - self._looked_ns) // 1_000_000)
         )
         self._looked_ns = looked_ns
-        loads: dict[tuple[int, int], ProcessLoad] = {}
+        before, self._before = self._before, {}
         found: dict[DeviceId, list[ProcessReading]] = {d.device_id: [] for d in self._devices}
         for holding in holdings:
-            for pid in holding.pids:
-                measured = self._measure(pid, elapsed_ms, loads)
+            for stat in holding.processes:
+                measured = self._measure(stat, before.get((stat.pid, stat.start)), elapsed_ms)
                 if measured is not None:
-                    _spread(pid, measured, holding, found)
-        self._before = loads
-        self._servers = {key: self._servers[key] for key in loads if key in self._servers}
+                    _spread(stat.pid, measured, holding, found)
         return {
             device.device_id: _device_reading(device, found[device.device_id])
             for device in self._devices
@@ -108,40 +115,41 @@ class SimulatedGpus:
         """Nothing is held."""
 
     def _measure(
-        self, pid: int, elapsed_ms: int, loads: dict[tuple[int, int], ProcessLoad]
+        self, stat: ProcessStat, before: _Measured | None, elapsed_ms: int
     ) -> tuple[int | None, int] | None:
         """Use (percent of a slice) and memory of one process; None when it is gone."""
-        stat = self._processes.stat(pid)
-        load = None if stat is None else self._processes.load(stat)
-        if stat is None or load is None:
+        still = before is not None and stat.cpu_ms == before.cpu_ms and not stat.runnable
+        # A process that slept all the time is what it was: most are, and reading costs.
+        load = before.load if before is not None and still else self._processes.load(stat)
+        if load is None:
             return None
-        key = (pid, stat.start)
-        loads[key] = load
-        if self._is_server(key, stat):
+        is_server = self._is_server(stat, before)
+        self._before[stat.pid, stat.start] = _Measured(
+            cpu_ms=stat.cpu_ms,
+            load=load,
+            # A process on its way to exec shows its parent's command at first: look twice.
+            is_server=is_server if before is not None else None,
+        )
+        if is_server:
             return (0, 0)
         memory_mib = max(0, load.private_mib - _BARE_PROCESS_MIB) * _MEMORY_SCALE
-        before = self._before.get(key)
-        if not elapsed_ms:
-            return (None, memory_mib)
-        if before is None:
-            # Born since the last look: all it had was in this interval. Older: not measured yet.
-            if load.demand_ms > elapsed_ms:
-                return (None, memory_mib)
-            before_ms = 0
-        else:
-            before_ms = before.demand_ms
-        percent = (load.demand_ms - before_ms) * 100 // elapsed_ms
-        return (min(100, percent) if percent >= _NOISE_PERCENT else 0, memory_mib)
+        return (_percent(load, before, elapsed_ms), memory_mib)
 
-    def _is_server(self, key: tuple[int, int], stat: ProcessStat) -> bool:
-        known = self._servers.get(key)
-        if known is None:
-            words = self._processes.command(stat.pid)[:4]
-            known = any(word.rsplit("/", 1)[-1] in _SERVER_NAMES for word in words)
-            # A process still on its way to exec shows its parent's command: look again.
-            if key in self._before:
-                self._servers[key] = known
-        return known
+    def _is_server(self, stat: ProcessStat, before: _Measured | None) -> bool:
+        if before is not None and before.is_server is not None:
+            return before.is_server
+        words = self._processes.command(stat.pid)[:4]
+        return any(word.rsplit("/", 1)[-1] in _SERVER_NAMES for word in words)
+
+
+def _percent(load: ProcessLoad, before: _Measured | None, elapsed_ms: int) -> int | None:
+    """Use since the last look; None for a process that nobody measured before."""
+    # One born since the last look had all its time in this interval; an older one had not.
+    if not elapsed_ms or (before is None and load.demand_ms > elapsed_ms):
+        return None
+    demand_ms = load.demand_ms - (0 if before is None else before.load.demand_ms)
+    percent = min(100, demand_ms * 100 // elapsed_ms)
+    return percent if percent >= _NOISE_PERCENT else 0
 
 
 def _spread(

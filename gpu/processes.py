@@ -32,6 +32,8 @@ class ProcessStat:
     start: int
     #: CPU time of all its threads.
     cpu_ms: int
+    #: It computes or stands in line for a core.
+    runnable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,6 +98,7 @@ class LinuxProcesses:
             parent=int(fields[1]),
             start=int(fields[19]),
             cpu_ms=(int(fields[11]) + int(fields[12])) * self._tick_ms,
+            runnable=fields[0] == b"R",
         )
 
     def uid(self, pid: int) -> int | None:
@@ -172,6 +175,7 @@ class PsutilProcesses:
                     parent=process.ppid(),
                     start=int(process.create_time() * 1000),
                     cpu_ms=int((times.user + times.system) * 1000),
+                    runnable=process.status() == self._psutil.STATUS_RUNNING,
                 )
         except self._psutil.Error:
             return None

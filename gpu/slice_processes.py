@@ -15,7 +15,7 @@ from gpucommons.gpu.slices import SliceId
 
 #: Processes outside all slices are looked at again so often, for a pid that was reused.
 _RECHECK_REFRESHES = 10
-#: Deeper than any real tree; a loop of parents (never seen) must still end.
+#: Ancestors looked at in one go: a chain of thousands must not exhaust the stack.
 _MAX_DEPTH = 256
 
 
@@ -77,7 +77,7 @@ class SliceProcesses:
         """What was bound to this slice."""
         return self._roots[slice_id]
 
-    def refresh(self) -> Mapping[SliceId, tuple[int, ...]]:
+    def refresh(self) -> Mapping[SliceId, tuple[ProcessStat, ...]]:
         """Look at the node's processes: the live ones of every slice."""
         self._refreshes += 1
         live = set(self._processes.pids())
@@ -94,11 +94,11 @@ class SliceProcesses:
         }
         for known in list(self._known.values()):
             self._settle(known)
-        members: dict[SliceId, list[int]] = {slice_id: [] for slice_id in self._roots}
-        for pid, known in self._known.items():
+        members: dict[SliceId, list[ProcessStat]] = {slice_id: [] for slice_id in self._roots}
+        for known in self._known.values():
             if known.slice_id is not None:
-                members[known.slice_id].append(pid)
-        return {slice_id: tuple(sorted(pids)) for slice_id, pids in members.items()}
+                members[known.slice_id].append(known.stat)
+        return {slice_id: tuple(stats) for slice_id, stats in members.items()}
 
     def _look(self, pid: int, *, recheck: bool) -> None:
         """Read a process that is new, is in a slice, or is due."""
@@ -110,8 +110,9 @@ class SliceProcesses:
             self._known.pop(pid, None)
         elif known is None or known.stat.start != stat.start:
             self._known[pid] = _Known(stat=stat)
-        elif known.slice_id is None:
-            known.stat, known.settled = stat, False
+        else:
+            known.stat = stat
+            known.settled = known.settled and known.slice_id is not None
 
     def _drop_dead_roots(self) -> None:
         for roots in self._roots.values():
@@ -120,29 +121,25 @@ class SliceProcesses:
                 if known is None or known.stat.start != start:
                     del roots.starts[pid]
 
-    def _settle(self, known: _Known) -> None:
-        """Find the slice of a process: nearest bound ancestor, else where it was, else its claim."""
-        if known.settled:
+    def _settle(self, known: _Known, depth: int = 0) -> None:
+        """Find the slice of a process: that of its ancestors, else where it was, else its claim."""
+        if known.settled or depth > _MAX_DEPTH:
             return
         known.settled = True
-        found = self._by_ancestry(known.stat)
+        found = self._by_ancestry(known.stat, depth)
         if found is None and known.slice_id is None:
             found = self._by_claim(known.stat.pid)
         known.slice_id = found or known.slice_id
 
-    def _by_ancestry(self, stat: ProcessStat) -> SliceId | None:
-        for _ in range(_MAX_DEPTH):
-            slice_id = self._by_root.get((stat.pid, stat.start))
-            if slice_id is not None:
-                return slice_id
-            parent = self._known.get(stat.parent)
-            # A parent younger than its child is another process under a reused pid.
-            if parent is None or parent.stat.start > stat.start:
-                return None
-            if parent.settled and parent.slice_id is not None:
-                return parent.slice_id
-            stat = parent.stat
-        return None
+    def _by_ancestry(self, stat: ProcessStat, depth: int) -> SliceId | None:
+        """The nearest bound process wins."""
+        slice_id = self._by_root.get((stat.pid, stat.start))
+        parent = self._known.get(stat.parent)
+        # A parent younger than its child is another process under a reused pid.
+        if slice_id is not None or parent is None or parent.stat.start > stat.start:
+            return slice_id
+        self._settle(parent, depth + 1)
+        return parent.slice_id
 
     def _by_claim(self, pid: int) -> SliceId | None:
         claim = self._processes.slice_id(pid)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.processes import ProcessStat
 from gpucommons.gpu.slices import DeviceShare
 
 
@@ -46,7 +47,7 @@ class Holding:
     """The processes of one open slice: what a simulation measures; real hardware knows better."""
 
     shares: tuple[DeviceShare, ...]
-    pids: tuple[int, ...]
+    processes: tuple[ProcessStat, ...]
 
 
 class Telemetry(Protocol):

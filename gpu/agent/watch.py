@@ -14,6 +14,7 @@ from gpucommons.gpu import idle_signals, wire
 from gpucommons.gpu.agent.state_file import SavedSlice, StateFile
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.errors import SliceInUse, UnknownDevice, UnknownSlice
+from gpucommons.gpu.processes import ProcessStat
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.slice_usage import Look, sample_of
 from gpucommons.gpu.slices import GpuSlice, SliceId
@@ -50,7 +51,7 @@ class Watch:
         self._devices = {device.device_id: device for device in telemetry.devices()}
         self._simulated = frozenset(d.device_id for d in telemetry.devices() if d.simulated)
         self._open: dict[SliceId, _Open] = {}
-        self._members: Mapping[SliceId, tuple[int, ...]] = {}
+        self._members: Mapping[SliceId, tuple[ProcessStat, ...]] = {}
         self._minutes = UsageMinutes()
         self._readings: Mapping[DeviceId, DeviceReading] = {}
         self._looked_ms: int | None = None
@@ -127,7 +128,7 @@ class Watch:
         """Take one sample of every open slice; returns them encoded, one line each."""
         self._members = self._processes.refresh()
         holdings = [
-            Holding(shares=held.slice.shares, pids=self._members.get(slice_id, ()))
+            Holding(shares=held.slice.shares, processes=self._members.get(slice_id, ()))
             for slice_id, held in self._open.items()
         ]
         self._note(self._telemetry.read(holdings, now_ms=now_ms))
@@ -158,7 +159,7 @@ class Watch:
             self.look(now_ms=now_ms)
         else:
             self._members = self._processes.refresh()
-        return held.newest, self._members.get(slice_id, ())
+        return held.newest, self._pids(slice_id)
 
     def usage(self) -> tuple[UsageSample, ...]:
         """The newest sample of every slice that has one."""
@@ -177,13 +178,16 @@ class Watch:
         ]
 
     def _sample(self, held: _Open, look: Look) -> bytes:
-        sample = sample_of(held.slice, self._members.get(held.slice.slice_id, ()), look)
+        sample = sample_of(held.slice, self._pids(held.slice.slice_id), look)
         held.activity = idle_signals.observe(held.activity, sample)
         held.newest = replace(sample, active_ms=held.activity.active_ms)
         self._minutes.add(sample)
         encoded = wire.encode(wire.sample_json(held.newest)).rstrip()
         held.ring.append(encoded)
         return b'{"sample":' + encoded + b"}\n"
+
+    def _pids(self, slice_id: SliceId) -> tuple[int, ...]:
+        return tuple(sorted(stat.pid for stat in self._members.get(slice_id, ())))
 
     def _note(self, readings: Mapping[DeviceId, DeviceReading]) -> None:
         """Take the readings, and log what changed for the worse or the better."""

@@ -43,7 +43,13 @@ class Machine:
 
     def look(self, *held: tuple[GpuSlice, tuple[int, ...]]) -> list[UsageSample]:
         self.now_ns += 10**9
-        holdings = [Holding(shares=gpu_slice.shares, pids=pids) for gpu_slice, pids in held]
+        holdings = [
+            Holding(
+                shares=gpu_slice.shares,
+                processes=tuple(stat for pid in pids if (stat := self.node.stat(pid)) is not None),
+            )
+            for gpu_slice, pids in held
+        ]
         readings: Mapping[DeviceId, DeviceReading] = self.gpus.read(holdings, now_ms=0)
         return [
             sample_of(gpu_slice, pids, Look(at_ms=0, readings=readings)) for gpu_slice, pids in held

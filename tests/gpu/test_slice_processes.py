@@ -9,6 +9,13 @@ from gpucommons.gpu.slices import SliceId
 A, B = SliceId("a"), SliceId("b")
 
 
+def pids(slices: SliceProcesses) -> dict[SliceId, tuple[int, ...]]:
+    return {
+        slice_id: tuple(sorted(stat.pid for stat in stats))
+        for slice_id, stats in slices.refresh().items()
+    }
+
+
 @pytest.fixture
 def node() -> FakeProcesses:
     node = FakeProcesses()
@@ -30,7 +37,7 @@ def test_a_slice_owns_the_tree_below_its_root(node: FakeProcesses, slices: Slice
     node.start(FakeProcess(pid=101, parent=100))
     node.start(FakeProcess(pid=102, parent=101))
     node.start(FakeProcess(pid=103, parent=1))
-    assert slices.refresh() == {A: (100, 101, 102), B: ()}
+    assert pids(slices) == {A: (100, 101, 102), B: ()}
 
 
 def test_children_seen_before_the_bind_belong_to_it(
@@ -39,7 +46,7 @@ def test_children_seen_before_the_bind_belong_to_it(
     node.start(FakeProcess(pid=101, parent=100))
     slices.refresh()
     assert slices.bind(A, 100)
-    assert slices.refresh()[A] == (100, 101)
+    assert pids(slices)[A] == (100, 101)
 
 
 def test_an_orphan_stays_in_its_slice(node: FakeProcesses, slices: SliceProcesses) -> None:
@@ -47,18 +54,18 @@ def test_an_orphan_stays_in_its_slice(node: FakeProcesses, slices: SliceProcesse
     node.start(FakeProcess(pid=101, parent=100))
     slices.refresh()
     node.end(100)
-    assert slices.refresh()[A] == (101,)
+    assert pids(slices)[A] == (101,)
     node.start(FakeProcess(pid=102, parent=101))
-    assert slices.refresh()[A] == (101, 102)
+    assert pids(slices)[A] == (101, 102)
 
 
 def test_the_nearest_root_wins(node: FakeProcesses, slices: SliceProcesses) -> None:
     slices.bind(A, 100)
     node.start(FakeProcess(pid=101, parent=100))
     node.start(FakeProcess(pid=102, parent=101))
-    assert slices.refresh()[A] == (100, 101, 102)
+    assert pids(slices)[A] == (100, 101, 102)
     slices.bind(B, 101)
-    assert slices.refresh() == {A: (100,), B: (101, 102)}
+    assert pids(slices) == {A: (100,), B: (101, 102)}
 
 
 def test_a_reused_pid_is_another_process(node: FakeProcesses, slices: SliceProcesses) -> None:
@@ -67,7 +74,7 @@ def test_a_reused_pid_is_another_process(node: FakeProcesses, slices: SliceProce
     slices.refresh()
     node.end(101)
     node.start(FakeProcess(pid=101, parent=1))
-    assert slices.refresh()[A] == (100,)
+    assert pids(slices)[A] == (100,)
 
 
 def test_a_reused_root_pid_owns_nothing(node: FakeProcesses, slices: SliceProcesses) -> None:
@@ -76,7 +83,7 @@ def test_a_reused_root_pid_owns_nothing(node: FakeProcesses, slices: SliceProces
     node.end(100)
     node.start(FakeProcess(pid=100))
     node.start(FakeProcess(pid=101, parent=100))
-    assert slices.refresh()[A] == ()
+    assert pids(slices)[A] == ()
 
 
 def test_a_stranger_whose_pid_was_reused_is_found_within_ten_looks(
@@ -87,7 +94,7 @@ def test_a_stranger_whose_pid_was_reused_is_found_within_ten_looks(
     slices.refresh()
     node.end(200)
     node.start(FakeProcess(pid=200, parent=100))
-    assert 200 in [slices.refresh()[A] for _ in range(10)][-1]
+    assert 200 in [pids(slices)[A] for _ in range(10)][-1]
 
 
 def test_a_parent_younger_than_its_child_is_no_parent(
@@ -98,16 +105,16 @@ def test_a_parent_younger_than_its_child_is_no_parent(
     node.start(FakeProcess(pid=301, parent=100, start=60))
     node.start(FakeProcess(pid=100, start=70))
     slices.bind(A, 100)
-    assert slices.refresh()[A] == (100,)
+    assert pids(slices)[A] == (100,)
 
 
 def test_a_zombie_holds_nothing(node: FakeProcesses, slices: SliceProcesses) -> None:
     slices.bind(A, 100)
     node.start(FakeProcess(pid=101, parent=100))
     node.die(101)
-    assert slices.refresh()[A] == (100,)
+    assert pids(slices)[A] == (100,)
     node.die(100)
-    assert slices.refresh()[A] == ()
+    assert pids(slices)[A] == ()
 
 
 def test_an_orphan_that_was_never_seen_is_known_by_its_environment(
@@ -115,7 +122,7 @@ def test_an_orphan_that_was_never_seen_is_known_by_its_environment(
 ) -> None:
     slices.bind(A, 100)
     node.start(FakeProcess(pid=200, parent=1, claim="a"))
-    assert slices.refresh()[A] == (100, 200)
+    assert pids(slices)[A] == (100, 200)
 
 
 def test_another_users_claim_counts_for_nothing(
@@ -123,7 +130,7 @@ def test_another_users_claim_counts_for_nothing(
 ) -> None:
     slices.bind(A, 100)
     node.start(FakeProcess(pid=200, parent=1, claim="a", uid=1001))
-    assert slices.refresh()[A] == (100,)
+    assert pids(slices)[A] == (100,)
 
 
 @pytest.mark.parametrize("claim", ["b", "nowhere", "", "../a"])
@@ -132,7 +139,7 @@ def test_a_process_in_a_tree_cannot_claim_another_slice(
 ) -> None:
     slices.bind(A, 100)
     node.start(FakeProcess(pid=101, parent=100, claim=claim))
-    assert slices.refresh() == {A: (100, 101), B: ()}
+    assert pids(slices) == {A: (100, 101), B: ()}
 
 
 def test_binding_what_has_ended_is_said_and_harmless(
@@ -141,7 +148,7 @@ def test_binding_what_has_ended_is_said_and_harmless(
     assert not slices.bind(A, 999)
     node.die(100)
     assert not slices.bind(A, 100)
-    assert slices.refresh()[A] == ()
+    assert pids(slices)[A] == ()
 
 
 def test_a_closed_slice_gives_its_processes_back(
@@ -153,7 +160,7 @@ def test_a_closed_slice_gives_its_processes_back(
     slices.refresh()
     slices.close(B)
     slices.close(B)
-    assert slices.refresh() == {A: (100, 101)}
+    assert pids(slices) == {A: (100, 101)}
 
 
 def test_roots_from_before_a_restart_are_believed_only_with_their_start(
@@ -165,5 +172,17 @@ def test_roots_from_before_a_restart_are_believed_only_with_their_start(
     right, wrong = SliceProcesses(node), SliceProcesses(node)
     right.open(A, Roots(starts={100: started.start}, uids={1000}))
     wrong.open(A, Roots(starts={100: started.start + 1}, uids={1000}))
-    assert right.refresh()[A] == (100, 101)
-    assert wrong.refresh()[A] == ()
+    assert pids(right)[A] == (100, 101)
+    assert pids(wrong)[A] == ()
+
+
+def test_a_chain_of_thousands_of_processes_is_one_tree(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    slices.bind(A, 100)
+    for pid in range(5000, 1000, -1):
+        node.start(FakeProcess(pid=pid, parent=pid - 1 if pid > 1001 else 100, start=pid))
+    assert 1001 in pids(slices)[A]
+    for _ in range(20):
+        members = pids(slices)[A]
+    assert len(members) == 4001
