@@ -58,7 +58,7 @@ def submit(
 ) -> models.JobView:
     """Store a job; it is durable when this returns."""
     authorization.submit(principal)
-    spec = _spec(service, principal, request)
+    spec = checked_spec(service, principal, request)
     spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
     return _submitted(service, principal, spec, request=request, key=key)
 
@@ -79,7 +79,8 @@ def _submitted(
     return job_view(found, principal, service.loop.cluster)
 
 
-def _spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
+def checked_spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
+    """The spec that a request becomes, checked against everything there is; nothing is stored."""
     snapshot = request.snapshot
     found = Found(
         after=_dependencies(service, principal, request.after),
@@ -130,7 +131,7 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
     stored = request_of(found.spec)
     base = _NUMBER.sub("", stored.name) or stored.name
     request = stored.model_copy(update={"name": base, "after": [], "not_before_ms": 0})
-    spec = _spec(service, principal, request)
+    spec = checked_spec(service, principal, request)
     spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
     return _submitted(service, principal, spec, request=("again", found.workload_id), key=key)
 
@@ -234,9 +235,3 @@ def _steer(
 
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view)
-
-
-def quoted_spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
-    """The spec that a request would become, checked as for a submit; nothing is stored."""
-    authorization.quote_job(principal)
-    return _spec(service, principal, request)

@@ -17,10 +17,6 @@ from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.leases import lease_view
 from gpucommons.scheduler.store.base import WorkloadFilter
 
-#: Reasons that say: the server is down.
-_SERVER_GONE = frozenset({"stopped", "failed"})
-#: Our word for a server that is down while processes of it still use the slice.
-_LEFTOVERS = "leftovers"
 #: The reason after which the server starts again without a GPU.
 RELEASED = "released"
 _NOTEBOOKS = frozenset({Kind.NOTEBOOK})
@@ -185,32 +181,16 @@ def end_lease(
     def now() -> models.LeaseView:
         return view(service, principal, found.workload_id)
 
-    if is_final(found):
+    if is_final(found) and found.workload_id not in service.loop.cluster.workloads:
         return Pending(probe=now)
-    why: str = report.why
-    if why in _SERVER_GONE:
-        service.slices.server_gone(found)
-        if not service.slices.is_empty(found):
-            why = _LEFTOVERS
-    text = report.text or _end_text(found, service.now_ms())
-    intent = service.ask(principal, Cancel(workload_id=found.workload_id, why=why, text=text))
-    return decision(service, intent, lambda _: now())
+    action = Cancel(workload_id=found.workload_id, why=report.why, text=report.text)
+    intent = service.ask(principal, action)
 
+    def answer() -> models.LeaseView:
+        service.slices.end_if_empty(workload_of(service, found.workload_id))
+        return now()
 
-def _end_text(lease: Workload, now_ms: int) -> str:
-    """Why it ended, where the lease itself knows: an announced stop, or the culler's warning.
-
-    The culler stops the server through the hub, so the spawner's plain "stopped" comes first.
-    """
-    attempt, idleness = lease.current, lease.idleness
-    if attempt is not None and attempt.stop is not None:
-        return attempt.stop.text
-    if idleness is None or idleness.idle_since_ms is None or idleness.returns_ms is None:
-        return ""
-    if now_ms < idleness.returns_ms:
-        return ""
-    minutes = round((now_ms - idleness.idle_since_ms) / 60_000)
-    return f"idle {minutes} min" if minutes else "idle"
+    return decision(service, intent, lambda _: answer())
 
 
 def keep(

@@ -1,82 +1,90 @@
-"""What a job would get if it were submitted now: the panel's quota line, in words."""
+"""What would happen: a job that were submitted now, a notebook that were started now."""
 
 from __future__ import annotations
 
-from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core import quota
-from gpucommons.scheduler.core.demand import may_have, milli_gpu, must_have, on_cpu_only
-from gpucommons.scheduler.core.state import Cluster, Submit
-from gpucommons.scheduler.core.types import HoldClass, PoolName, Spec, Workload, WorkloadId
-from gpucommons.scheduler.service.jobs import quoted_spec
-from gpucommons.scheduler.service.preview import what_if
+from gpucommons.scheduler.core import preview, quota
+from gpucommons.scheduler.core.types import Pool, State, Team, UserName, Workload
+from gpucommons.scheduler.intake import notebook_pools
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.jobs import checked_spec
+from gpucommons.scheduler.service.leases import last_end, live_leases
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.service.service import Service, check
-from gpucommons.scheduler.service.views.cluster import pool_views
+from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import reason_view
-
-_ID = WorkloadId("00000000-0000-7000-8000-ffffffffffff")
+from gpucommons.scheduler.service.views.leases import lease_view
 
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
     """Say what would happen to this job if it were submitted now; nothing is stored."""
-    spec = quoted_spec(service, principal, request)
-    cluster = service.loop.cluster
-    after, (verdict,) = what_if(cluster, [Submit(workload_id=_ID, spec=spec)], service.now_ms())
-    check(verdict)
-    return _quote(spec, after.workloads[_ID], cluster)
-
-
-def _quote(spec: Spec, decided: Workload, cluster: Cluster) -> models.Quote:
-    attempt, promised = decided.current, decided.nomination
-    placements = (
-        attempt.placements if attempt else promised.placements if promised is not None else ()
-    )
-    pool = quota.pool_of(cluster.nodes, placements) or spec.pools[0]
-    own = quota.quota_of(cluster.teams, spec.team, pool)
-    use = quota.uses(cluster.nodes, cluster.workloads.values()).get((spec.team, pool), quota.Use())
-    hold_class = _hold_class(spec, decided, own.guaranteed_milli_gpu - use.guaranteed)
-    free = next((p.free_milli_gpu for p in pool_views(cluster) if p.name == pool), 0)
+    authorization.quote_job(principal)
+    spec = checked_spec(service, principal, request)
+    quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
-        hold_class=hold_class,
-        text=_sentence(spec, hold_class, pool, own.guaranteed_milli_gpu, use.guaranteed),
-        starts_now=attempt is not None,
-        reason=reason_view(decided.reason),
-        guaranteed_milli_gpu=own.guaranteed_milli_gpu,
-        guaranteed_used_milli_gpu=use.guaranteed,
-        free_milli_gpu=free,
+        hold_class=quoted.hold_class,
+        text=quoted.text,
+        starts_now=quoted.starts_now,
+        reason=reason_view(quoted.reason),
+        guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
+        guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
+        free_milli_gpu=quoted.free_milli_gpu,
     )
 
 
-def _hold_class(spec: Spec, decided: Workload, unused_guarantee: int) -> HoldClass:
-    """As decided; for a job that would wait, by what is left of its guarantee."""
-    if decided.current is not None:
-        return decided.current.hold_class
-    if decided.nomination is not None:
-        return decided.nomination.hold_class
-    if on_cpu_only(spec):
-        return HoldClass.CPU
-    fits = milli_gpu(must_have(spec)) <= unused_guarantee
-    return HoldClass.GUARANTEED if fits or not spec.over_quota else HoldClass.OVER_QUOTA
-
-
-def _sentence(spec: Spec, hold_class: HoldClass, pool: PoolName, guaranteed: int, used: int) -> str:
-    if hold_class is HoldClass.CPU:
-        return "Asks for no GPU: no quota is used."
-    asked = milli_gpu((*must_have(spec), *may_have(spec)))
-    numbers = (
-        f"{spec.team} is guaranteed {format_milli_gpu(guaranteed)} in {pool},"
-        f" {format_milli_gpu(used)} in use"
-    )
-    if hold_class is HoldClass.GUARANTEED:
-        return f"{numbers}: {format_milli_gpu(asked)} asked is inside the guarantee."
-    unused = max(0, guaranteed - used)
-    rest = f"; {format_milli_gpu(unused)} would be guaranteed" if unused else ""
-    return (
-        f"{numbers}: {format_milli_gpu(asked)} asked is over-quota,"
-        f" {_all(asked)} can be stopped{rest}."
+def offers(
+    service: Service, principal: Principal, user: str | None, server_name: str
+) -> models.OfferList:
+    """What the user may open, per team and pool, with the ticket and last end of this server."""
+    name = UserName(user if user is not None else principal.name)
+    authorization.offers(principal, name)
+    cluster = service.loop.cluster
+    ticket = _ticket(service, name, server_name)
+    return models.OfferList(
+        user=name,
+        offers=[
+            _offer(service, cluster.teams[team], cluster.pools[pool], (name, server_name))
+            for team in sorted(service.teams_of(principal, name))
+            if team in cluster.teams
+            for pool in notebook_pools(cluster.teams[team], cluster)
+        ],
+        now_ms=service.now_ms(),
+        ticket=None
+        if ticket is None
+        else lease_view(ticket, principal, cluster, service.settings.idle),
+        last_end=last_end(service, name, server_name),
     )
 
 
-def _all(asked: int) -> str:
-    return f"all {format_milli_gpu(asked)}" if asked > 1000 else "it"  # noqa: PLR2004 - one GPU
+def _ticket(service: Service, user: UserName, server_name: str) -> Workload | None:
+    for lease in live_leases(service):
+        if (lease.spec.owner, lease.spec.server_name) == (user, server_name):
+            return lease if lease.state in (State.WAITING, State.GRANTED) else None
+    return None
+
+
+def _offer(
+    service: Service, team: Team, pool: Pool, server: tuple[UserName, str]
+) -> models.OfferView:
+    cluster, (user, server_name) = service.loop.cluster, server
+    uses = quota.uses(cluster.nodes, cluster.workloads.values())
+    devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices]
+    sizes = preview.sizes(cluster, team.name, pool.name, user, server_name=server_name)
+    return models.OfferView(
+        team=team.name,
+        pool=pool.name,
+        gpu_kind=pool.gpu_kind or (devices[0].kind if devices else None),
+        fixed_milli_gpu=team.quotas[pool.name].fixed_milli_gpu,
+        fixed_used_milli_gpu=uses.get((team.name, pool.name), quota.Use()).fixed,
+        sizes=[
+            models.SizeView(
+                milli_gpu=size.milli_gpu,
+                memory_mib=size.memory_mib,
+                availability=size.availability.value,
+                text=size.text,
+            )
+            for size in sizes
+        ],
+        isolation=pool.isolation,
+        simulated=pool.simulated or any(device.simulated for device in devices),
+        idle_after_min=max(1, round(service.settings.idle.idle_after_ms / 60_000)),
+    )

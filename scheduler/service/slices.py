@@ -8,15 +8,16 @@ their servers, and a device is handed on only after a reading shows no process o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from gpucommons.gpu.agent_client import SliceReading
 from gpucommons.gpu.errors import GpuError, UnknownSlice
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import UsageSample
+from gpucommons.scheduler.core.leases import SERVER_GONE
 from gpucommons.scheduler.core.state import AttemptEnded, Cluster, Observation
-from gpucommons.scheduler.core.types import Attempt, AttemptState, Kind, Workload, WorkloadId
+from gpucommons.scheduler.core.types import Attempt, AttemptState, Kind, Workload
 
 log = logging.getLogger("gpucommons.scheduler.slices")
 
@@ -58,8 +59,6 @@ class Slices:
         self._agent = agent
         self._cluster = cluster
         self._observe = observe
-        #: Leases whose server the hub says is down: what is left of them may be ended.
-        self._gone: set[WorkloadId] = set()
         self._opened: set[SliceId] = set()
 
     def open(self, workload: Workload) -> None:
@@ -95,14 +94,19 @@ class Slices:
             log.warning("no usage: %s", error)
             return ()
 
-    def server_gone(self, workload: Workload) -> None:
-        """The hub says that the server of this lease is down."""
-        self._gone.add(workload.workload_id)
+    def end_if_empty(self, workload: Workload) -> None:
+        """Report the end of a lease whose server is down, once nothing runs in its slice.
 
-    def is_empty(self, workload: Workload) -> bool:
-        """Whether no process is left in its slices, read now; an agent that is away proves nothing."""
+        An agent that is away proves nothing: the device stays held until it is back.
+        """
         attempt = workload.current
-        if self._agent is None or attempt is None:
+        if attempt is None or attempt.stop is None or attempt.stop.why not in SERVER_GONE:
+            return
+        if self._is_empty(attempt):
+            self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
+
+    def _is_empty(self, attempt: Attempt) -> bool:
+        if self._agent is None:
             return True
         try:
             return not any(self._agent.reading(one).pids for one in slice_ids(attempt))
@@ -115,26 +119,23 @@ class Slices:
     def step(self) -> None:
         """Open what should be open, end what is over and seen empty, close what nobody holds."""
         held: set[SliceId] = set()
-        live: set[WorkloadId] = set()
         for workload, attempt in _held_by_notebooks(self._cluster()):
-            live.add(workload.workload_id)
             held.update(slice_ids(attempt))
-            if attempt.state is not AttemptState.STOPPING:
+            if attempt.state is AttemptState.STOPPING:
+                self.end_if_empty(workload)
+            else:
                 self.open(workload)
-            elif workload.workload_id in self._gone and self.is_empty(workload):
-                self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
-        self._gone &= live
-        self._close(self._opened - held)
+        for slice_id in self._opened - held:
+            self._close(slice_id)
         self._opened &= held
 
-    def _close(self, slices: Iterable[SliceId]) -> None:
-        for slice_id in slices:
-            if self._agent is None:
-                return
-            try:
-                self._agent.close_slice(slice_id)
-            except GpuError as error:
-                log.warning("slice %s stays open at the agent: %s", slice_id, error)
+    def _close(self, slice_id: SliceId) -> None:
+        if self._agent is None:
+            return
+        try:
+            self._agent.close_slice(slice_id)
+        except GpuError as error:
+            log.warning("slice %s stays open at the agent: %s", slice_id, error)
 
 
 def _held_by_notebooks(cluster: Cluster) -> Iterator[tuple[Workload, Attempt]]:
