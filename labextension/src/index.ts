@@ -1,12 +1,143 @@
+/** The plugin: makes the models once and hands them to the sidebar, status bar and job pages. */
 import {
+  ILabShell,
+  ILayoutRestorer,
   JupyterFrontEnd,
   JupyterFrontEndPlugin
 } from '@jupyterlab/application';
+import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
+import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { IRunningSessionManagers } from '@jupyterlab/running';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+
+import { Api } from './api';
+import { addCommands } from './commands';
+import type { IPanelContext } from './components/context';
+import { DocumentWatcher } from './documents';
+import { CATEGORY, CommandIDs, PANEL_RANK } from './ids';
+import type { JobWidget } from './jobwidget';
+import { Messages } from './messages';
+import { Model } from './model';
+import { Notices } from './notices';
+import { GpuPanel } from './panel';
+import { addRunningJobs } from './running';
+import { applySettings } from './settings';
+import { StatusItem } from './status';
+import { PLUGIN_ID } from './tokens';
+import { TrainModel } from './train';
 
 const plugin: JupyterFrontEndPlugin<void> = {
-  id: 'gpucommons:panel',
+  id: PLUGIN_ID,
+  description: 'Shares GPUs: live use, quotas, training jobs.',
   autoStart: true,
-  activate: (_app: JupyterFrontEnd) => undefined
+  optional: [
+    ITranslator,
+    ILabShell,
+    ILayoutRestorer,
+    ICommandPalette,
+    IStatusBar,
+    ISettingRegistry,
+    INotebookTracker,
+    IFileBrowserFactory,
+    IRunningSessionManagers
+  ],
+  activate: (
+    app: JupyterFrontEnd,
+    translator: ITranslator | null,
+    labShell: ILabShell | null,
+    restorer: ILayoutRestorer | null,
+    palette: ICommandPalette | null,
+    statusBar: IStatusBar | null,
+    settings: ISettingRegistry | null,
+    notebooks: INotebookTracker | null,
+    files: IFileBrowserFactory | null,
+    running: IRunningSessionManagers | null
+  ) => {
+    const msg = new Messages((translator ?? nullTranslator).load('gpucommons'));
+    const { commands, shell, serviceManager } = app;
+    const api = new Api(serviceManager.serverSettings);
+    const model = new Model(api, number => msg.attempt(number));
+    const train = new TrainModel(api);
+    const context: IPanelContext = {
+      model,
+      train,
+      msg,
+      commands,
+      finishedShown: 3
+    };
+
+    const panel = new GpuPanel(context);
+    shell.add(panel, 'left', { rank: PANEL_RANK });
+    restorer?.add(panel, panel.id);
+
+    const tracker = new WidgetTracker<JobWidget>({ namespace: 'gpucommons' });
+    const pages = new Map<string, Promise<JobWidget>>();
+    const makePage = async (id: string): Promise<JobWidget> => {
+      // The page's code is fetched when the first job is opened.
+      const { JobWidget: Page } = await import('./jobwidget');
+      const page = new Page(context, id);
+      page.disposed.connect(() => pages.delete(id));
+      // Notebook 7 keeps its main area for one document.
+      shell.add(page, labShell ? 'main' : 'down');
+      await tracker.add(page);
+      return page;
+    };
+    const openJob = (id: string) => {
+      const page = pages.get(id) ?? makePage(id);
+      pages.set(id, page);
+      void page.then(({ id: widgetId }) => {
+        shell.activateById(widgetId);
+      });
+    };
+
+    addCommands({
+      app,
+      model,
+      train,
+      msg,
+      notebooks,
+      files,
+      showPanel: () => {
+        shell.activateById(panel.id);
+      },
+      openJob,
+      currentJob: () =>
+        shell.currentWidget === tracker.currentWidget
+          ? (tracker.currentWidget?.jobId ?? null)
+          : null
+    });
+    for (const command of Object.values(CommandIDs)) {
+      palette?.addItem({ command, category: CATEGORY });
+    }
+    if (restorer) {
+      void restorer.restore(tracker, {
+        command: CommandIDs.openJob,
+        args: page => ({ job: page.jobId }),
+        name: page => page.jobId
+      });
+    }
+    new DocumentWatcher(app, labShell, train);
+
+    const status = new StatusItem(model, msg, commands);
+    statusBar?.registerStatusItem(PLUGIN_ID, {
+      item: status,
+      align: 'left',
+      rank: 100,
+      isActive: () => status.isActive,
+      activeStateChanged: status.activeChanged
+    });
+    if (running) {
+      addRunningJobs(running, model, msg, commands);
+    }
+    const notices = new Notices(model, msg, commands);
+    if (settings) {
+      void applySettings(settings, { panel, status, notices });
+    }
+    api.connect();
+  }
 };
 
-export default [plugin];
+export default plugin;

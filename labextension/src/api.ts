@@ -1,0 +1,195 @@
+/**
+ * The only file that talks to the server: one WebSocket per tab, which everything on the page
+ * shares, and the REST proxy.
+ */
+import { ServerConnection } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
+import {
+  ICurvePoint,
+  IFilesPreview,
+  IJob,
+  IJobRequest,
+  ILease,
+  IPoolList,
+  IQuote,
+  ISubmission,
+  PageMessage,
+  ServerMessage
+} from './tokens';
+
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 15_000;
+
+/** A refusal or failure, told in the server's own sentence where there is one. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number
+  ) {
+    super(message);
+  }
+}
+
+/** How long to wait before the n-th retry: doubling, capped, spread so that tabs do not march. */
+export function retryDelay(attempt: number, random: number): number {
+  const full = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt);
+  return Math.round(full * (0.75 + random / 2));
+}
+
+/** One shared connection to our server extension. */
+export class Api {
+  constructor(
+    private readonly _settings: ServerConnection.ISettings,
+    private readonly _random: () => number = Math.random
+  ) {}
+
+  /** What the server says, in order. */
+  readonly message = new Signal<this, ServerMessage>(this);
+
+  /** The socket opened (true) or was lost (false). */
+  readonly connectedChanged = new Signal<this, boolean>(this);
+
+  isConnected = false;
+
+  /** Failures in a row; 0 once the server has spoken. */
+  retries = 0;
+
+  /** Open the socket now; also the *Retry* of the panel, which does not wait for the back-off. */
+  connect(): void {
+    window.clearTimeout(this._timer);
+    this._drop();
+    const { WebSocket: Socket, wsUrl, token, appendToken } = this._settings;
+    let url = `${wsUrl}gpucommons/ws`;
+    if (appendToken && token !== '') {
+      url += `?token=${encodeURIComponent(token)}`;
+    }
+    const socket = new Socket(url);
+    socket.onopen = () => {
+      this._setConnected(true);
+    };
+    socket.onmessage = event => {
+      this.retries = 0;
+      this.message.emit(JSON.parse(String(event.data)) as ServerMessage);
+    };
+    socket.onclose = () => {
+      this.isConnected = false;
+      this._timer = window.setTimeout(
+        () => {
+          this.connect();
+        },
+        retryDelay(this.retries++, this._random())
+      );
+      this.connectedChanged.emit(false);
+    };
+    this._socket = socket;
+  }
+
+  /** Say something to the server; false where there is no open socket to say it on. */
+  send(message: PageMessage): boolean {
+    if (!this.isConnected || this._socket === null) {
+      return false;
+    }
+    this._socket.send(JSON.stringify(message));
+    return true;
+  }
+
+  pools(): Promise<IPoolList> {
+    return this._request('GET', ['api', 'pools']);
+  }
+
+  job(ref: string): Promise<IJob> {
+    return this._request('GET', ['api', 'jobs', ref]);
+  }
+
+  curve(ref: string): Promise<{ points: ICurvePoint[] }> {
+    return this._request('GET', ['api', 'jobs', ref, 'curve']);
+  }
+
+  quote(request: IJobRequest): Promise<IQuote> {
+    return this._request('POST', ['api', 'quote'], request);
+  }
+
+  submit(request: IJobRequest): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs'], request);
+  }
+
+  submitFile(submission: ISubmission): Promise<IJob> {
+    return this._request('POST', ['submit-file'], submission);
+  }
+
+  act(ref: string, action: 'cancel' | 'pause' | 'resume'): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs', ref, action], {});
+  }
+
+  keep(leaseId: string, minutes: number): Promise<ILease> {
+    return this._request('POST', ['api', 'leases', leaseId, 'keep'], {
+      minutes
+    });
+  }
+
+  drop(leaseId: string): Promise<ILease> {
+    return this._request('POST', ['api', 'leases', leaseId, 'drop'], {});
+  }
+
+  files(path: string): Promise<IFilesPreview> {
+    return this._request(
+      'GET',
+      ['files'],
+      undefined,
+      `?path=${encodeURIComponent(path)}`
+    );
+  }
+
+  private async _request<T>(
+    method: string,
+    segments: string[],
+    body?: unknown,
+    query = ''
+  ): Promise<T> {
+    const path = segments.map(encodeURIComponent).join('/');
+    const url = `${this._settings.baseUrl}gpucommons/${path}${query}`;
+    const init: RequestInit = { method };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+    }
+    const response = await ServerConnection.makeRequest(
+      url,
+      init,
+      this._settings
+    );
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok) {
+      throw new ApiError(sentence(answer, response), response.status);
+    }
+    return answer as T;
+  }
+
+  private _drop(): void {
+    if (this._socket !== null) {
+      this._socket.onopen = null;
+      this._socket.onmessage = null;
+      this._socket.onclose = null;
+      this._socket.close();
+      this._socket = null;
+    }
+    this._setConnected(false);
+  }
+
+  private _setConnected(connected: boolean): void {
+    if (connected !== this.isConnected) {
+      this.isConnected = connected;
+      this.connectedChanged.emit(connected);
+    }
+  }
+
+  private _socket: WebSocket | null = null;
+  private _timer = 0;
+}
+
+function sentence(answer: unknown, response: Response): string {
+  const message = (answer as { message?: unknown } | null)?.message;
+  return typeof message === 'string' && message !== ''
+    ? message
+    : `${response.status} ${response.statusText}`;
+}

@@ -1,0 +1,291 @@
+/** Every action as a command: palette, menus, toolbar, notifications and buttons call these. */
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import {
+  Dialog,
+  InputDialog,
+  showDialog,
+  showErrorMessage
+} from '@jupyterlab/apputils';
+import { FileDialog, IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+
+import { isRunnable } from './documents';
+import { gpuIcon } from './icons';
+import { CommandIDs } from './ids';
+import { KEEP_MINUTES } from './idle';
+import { canCancel, canPause, canResume, isFinal, sorted } from './jobs';
+import type { Messages } from './messages';
+import type { Model } from './model';
+import { confirmDrop } from './notices';
+import { trainFunctions } from './request';
+import { IJob } from './tokens';
+import type { TrainModel } from './train';
+
+export interface ICommandOptions {
+  app: JupyterFrontEnd;
+  model: Model;
+  train: TrainModel;
+  msg: Messages;
+  notebooks: INotebookTracker | null;
+  files: IFileBrowserFactory | null;
+  showPanel(): void;
+  openJob(id: string): void;
+  /** The job of the page in front. */
+  currentJob(): string | null;
+}
+
+type Args = ReadonlyPartialJSONObject;
+
+const NO_ARGS = { args: { type: 'object' as const, properties: {} } };
+const JOB_ARGS = {
+  args: {
+    type: 'object' as const,
+    properties: {
+      job: { type: 'string' as const, description: 'Id of the job' }
+    }
+  }
+};
+
+export function addCommands(options: ICommandOptions): void {
+  addNotebookCommands(options);
+  addTrainCommands(options);
+  addJobCommands(options);
+}
+
+function addNotebookCommands(options: ICommandOptions): void {
+  const { app, model, msg } = options;
+  const { commands } = app;
+  const { trans } = msg;
+  commands.addCommand(CommandIDs.showPanel, {
+    label: trans.__('Show GPU Commons'),
+    icon: gpuIcon,
+    describedBy: NO_ARGS,
+    execute: () => {
+      options.showPanel();
+    }
+  });
+  commands.addCommand(CommandIDs.reconnect, {
+    label: trans.__('Reconnect to the Scheduler'),
+    describedBy: NO_ARGS,
+    execute: () => {
+      model.api.connect();
+    }
+  });
+  commands.addCommand(CommandIDs.keepGpu, {
+    label: trans.__('Keep the GPU %1 Minutes Longer', KEEP_MINUTES),
+    describedBy: NO_ARGS,
+    isEnabled: () => (model.lease?.idle?.keeps_left ?? 0) > 0,
+    execute: () =>
+      attempt(options, async () => {
+        if (model.lease) {
+          const lease = await model.api.keep(model.lease.id, KEEP_MINUTES);
+          model.setLease(lease);
+        }
+      })
+  });
+  commands.addCommand(CommandIDs.dropGpu, {
+    label: trans.__('Drop to CPU…'),
+    describedBy: NO_ARGS,
+    isEnabled: () => Boolean(model.lease?.slice),
+    execute: () =>
+      attempt(options, async () => {
+        if (model.lease && (await confirmDrop(msg))) {
+          model.setLease(await model.api.drop(model.lease.id));
+        }
+      })
+  });
+}
+
+function addTrainCommands(options: ICommandOptions): void {
+  const { app, train, msg, notebooks } = options;
+  const { commands } = app;
+  const { trans } = msg;
+  commands.addCommand(CommandIDs.trainNotebook, {
+    label: trans.__('Turn This Notebook into a Job'),
+    caption: trans.__('Turn this notebook into a job'),
+    icon: gpuIcon,
+    describedBy: NO_ARGS,
+    execute: () => {
+      const panel = notebooks?.currentWidget;
+      if (panel) {
+        const cell = panel.content.activeCell?.model.sharedModel.getSource();
+        const [selected] = trainFunctions(cell ? [cell] : []);
+        train.choose(panel.context.path, selected ?? '');
+      }
+      options.showPanel();
+    }
+  });
+  commands.addCommand(CommandIDs.trainFile, {
+    label: trans.__('Run as a Job…'),
+    icon: gpuIcon,
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: {
+          path: { type: 'string', description: 'Notebook or script to run' }
+        }
+      }
+    },
+    execute: async (args: Args) => {
+      const path = text(args['path']) ?? (await chooseFile(options, args));
+      if (path !== null) {
+        train.choose(path);
+        options.showPanel();
+      }
+    }
+  });
+}
+
+function addJobCommands(options: ICommandOptions): void {
+  const { app, model, train, msg } = options;
+  const { commands } = app;
+  const { trans } = msg;
+  commands.addCommand(CommandIDs.openJob, {
+    label: trans.__('Open Job…'),
+    describedBy: JOB_ARGS,
+    execute: async (args: Args) => {
+      const job = jobOf(options, args)?.id ?? text(args['job']);
+      const id = job ?? (await chooseJob(options));
+      if (id !== null) {
+        options.openJob(id);
+      }
+    }
+  });
+  const act = (
+    action: 'cancel' | 'pause' | 'resume',
+    label: string,
+    can: (job: IJob) => boolean
+  ): CommandRegistry.ICommandOptions => ({
+    label,
+    describedBy: JOB_ARGS,
+    isEnabled: args => {
+      const job = jobOf(options, args);
+      return job !== null && can(job);
+    },
+    execute: args =>
+      attempt(options, async () => {
+        const job = jobOf(options, args);
+        if (job && (action !== 'cancel' || (await confirmCancel(job, msg)))) {
+          model.take(await model.api.act(job.id, action));
+        }
+      })
+  });
+  commands.addCommand(
+    CommandIDs.pauseJob,
+    act('pause', trans.__('Pause Job'), canPause)
+  );
+  commands.addCommand(
+    CommandIDs.resumeJob,
+    act('resume', trans.__('Resume Job'), canResume)
+  );
+  commands.addCommand(
+    CommandIDs.cancelJob,
+    act('cancel', trans.__('Cancel Job…'), canCancel)
+  );
+  commands.addCommand(CommandIDs.runAgain, {
+    label: trans.__('Run Job Again…'),
+    describedBy: {
+      args: {
+        type: 'object',
+        properties: {
+          ...JOB_ARGS.args.properties,
+          milliGpu: { type: 'number', description: 'Thousandths of a GPU' }
+        }
+      }
+    },
+    isEnabled: args => jobOf(options, args) !== null,
+    execute: args =>
+      attempt(options, async () => {
+        const known = jobOf(options, args);
+        if (known) {
+          const job = known.request ? known : await model.api.job(known.id);
+          const milliGpu = args['milliGpu'];
+          train.prefill(job, typeof milliGpu === 'number' ? milliGpu : null);
+          options.showPanel();
+        }
+      })
+  });
+}
+
+/** The job meant: named, under the pointer of a context menu, or of the page in front. */
+function jobOf(options: ICommandOptions, args: Args): IJob | null {
+  const node = options.app.contextMenuHitTest(
+    each => each.dataset['job'] !== undefined
+  );
+  const id = text(args['job']) ?? node?.dataset['job'] ?? options.currentJob();
+  return options.model.jobs?.find(job => job.id === id) ?? null;
+}
+
+async function attempt(
+  { msg }: ICommandOptions,
+  action: () => Promise<void>
+): Promise<void> {
+  try {
+    await action();
+  } catch (error) {
+    await showErrorMessage(
+      msg.trans.__('That did not work'),
+      error instanceof Error ? error.message : String(error)
+    );
+  }
+}
+
+async function confirmCancel(job: IJob, msg: Messages): Promise<boolean> {
+  if (isFinal(job)) {
+    return false;
+  }
+  const { button } = await showDialog({
+    title: msg.trans.__('Cancel %1?', job.name),
+    body: job.checkpoint
+      ? msg.trans.__('It ends for good. Its newest checkpoint is kept.')
+      : msg.trans.__('It ends for good. Nothing of it is saved yet.'),
+    buttons: [
+      Dialog.cancelButton({ label: msg.trans.__('Let it run') }),
+      Dialog.warnButton({ label: msg.trans.__('Cancel job') })
+    ]
+  });
+  return button.accept;
+}
+
+async function chooseJob({
+  model,
+  msg
+}: ICommandOptions): Promise<string | null> {
+  const jobs = sorted(model.jobs ?? []);
+  const { value } = await InputDialog.getItem({
+    title: msg.trans.__('Open Job'),
+    items: jobs.map(job => `${job.team}/${job.name}`)
+  });
+  return jobs.find(job => `${job.team}/${job.name}` === value)?.id ?? null;
+}
+
+async function chooseFile(
+  options: ICommandOptions,
+  args: Args
+): Promise<string | null> {
+  const { app, files, msg } = options;
+  const browser = files?.tracker.currentWidget;
+  const clicked = app.contextMenuHitTest(node =>
+    node.classList.contains('jp-DirListing-item')
+  );
+  const [selected] = browser?.selectedItems() ?? [];
+  if (clicked && selected && args['isContext'] === true) {
+    return selected.path;
+  }
+  if (!browser) {
+    return null;
+  }
+  const { value } = await FileDialog.getOpenFiles({
+    manager: browser.model.manager,
+    title: msg.trans.__('Notebook or script to run'),
+    filter: item =>
+      item.type === 'directory' || isRunnable(item.path) ? {} : null
+  });
+  return value?.[0]?.path ?? null;
+}
+
+function text(value: unknown): string | null {
+  return typeof value === 'string' ? value : null;
+}

@@ -1,0 +1,77 @@
+/** How components reach the models, and when they draw anew. */
+import type { TranslationBundle } from '@jupyterlab/translation';
+import type { CommandRegistry } from '@lumino/commands';
+import type { ISignal } from '@lumino/signaling';
+import * as React from 'react';
+
+import type { Messages } from '../messages';
+import type { Model, Topic } from '../model';
+import type { TrainModel } from '../train';
+
+export interface IPanelContext {
+  model: Model;
+  train: TrainModel;
+  msg: Messages;
+  commands: CommandRegistry;
+  /** How many finished jobs the list shows at first. */
+  finishedShown: number;
+}
+
+export const PanelContext = React.createContext<IPanelContext | null>(null);
+
+export function usePanel(): IPanelContext & { trans: TranslationBundle } {
+  const context = React.useContext(PanelContext);
+  if (context === null) {
+    throw new Error('A component of the panel is drawn outside of it.');
+  }
+  return { ...context, trans: context.msg.trans };
+}
+
+/** Draw anew whenever the signal says so. */
+export function useSignal<S, A>(
+  signal: ISignal<S, A>,
+  matters: (args: A) => boolean = always
+): void {
+  const [, redraw] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    const slot = (_: S, args: A) => {
+      if (matters(args)) {
+        redraw();
+      }
+    };
+    signal.connect(slot);
+    return () => {
+      signal.disconnect(slot);
+    };
+  }, [signal, matters]);
+}
+
+function always(): boolean {
+  return true;
+}
+
+/** Draw anew when one of these parts of the model changes. */
+export function useTopics(model: Model, topics: readonly Topic[]): void {
+  const key = topics.join();
+  const matters = React.useCallback(
+    (topic: Topic) => key.includes(topic),
+    [key]
+  );
+  useSignal(model.changed, matters);
+}
+
+/** Draw anew every second, while anybody can see it; the answer is the server's time. */
+export function useNow(model: Model): number {
+  const [, redraw] = React.useReducer((count: number) => count + 1, 0);
+  React.useEffect(() => {
+    const timer = window.setInterval(() => {
+      if (!document.hidden) {
+        redraw();
+      }
+    }, 1000);
+    return () => {
+      window.clearInterval(timer);
+    };
+  }, []);
+  return model.clock.now();
+}

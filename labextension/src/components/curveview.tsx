@@ -1,0 +1,161 @@
+/** The metric curve in SVG: an axis at each side, a mark where an attempt began. */
+import * as React from 'react';
+
+import { h } from './h';
+
+import { chosenMetrics, curveView, IBox, ISeries } from '../curve';
+import { ICurvePoint } from '../tokens';
+import { usePanel } from './context';
+
+const HEIGHT = 210;
+const TONES = ['first', 'second'];
+
+export function CurveView(props: {
+  points: readonly ICurvePoint[];
+}): React.JSX.Element {
+  const { trans } = usePanel();
+  const [node, width] = useWidth();
+  const { points } = props;
+  const names = chosenMetrics(points);
+  return (
+    <div className="gc-Box gc-Curve" ref={node}>
+      <h2>
+        {names.length === 2
+          ? trans.__('%1 and %2', names[0], names[1])
+          : (names[0] ?? trans.__('Metrics'))}
+      </h2>
+      {points.length < 2 || names.length === 0 ? (
+        <p className="gc-Muted">
+          {trans.__(
+            'A curve appears when the job reports metrics: run.report(step=…, loss=…).'
+          )}
+        </p>
+      ) : (
+        <Chart points={points} width={width} />
+      )}
+    </div>
+  );
+}
+
+/** The drawing is made for the width it has, so that its text keeps its size. */
+function useWidth(): [React.RefObject<HTMLDivElement>, number] {
+  const node = React.useRef<HTMLDivElement>(null);
+  const [width, setWidth] = React.useState(460);
+  React.useEffect(() => {
+    if (node.current === null) {
+      return;
+    }
+    const observer = new ResizeObserver(entries => {
+      const inner = entries[0]?.contentRect.width ?? 0;
+      if (inner > 0) {
+        setWidth(Math.round(inner));
+      }
+    });
+    observer.observe(node.current);
+    return () => {
+      observer.disconnect();
+    };
+  }, []);
+  return [node, width];
+}
+
+function Chart(props: {
+  points: readonly ICurvePoint[];
+  width: number;
+}): React.JSX.Element {
+  const { msg, trans } = usePanel();
+  const box: IBox = {
+    width: props.width,
+    height: HEIGHT,
+    left: 44,
+    right: 52,
+    top: 14,
+    bottom: 34
+  };
+  const view = curveView(props.points, box);
+  const floor = box.height - box.bottom;
+  const ends = view.series
+    .map(series => `${series.name} ${series.end.label}`)
+    .join(', ');
+  return (
+    <svg
+      viewBox={`0 0 ${box.width} ${box.height}`}
+      width={box.width}
+      height={box.height}
+      role="img"
+      aria-label={trans.__(
+        'Metrics over steps %1 to %2; newest: %3',
+        view.firstStep,
+        view.lastStep,
+        ends
+      )}
+    >
+      <g className="gc-Curve-grid">
+        {view.series[0]?.ticks.map(tick => (
+          <path
+            key={tick.at}
+            d={`M${box.left} ${tick.at}H${box.width - box.right}`}
+          />
+        ))}
+        <path
+          d={`M${box.left} ${box.top}V${floor}H${box.width - box.right}V${box.top}`}
+        />
+      </g>
+      {view.attempts.map(attempt => (
+        <g key={attempt.number} className="gc-Curve-attempt">
+          <path d={`M${attempt.x} ${box.top}V${floor}`} />
+          <text x={attempt.x + 3} y={box.top + 8}>
+            {msg.attempt(attempt.number)}
+          </text>
+        </g>
+      ))}
+      <g className="gc-Curve-steps">
+        {view.steps.map(tick => (
+          <text key={tick.at} x={tick.at} y={floor + 14}>
+            {tick.label}
+          </text>
+        ))}
+        <text x={(box.left + box.width - box.right) / 2} y={box.height - 4}>
+          {trans.__('step')}
+        </text>
+      </g>
+      {view.series.map((series, index) => (
+        <Series
+          key={series.name}
+          series={series}
+          tone={TONES[index] ?? ''}
+          axisX={index === 0 ? box.left - 6 : box.width - box.right + 6}
+        />
+      ))}
+    </svg>
+  );
+}
+
+function Series(props: {
+  series: ISeries;
+  tone: string;
+  axisX: number;
+}): React.JSX.Element {
+  const { series } = props;
+  const nameX = series.end.x - 4;
+  return (
+    <g className={`gc-Curve-series gc-mod-${props.tone}`}>
+      {series.ticks.map(tick => (
+        <text key={tick.at} className="gc-Tick" x={props.axisX} y={tick.at + 3}>
+          {tick.label}
+        </text>
+      ))}
+      {series.paths.map(path => (
+        <path
+          key={path.d}
+          d={path.d}
+          className={path.lost ? 'gc-mod-lost' : ''}
+        />
+      ))}
+      <circle cx={series.end.x} cy={series.end.y} r={2.5} />
+      <text className="gc-End" x={nameX} y={series.end.y - 7}>
+        {series.name} {series.end.label}
+      </text>
+    </g>
+  );
+}

@@ -1,0 +1,277 @@
+/** A job's page: what it is, what happened to it, its curve, its log. */
+import type * as React from 'react';
+
+import { Fragment, h } from './h';
+
+import { baseName, bytes, clock, count, gpus } from '../format';
+import { FollowedJob } from '../followed';
+import { CommandIDs } from '../ids';
+import {
+  canCancel,
+  canPause,
+  canResume,
+  currentAttempt,
+  dot,
+  isFinal,
+  progressText,
+  stepWord,
+  timeLeftMs
+} from '../jobs';
+import { IJob } from '../tokens';
+import { duration } from '../format';
+import { useNow, usePanel, useSignal, useTopics } from './context';
+import { CurveView } from './curveview';
+import { LogView } from './logview';
+import { ActionButton, Bar, Callout, LinkButton, Pill } from './parts';
+import { TimelineView } from './timelineview';
+
+export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
+  const { model, msg, trans } = usePanel();
+  const { followed } = props;
+  useSignal(followed.changed);
+  useTopics(model, ['status']);
+  const job = followed.job;
+  if (job === null) {
+    return (
+      <div className="gc-JobPage">
+        <p className="gc-Muted">
+          {model.connection === 'ok'
+            ? trans.__('Looking for this job…')
+            : msg.connecting()}
+        </p>
+      </div>
+    );
+  }
+  return (
+    <div className="gc-JobPage">
+      <Header job={job} />
+      <Facts job={job} />
+      <Notes job={job} />
+      <TimelineView job={job} />
+      <div className="gc-Two">
+        <CurveView points={followed.points} />
+        <LogView followed={followed} workers={job.workers} />
+      </div>
+    </div>
+  );
+}
+
+function Header({ job }: { job: IJob }): React.JSX.Element {
+  const { msg, commands, trans } = usePanel();
+  const run = (command: string) => () => {
+    void commands.execute(command, { job: job.id });
+  };
+  const tone = dot(job);
+  const held = isFinal(job) ? null : msg.holdClass(job);
+  return (
+    <header className="gc-Row gc-JobHeader">
+      <span className={`gc-Dot gc-tone-${tone}`} aria-hidden="true" />
+      <h1>{job.name}</h1>
+      <Pill tone={tone}>{msg.state(job)}</Pill>
+      {held !== null ? (
+        <Pill tone={job.hold_class === 'over-quota' ? 'borrow' : 'plain'}>
+          {held}
+        </Pill>
+      ) : null}
+      {job.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
+      <span className="gc-Row gc-Right">
+        {canPause(job) ? (
+          <ActionButton onClick={run(CommandIDs.pauseJob)}>
+            {trans.__('Pause')}
+          </ActionButton>
+        ) : null}
+        {canResume(job) ? (
+          <ActionButton onClick={run(CommandIDs.resumeJob)}>
+            {trans.__('Resume')}
+          </ActionButton>
+        ) : null}
+        {canCancel(job) ? (
+          <ActionButton onClick={run(CommandIDs.cancelJob)}>
+            {trans.__('Cancel')}
+          </ActionButton>
+        ) : null}
+        {job.request ? (
+          <ActionButton onClick={run(CommandIDs.runAgain)}>
+            {trans.__('Run again…')}
+          </ActionButton>
+        ) : null}
+      </span>
+    </header>
+  );
+}
+
+function Fact(props: {
+  head: string;
+  children: React.ReactNode;
+}): React.JSX.Element {
+  return (
+    <div className="gc-Fact">
+      <b>{props.head}</b>
+      <span className="gc-Muted">{props.children}</span>
+    </div>
+  );
+}
+
+function Facts({ job }: { job: IJob }): React.JSX.Element {
+  const { model, msg, trans } = usePanel();
+  const now = useNow(model);
+  const saved = job.checkpoint;
+  return (
+    <div className="gc-Facts">
+      <Fact head={sizeWords(job, model.gpuKind(job))}>
+        <Place job={job} />
+      </Fact>
+      {job.progress ? (
+        <Fact head={progressText(job.progress, msg).split(' · ')[0] ?? ''}>
+          <ProgressWords job={job} now={now} />
+        </Fact>
+      ) : null}
+      <Fact head={saved ? msg.saved(now - saved.at_ms) : msg.notSaved()}>
+        {saved
+          ? trans.__(
+              '%1, %2, verified',
+              job.progress && stepWord(job.progress) === 'epoch'
+                ? trans.__('epoch %1', count(saved.step))
+                : trans.__('step %1', count(saved.step)),
+              bytes(saved.size_bytes)
+            )
+          : trans.__('starts from the beginning if stopped')}
+      </Fact>
+      <Fact head={msg.gpuH(job.held_milli_gpu_s)}>
+        {msg.lost(job.lost_milli_gpu_s)}
+      </Fact>
+      <Fact head={job.owner ? `${job.team} · ${job.owner}` : job.team}>
+        <SourceWords job={job} />
+      </Fact>
+    </div>
+  );
+}
+
+function sizeWords(job: IJob, kind: string | null): string {
+  const milliGpu = currentAttempt(job)?.milli_gpu ?? job.milli_gpu;
+  if (milliGpu === 0) {
+    return 'CPU';
+  }
+  if (kind === null) {
+    return `${gpus(milliGpu)} GPU`;
+  }
+  return milliGpu < 1000
+    ? `${gpus(milliGpu)} ${kind}`
+    : `${gpus(milliGpu)} × ${kind}`;
+}
+
+function Place({ job }: { job: IJob }): React.JSX.Element {
+  const { trans } = usePanel();
+  const last = job.attempts[job.attempts.length - 1];
+  const nodes = [...new Set(last?.nodes ?? [])];
+  const workers =
+    job.workers > 1 ? `${trans.__('%1 workers', job.workers)}, ` : '';
+  if (nodes.length === 0) {
+    return <>{`${workers}${job.pool ?? job.pools.join(', ')}`}</>;
+  }
+  return (
+    <>
+      {workers}
+      {nodes.length === 1
+        ? trans.__('%1, one node', nodes[0])
+        : trans.__('%1 nodes: %2', nodes.length, nodes.join(', '))}
+    </>
+  );
+}
+
+function ProgressWords(props: { job: IJob; now: number }): React.JSX.Element {
+  const { trans } = usePanel();
+  const { progress } = props.job;
+  const left = timeLeftMs(props.job, props.now);
+  const words: string[] = [];
+  if (progress?.total_steps) {
+    const share = Math.floor((100 * progress.step) / progress.total_steps);
+    words.push(`${share} %`);
+  }
+  if (left !== null) {
+    words.push(trans.__('about %1 left', duration(left)));
+  }
+  return <>{words.join(', ')}</>;
+}
+
+function SourceWords({ job }: { job: IJob }): React.JSX.Element {
+  const { commands, trans } = usePanel();
+  const at = clock(job.submitted_ms);
+  const source = job.source;
+  if (!source) {
+    return <>{trans.__('submitted %1', at)}</>;
+  }
+  return (
+    <>
+      {trans.__('from')}{' '}
+      <LinkButton
+        label={trans.__('Open %1', source)}
+        onClick={() => {
+          void commands.execute('docmanager:open', { path: source });
+        }}
+      >
+        {baseName(source)}
+      </LinkButton>
+      {`, ${at}`}
+    </>
+  );
+}
+
+/** Why it waits, that it will be stopped, how it ended, where its results are. */
+function Notes({ job }: { job: IJob }): React.JSX.Element | null {
+  const { model, msg, commands, trans } = usePanel();
+  const now = useNow(model);
+  const stop = currentAttempt(job)?.stop;
+  const results = job.request?.results_to;
+  if (stop) {
+    return (
+      <Callout tone="borrow">
+        {msg.stopIn(stop.kill_ms - now, stop.text)}
+        <Bar
+          label={trans.__('Time left')}
+          isThin
+          parts={[
+            {
+              percent:
+                (100 * Math.max(0, stop.kill_ms - now)) /
+                Math.max(1, stop.kill_ms - stop.announced_ms),
+              tone: 'borrow'
+            }
+          ]}
+        />
+      </Callout>
+    );
+  }
+  if (job.state === 'failed') {
+    return (
+      <Callout tone="error">
+        {job.ended_text ?? trans.__('This job failed; its log says more.')}
+      </Callout>
+    );
+  }
+  if (job.state === 'succeeded' && results) {
+    return (
+      <Callout tone="good">
+        {trans.__('Results are in %1.', results)}{' '}
+        <LinkButton
+          onClick={() => {
+            void commands.execute('filebrowser:open-path', { path: results });
+          }}
+        >
+          {trans.__('Open in notebook')}
+        </LinkButton>
+      </Callout>
+    );
+  }
+  if (!isFinal(job) && job.reason) {
+    const place = job.position != null ? ` ${msg.inLine(job.position)}.` : '';
+    return (
+      <Callout tone="info">
+        {job.reason.text}
+        {place}
+        {job.reason.unblock ? ` ${job.reason.unblock}` : ''}
+      </Callout>
+    );
+  }
+  return null;
+}

@@ -1,0 +1,129 @@
+/** *Jobs*: mine and my teams', each with its state, how far it is, or why it waits. */
+import * as React from 'react';
+
+import { h } from './h';
+
+import { announcement } from '../announce';
+import { CommandIDs } from '../ids';
+import { isFinal, jobRow, sorted } from '../jobs';
+import { IJob } from '../tokens';
+import { useNow, usePanel, useTopics } from './context';
+import { Bar, LinkButton, Section } from './parts';
+
+export function Jobs(): React.JSX.Element {
+  const { model, finishedShown, trans } = usePanel();
+  useTopics(model, ['jobs', 'status']);
+  const [showsAll, setShowsAll] = React.useState(false);
+  const jobs = sorted(model.jobs ?? []);
+  const finished = jobs.filter(isFinal);
+  const hidden = showsAll ? [] : finished.slice(finishedShown);
+  const shown = jobs.filter(job => !hidden.includes(job));
+  return (
+    <Section
+      id="jobs"
+      title={trans.__('Jobs')}
+      aside={
+        finished.length > finishedShown ? (
+          <LinkButton
+            onClick={() => {
+              setShowsAll(!showsAll);
+            }}
+          >
+            {showsAll ? trans.__('Fewer') : trans.__('All jobs')}
+          </LinkButton>
+        ) : null
+      }
+    >
+      <ul className="gc-Jobs">
+        {shown.map(job => (
+          <JobRow key={job.id} job={job} />
+        ))}
+      </ul>
+      {shown.length === 0 ? (
+        <p className="gc-Muted">
+          {model.jobs === null
+            ? trans.__('No data yet.')
+            : trans.__('No jobs yet. Start one below.')}
+        </p>
+      ) : null}
+      <Announcer jobs={model.jobs} />
+    </Section>
+  );
+}
+
+/** The only live region: it speaks when the queue changes, never every second. */
+function Announcer({
+  jobs
+}: {
+  jobs: readonly IJob[] | null;
+}): React.JSX.Element {
+  const { msg } = usePanel();
+  const before = React.useRef(jobs);
+  const [told, setTold] = React.useState('');
+  React.useEffect(() => {
+    const news = announcement(before.current, jobs, msg);
+    before.current = jobs;
+    if (news !== '') {
+      setTold(news);
+    }
+  }, [jobs, msg]);
+  return (
+    <div className="gc-mod-spoken" aria-live="polite">
+      {told}
+    </div>
+  );
+}
+
+function JobRow({ job }: { job: IJob }): React.JSX.Element {
+  const { model, msg, commands } = usePanel();
+  const now = useNow(model);
+  const row = jobRow(job, now, msg);
+  const isMine = job.owner === '' || job.owner === model.whoami?.name;
+  const open = () => {
+    void commands.execute(CommandIDs.openJob, { job: job.id });
+  };
+  const startWith = row.startWith;
+  return (
+    <li className="gc-Job" data-job={job.id} data-state={job.state}>
+      <div className="gc-Row">
+        <span className={`gc-Dot gc-tone-${row.dot}`} aria-hidden="true" />
+        <button type="button" className="gc-Job-name" onClick={open}>
+          {job.name}
+        </button>
+        {isMine ? null : <span className="gc-Muted">{job.owner}</span>}
+        <span className="gc-Muted gc-Right">{row.state}</span>
+      </div>
+      {row.percent !== null ? (
+        <Bar
+          label={job.name}
+          isThin
+          parts={[{ percent: row.percent, tone: row.dot }]}
+        />
+      ) : null}
+      {row.sentence ? (
+        <div className="gc-Job-sentence">{row.sentence}</div>
+      ) : null}
+      {row.left || row.right || startWith !== null ? (
+        <div className="gc-Row gc-Muted">
+          <span>{row.left}</span>
+          {startWith === null ? (
+            <span className="gc-Right">{row.right}</span>
+          ) : (
+            <span className="gc-Right">
+              <LinkButton
+                onClick={() => {
+                  void commands.execute(CommandIDs.runAgain, {
+                    job: job.id,
+                    milliGpu: startWith
+                  });
+                }}
+              >
+                {msg.startNowWith(startWith, job.workers)}
+              </LinkButton>
+            </span>
+          )}
+        </div>
+      ) : null}
+    </li>
+  );
+}

@@ -1,0 +1,138 @@
+/** *My GPU*: what this notebook's slice is, and what it really does. */
+import type * as React from 'react';
+
+import { Fragment, h } from './h';
+
+import { percent } from '../format';
+import { gpus } from '../format';
+import { idleLine } from '../idle';
+import { ILease, IUsageSample } from '../tokens';
+import { spark } from '../usage';
+import { useNow, usePanel, useTopics } from './context';
+import { Bar, Callout, Pill, Section } from './parts';
+
+const WIDTH = 260;
+const HEIGHT = 44;
+
+export function MyGpu(): React.JSX.Element {
+  const { model, msg, trans } = usePanel();
+  useTopics(model, ['status', 'lease', 'usage']);
+  const { lease, usage } = model;
+  const hasTile = Boolean(lease?.slice) || usage.last !== null;
+  const isCpu = !hasTile && model.connection !== 'connecting';
+  return (
+    <Section
+      id="my-gpu"
+      title={trans.__('My GPU')}
+      aside={
+        <>
+          {isCpu ? <Pill>{msg.cpuOnly()}</Pill> : null}
+          {model.isSimulated ? <Pill>{trans.__('simulated')}</Pill> : null}
+        </>
+      }
+    >
+      {hasTile ? <Tile lease={lease} /> : null}
+      {isCpu ? <p className="gc-Muted">{msg.cpuOnlyWhy()}</p> : null}
+      {!hasTile && !isCpu ? (
+        <p className="gc-Muted">{msg.connecting()}</p>
+      ) : null}
+      {model.sharedAccount ? (
+        <Callout tone="borrow">{msg.sharedAccount()}</Callout>
+      ) : null}
+    </Section>
+  );
+}
+
+function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
+  const { model, msg } = usePanel();
+  const now = useNow(model);
+  const slice = lease?.slice;
+  const last = model.usage.state === 'ok' ? model.usage.last : null;
+  return (
+    <div className="gc-Tile">
+      {slice ? (
+        <div className="gc-Row">
+          <span className="gc-Big">{gpus(slice.milli_gpu)}</span>
+          <span>
+            {msg.ofKind(slice.gpu_kind)}
+            <br />
+            <span className="gc-Muted">
+              {slice.node} · {msg.isolation(slice.isolation)}
+            </span>
+          </span>
+        </div>
+      ) : null}
+      {last ? (
+        <Usage sample={last} isStale={model.usage.isStale(now)} />
+      ) : (
+        <div className="gc-Tile-empty">
+          <Pill>{msg.noGpuData()}</Pill>
+          <p className="gc-Muted">{msg.noGpuDataWhy()}</p>
+        </div>
+      )}
+      {lease?.idle ? (
+        <p className={lease.state === 'warned' ? 'gc-Warn' : 'gc-Muted'}>
+          {idleLine(lease.idle, now, msg)}
+        </p>
+      ) : null}
+    </div>
+  );
+}
+
+function Usage(props: {
+  sample: IUsageSample;
+  isStale: boolean;
+}): React.JSX.Element {
+  const { model, msg, trans } = usePanel();
+  const { compute_percent: compute, memory_used_mib: used } = props.sample;
+  const limit = props.sample.memory_limit_mib;
+  const isOver = used !== null && used > limit;
+  const { line, area } = spark(model.usage.samples, WIDTH, HEIGHT);
+  const [usedText, ofText] = msg.memoryOf(used ?? 0, limit);
+  return (
+    <div className={props.isStale ? 'gc-mod-stale' : ''}>
+      <div className="gc-Row gc-Tile-line">
+        <span className="gc-Muted">{trans.__('Memory')}</span>
+        <span className="gc-Number">
+          {used === null ? (
+            trans.__('no reading')
+          ) : (
+            <>
+              <b>{usedText}</b> {ofText}
+            </>
+          )}
+        </span>
+      </div>
+      <Bar
+        label={trans.__('Memory')}
+        parts={[
+          {
+            percent: percent(used ?? 0, limit),
+            tone: isOver ? 'error' : 'fixed'
+          }
+        ]}
+      />
+      {isOver ? <p className="gc-Error">{msg.overMemory(limit)}</p> : null}
+      <div className="gc-Row gc-Tile-line">
+        <span className="gc-Muted">{trans.__('Compute, last 5 min')}</span>
+        <span className="gc-Number">
+          {compute === null ? (
+            trans.__('no reading')
+          ) : (
+            <b>{String(compute)} %</b>
+          )}
+        </span>
+      </div>
+      <svg
+        className="gc-Spark"
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={msg.computeLabel(compute)}
+      >
+        <path className="gc-Spark-area" d={area} />
+        <path className="gc-Spark-line" d={line} />
+      </svg>
+    </div>
+  );
+}

@@ -1,0 +1,67 @@
+/** The whole sidebar: where the page stands with the server, then the four sections. */
+import type * as React from 'react';
+
+import { Fragment, h } from './h';
+
+import { CommandIDs } from '../ids';
+import { useNow, usePanel, useTopics } from './context';
+import { Jobs } from './jobs';
+import { MyGpu } from './mygpu';
+import { MyTeam } from './myteam';
+import { Callout, LinkButton } from './parts';
+import { Train } from './train';
+
+export function Panel(): React.JSX.Element {
+  const { model } = usePanel();
+  useTopics(model, ['status']);
+  const hasScheduler = model.connection !== 'none';
+  return (
+    <div className="gc-Panel-content">
+      <Standing />
+      <MyGpu />
+      {hasScheduler ? (
+        <>
+          <MyTeam />
+          <Jobs />
+          <Train />
+        </>
+      ) : null}
+    </div>
+  );
+}
+
+/** Nothing while all is well; else one sentence, the age of what is shown, and *Retry*. */
+function Standing(): React.JSX.Element | null {
+  const { model, msg } = usePanel();
+  switch (model.connection) {
+    case 'ok':
+    case 'connecting':
+      return null;
+    case 'none':
+      return (
+        <Callout tone="info">{model.trouble ?? msg.noScheduler()}</Callout>
+      );
+    case 'lost':
+      return <Trouble text={msg.connectionLost()} />;
+    case 'unreachable':
+      return <Trouble text={model.trouble ?? msg.schedulerUnreachable()} />;
+  }
+}
+
+function Trouble({ text }: { text: string }): React.JSX.Element {
+  const { model, msg, commands } = usePanel();
+  useNow(model);
+  const age = model.dataAgeMs;
+  return (
+    <Callout tone="error">
+      {text} {age === null ? null : msg.dataAge(age)}{' '}
+      <LinkButton
+        onClick={() => {
+          void commands.execute(CommandIDs.reconnect);
+        }}
+      >
+        {msg.retry()}
+      </LinkButton>
+    </Callout>
+  );
+}

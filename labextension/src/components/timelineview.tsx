@@ -1,0 +1,40 @@
+/** "What happened": waits and attempts to scale, then the receipts of the stops. */
+import type * as React from 'react';
+
+import { h } from './h';
+
+import { timeline } from '../timeline';
+import { IJob } from '../tokens';
+import { useNow, usePanel } from './context';
+
+export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
+  const { model, msg, trans } = usePanel();
+  const now = useNow(model);
+  const line = timeline(job, now, msg);
+  return (
+    <div className="gc-Box">
+      <h2>{trans.__('What happened')}</h2>
+      <ol className="gc-Timeline">
+        {line.segments.map(segment => (
+          <li
+            key={segment.fromMs}
+            className={`gc-seg-${segment.kind}`}
+            style={{ flexGrow: Math.max(0.5, segment.percent) }}
+            title={segment.label}
+          >
+            {segment.label}
+          </li>
+        ))}
+      </ol>
+      <div className="gc-Row gc-Muted">
+        <span>{line.from}</span>
+        <span className="gc-Right">{line.to}</span>
+      </div>
+      {line.receipts.map(receipt => (
+        <p key={receipt.key} className="gc-Receipt">
+          <span className="gc-Muted">{receipt.at}</span> {receipt.text}
+        </p>
+      ))}
+    </div>
+  );
+}

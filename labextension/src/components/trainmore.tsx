@@ -1,0 +1,198 @@
+/** *More…* of *Train*: workers, team, priority, secrets, and the files that go along. */
+import { bytes } from '../format';
+import type { Priority } from '../tokens';
+import { usePanel } from './context';
+import { CheckField, NumberField, SelectField, TextField } from './fields';
+import { Fragment, h } from './h';
+
+const SHOWN_FILES = 8;
+/** A name, not a sentence: it stays as it is in every language. */
+const SECRET_EXAMPLE = 'HF_TOKEN=hugging-face';
+
+export function TrainMore(): React.JSX.Element {
+  const { model, train, trans } = usePanel();
+  const { form } = train;
+  const teams = model.whoami?.teams ?? [];
+  const { mistake } = train;
+  return (
+    <div className="gc-More">
+      <Workers />
+      <div className="gc-Pair">
+        <NumberField
+          field="cpus"
+          label={trans.__('CPU cores')}
+          min={0.5}
+          max={1024}
+          step={0.5}
+        />
+        <NumberField
+          field="memoryGib"
+          label={trans.__('Memory, GiB')}
+          min={0.25}
+          max={16_384}
+          step={0.25}
+        />
+      </div>
+      {teams.length > 1 ? (
+        <SelectField
+          id="gc-team"
+          label={trans.__('Team')}
+          value={form.team}
+          options={[
+            { value: '', label: trans.__('Choose…') },
+            ...teams.map(team => ({ value: team, label: team }))
+          ]}
+          onChange={team => {
+            train.update({ team });
+          }}
+        />
+      ) : null}
+      <TextField
+        field="name"
+        label={trans.__('Name')}
+        placeholder={trans.__('from the file')}
+      />
+      <SelectField
+        id="gc-priority"
+        label={trans.__('Priority inside the team')}
+        value={form.priority}
+        options={[
+          { value: 'low', label: trans.__('Low') },
+          { value: 'normal', label: trans.__('Normal') },
+          { value: 'high', label: trans.__('High') }
+        ]}
+        onChange={priority => {
+          train.update({ priority: priority as Priority });
+        }}
+      />
+      <TextField
+        field="resultsTo"
+        label={trans.__('Results folder')}
+        placeholder={trans.__('keep with the job')}
+      />
+      <TextField
+        field="secrets"
+        label={trans.__('Secrets, by name, one per line')}
+        placeholder={SECRET_EXAMPLE}
+        rows={2}
+        problem={
+          mistake === null
+            ? null
+            : trans.__(
+                '“%1” is no secret’s name: write VARIABLE=name, never a value.',
+                mistake
+              )
+        }
+      />
+      <CheckField
+        field="overQuota"
+        label={trans.__('May borrow GPUs over the team’s guarantee')}
+      />
+      <Files />
+    </div>
+  );
+}
+
+function Workers(): React.JSX.Element {
+  const { train, trans } = usePanel();
+  const { form } = train;
+  const areMany = form.workers > 1;
+  return (
+    <>
+      <div className="gc-Pair">
+        <NumberField
+          field="workers"
+          label={trans.__('Workers')}
+          min={1}
+          max={1024}
+        />
+        {areMany ? (
+          <NumberField
+            field="minWorkers"
+            label={trans.__('At least')}
+            min={1}
+            max={form.workers}
+          />
+        ) : null}
+      </div>
+      {areMany ? (
+        <SelectField
+          id="gc-launcher"
+          label={trans.__('Workers are started')}
+          value={form.launcher}
+          options={[
+            { value: 'plain', label: trans.__('as they are') },
+            { value: 'torchrun', label: trans.__('as torchrun does') }
+          ]}
+          onChange={launcher => {
+            train.update({
+              launcher: launcher === 'torchrun' ? 'torchrun' : 'plain'
+            });
+          }}
+        />
+      ) : null}
+    </>
+  );
+}
+
+/** A list of two columns below a title. */
+function Pairs(props: {
+  title: string;
+  aside?: string;
+  rows: [string, string][];
+}): React.JSX.Element | null {
+  return props.rows.length === 0 ? null : (
+    <>
+      <h3>
+        {props.title}
+        <span className="gc-Muted gc-Right">{props.aside}</span>
+      </h3>
+      <ul>
+        {props.rows.map(([left, right]) => (
+          <li key={left} className="gc-Row">
+            <span className="gc-Path">{left}</span>
+            <span className="gc-Muted gc-Right">{right}</span>
+          </li>
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function Files(): React.JSX.Element | null {
+  const { train, msg, trans } = usePanel();
+  const { files, filesProblem } = train;
+  if (filesProblem !== null) {
+    return <p className="gc-Error">{filesProblem}</p>;
+  }
+  if (files === null) {
+    return null;
+  }
+  const more = files.files.length - SHOWN_FILES;
+  const none = trans.__('none');
+  return (
+    <div className="gc-Files">
+      <Pairs
+        title={trans.__('Goes along')}
+        aside={msg.files(files.files.length, files.size_bytes)}
+        rows={files.files
+          .slice(0, SHOWN_FILES)
+          .map(file => [file.path, bytes(file.size_bytes)])}
+      />
+      {more > 0 ? (
+        <p className="gc-Muted">{trans.__('and %1 more', more)}</p>
+      ) : null}
+      <Pairs
+        title={trans.__('Stays here')}
+        rows={files.excluded.map(file => [file.path, file.reason])}
+      />
+      <Pairs
+        title={trans.__('Packages that differ in the job')}
+        rows={files.packages.map(each => [
+          each.name,
+          `${each.here ?? none} → ${each.job ?? none}`
+        ])}
+      />
+    </div>
+  );
+}

@@ -1,0 +1,119 @@
+/** One job that a page looks at closely: full view, log and curve. No DOM. */
+import { IDisposable } from '@lumino/disposable';
+import { Signal } from '@lumino/signaling';
+
+import { LogBuffer } from './log';
+import { ICurvePoint, IJob, PageMessage, ServerMessage } from './tokens';
+
+export interface IFollowing {
+  send(message: PageMessage): boolean;
+  release(job: FollowedJob): void;
+  attemptLine(attempt: number): string;
+}
+
+export class FollowedJob implements IDisposable {
+  constructor(
+    readonly id: string,
+    private readonly _parent: IFollowing,
+    public job: IJob | null
+  ) {
+    this.follow();
+  }
+
+  rank = 0;
+  points: readonly ICurvePoint[] = [];
+  readonly log = new LogBuffer();
+
+  readonly changed = new Signal<this, void>(this);
+  isDisposed = false;
+
+  /** Ask for the stream from its start: at first, after a reconnect, and for another worker. */
+  follow(rank = this.rank): void {
+    this.rank = rank;
+    this.log.clear();
+    this._parent.send({ type: 'follow', job: this.id, rank });
+    this.changed.emit();
+  }
+
+  /** Take a message if it is about this job. */
+  handle(message: ServerMessage): void {
+    switch (message.type) {
+      case 'job':
+        if (message.job.id !== this.id) {
+          return;
+        }
+        this.job = message.job;
+        break;
+      case 'jobs': {
+        const job = message.jobs.find(each => each.id === this.id);
+        if (!job) {
+          return;
+        }
+        this.job = merge(this.job, job);
+        break;
+      }
+      case 'log':
+        if (message.job !== this.id || message.rank !== this.rank) {
+          return;
+        }
+        this.log.append(
+          message.attempt,
+          message.lines,
+          message.end,
+          this._parent.attemptLine
+        );
+        break;
+      case 'curve':
+        if (message.job !== this.id) {
+          return;
+        }
+        this.points = mergePoints(this.points, message.points);
+        break;
+      default:
+        return;
+    }
+    this.changed.emit();
+  }
+
+  /** The answer of an action shows at once, without waiting for the stream. */
+  update(job: IJob): void {
+    this.job = merge(this.job, job);
+    this.changed.emit();
+  }
+
+  dispose(): void {
+    if (this.isDisposed) {
+      return;
+    }
+    this.isDisposed = true;
+    this._parent.send({ type: 'unfollow', job: this.id });
+    this._parent.release(this);
+    Signal.clearData(this);
+  }
+}
+
+/** Lists may leave out the request and the attempts; what is known of them is kept. */
+function merge(old: IJob | null, job: IJob): IJob {
+  return {
+    ...job,
+    request: job.request ?? old?.request,
+    attempts:
+      job.attempts.length >= (old?.attempts.length ?? 0)
+        ? job.attempts
+        : (old?.attempts ?? [])
+  };
+}
+
+/** Points by attempt and step, in order: whole curves and increments both fit. */
+export function mergePoints(
+  old: readonly ICurvePoint[],
+  more: readonly ICurvePoint[]
+): ICurvePoint[] {
+  const byKey = new Map<string, ICurvePoint>();
+  for (const point of [...old, ...more]) {
+    byKey.set(`${point.attempt}/${point.step}`, point);
+  }
+  return [...byKey.values()].sort(
+    (a, b) => a.attempt - b.attempt || a.step - b.step
+  );
+}

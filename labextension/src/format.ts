@@ -1,0 +1,145 @@
+/**
+ * Numbers as people write them. Pure, and free of words that would need translation; units are
+ * international symbols.
+ */
+
+const GLYPHS: Record<number, string> = {
+  125: '⅛',
+  250: '¼',
+  375: '⅜',
+  500: '½',
+  625: '⅝',
+  750: '¾',
+  875: '⅞'
+};
+
+const SECOND = 1000;
+const MINUTE = 60 * SECOND;
+const HOUR = 60 * MINUTE;
+const DAY = 24 * HOUR;
+
+/** `½`, `1`, `1½`, `0.3`. */
+export function gpus(milliGpu: number): string {
+  const whole = Math.floor(milliGpu / 1000);
+  const rest = milliGpu % 1000;
+  if (rest === 0) {
+    return String(whole);
+  }
+  const glyph = GLYPHS[rest];
+  return glyph ? `${whole > 0 ? String(whole) : ''}${glyph}` : tidy(milliGpu);
+}
+
+/** `0.5`, `1.5`, `2`: where numbers are compared ("1.5 of 2"), decimals read better than glyphs. */
+export function decimalGpus(milliGpu: number): string {
+  return tidy(milliGpu);
+}
+
+function tidy(milliGpu: number): string {
+  return String(Number((milliGpu / 1000).toFixed(3)));
+}
+
+/** MiB as GiB with one decimal: `19.4`. */
+export function gib(mib: number): string {
+  return (mib / 1024).toFixed(1);
+}
+
+/** `3.1 MB`; files are counted in powers of ten. */
+export function bytes(count: number): string {
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  let value = count;
+  let unit = 0;
+  while (value >= 999.5 && unit < units.length - 1) {
+    value /= 1000;
+    unit += 1;
+  }
+  const digits = unit === 0 || value >= 99.5 ? 0 : 1;
+  return `${value.toFixed(digits)} ${units[unit] ?? ''}`;
+}
+
+/** `40 s`, `12 min`, `2 h 5 min`, `3 d`; never negative. */
+export function duration(ms: number): string {
+  const span = Math.max(0, ms);
+  if (span < MINUTE) {
+    return `${Math.floor(span / SECOND)} s`;
+  }
+  if (span < HOUR) {
+    return `${Math.floor(span / MINUTE)} min`;
+  }
+  if (span < 2 * DAY) {
+    const hours = Math.floor(span / HOUR);
+    const minutes = Math.floor((span % HOUR) / MINUTE);
+    return minutes > 0 ? `${hours} h ${minutes} min` : `${hours} h`;
+  }
+  return `${Math.floor(span / DAY)} d`;
+}
+
+/** A countdown rounds up: it must never say 0 s while time is left. */
+export function countdown(ms: number): string {
+  const span = Math.max(0, ms);
+  return span < 2 * MINUTE
+    ? `${Math.ceil(span / SECOND)} s`
+    : duration(span + MINUTE - 1);
+}
+
+/** Time of day of the reader: `10:58`. */
+export function clock(ms: number): string {
+  const at = new Date(ms);
+  const two = (value: number) => String(value).padStart(2, '0');
+  return `${two(at.getHours())}:${two(at.getMinutes())}`;
+}
+
+/** `1st`, `2nd`, `11th`. */
+export function ordinal(n: number): string {
+  const tens = n % 100;
+  const ones = n % 10;
+  const teen = tens > 10 && tens < 14;
+  const suffix = teen ? 'th' : (['th', 'st', 'nd', 'rd'][ones] ?? 'th');
+  return `${n}${suffix}`;
+}
+
+/** Milli-GPU·seconds as GPU hours: `0.41`. */
+export function gpuHours(milliGpuS: number): string {
+  const hours = milliGpuS / 3_600_000;
+  return hours === 0 ? '0' : hours < 0.01 ? '< 0.01' : hours.toFixed(2);
+}
+
+/** `5,430`. */
+export function count(n: number): string {
+  return n.toLocaleString('en-US');
+}
+
+/** A metric in three digits; accuracies between 0 and 1 as per cent. */
+export function metric(name: string, value: number): string {
+  if (isShare(name, value)) {
+    return `${(value * 100).toFixed(1)} %`;
+  }
+  return shortNumber(value);
+}
+
+export function isShare(name: string, value: number): boolean {
+  return /acc/i.test(name) && value >= 0 && value <= 1;
+}
+
+/** `0.131`, `12.4`, `5430`, `1.2e-7`. */
+export function shortNumber(value: number): string {
+  const size = Math.abs(value);
+  if (value === 0 || !Number.isFinite(value)) {
+    return String(value);
+  }
+  if (size >= 1e6 || size < 1e-4) {
+    return value.toExponential(1);
+  }
+  return size >= 1000
+    ? String(Math.round(value))
+    : String(Number(value.toPrecision(3)));
+}
+
+/** Share of a whole in per cent, 0…100, safe for empty wholes. */
+export function percent(part: number, whole: number): number {
+  return whole > 0 ? Math.min(100, Math.max(0, (100 * part) / whole)) : 0;
+}
+
+/** The end of a path: `train.ipynb`. */
+export function baseName(path: string): string {
+  return path.slice(path.lastIndexOf('/') + 1);
+}

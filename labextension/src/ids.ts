@@ -1,0 +1,21 @@
+/** Names that commands, schema and widgets share. */
+export const CATEGORY = 'GPU Commons';
+
+export const PANEL_ID = 'gpucommons-panel';
+
+/** Place among the icons of the left bar: the first third of what extensions may use. */
+export const PANEL_RANK = 600;
+
+export const CommandIDs = {
+  showPanel: 'gpucommons:show-panel',
+  trainNotebook: 'gpucommons:train-notebook',
+  trainFile: 'gpucommons:train-file',
+  openJob: 'gpucommons:open-job',
+  pauseJob: 'gpucommons:pause-job',
+  resumeJob: 'gpucommons:resume-job',
+  cancelJob: 'gpucommons:cancel-job',
+  runAgain: 'gpucommons:run-again',
+  keepGpu: 'gpucommons:keep-gpu',
+  dropGpu: 'gpucommons:drop-gpu',
+  reconnect: 'gpucommons:reconnect'
+} as const;

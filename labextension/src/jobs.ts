@@ -1,0 +1,204 @@
+/** What a row of *Jobs* says, made from a job's view. No DOM. */
+import { clock, count, metric, percent } from './format';
+import type { Messages } from './messages';
+import { IAttempt, IJob, IProgress } from './tokens';
+
+const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
+const LEAVING = new Set(['preempting', 'pausing', 'cancelling']);
+const WAITING = new Set(['queued', 'nominated']);
+/** Most telling first. */
+const TELLING = [/^(val|test).*acc/i, /acc/i, /^(val|test).*loss/i, /loss/i];
+
+export type Dot =
+  | 'running'
+  | 'waiting'
+  | 'starting'
+  | 'stopping'
+  | 'paused'
+  | 'finished'
+  | 'failed';
+
+export function isFinal(job: IJob): boolean {
+  return FINAL.has(job.state);
+}
+
+export function isWaiting(job: IJob): boolean {
+  return WAITING.has(job.state);
+}
+
+export function canPause(job: IJob): boolean {
+  return ['queued', 'admitted', 'starting', 'running'].includes(job.state);
+}
+
+export function canResume(job: IJob): boolean {
+  return job.state === 'paused';
+}
+
+export function canCancel(job: IJob): boolean {
+  return !isFinal(job) && job.state !== 'cancelling';
+}
+
+export function dot(job: IJob): Dot {
+  switch (job.state) {
+    case 'queued':
+    case 'nominated':
+      return 'waiting';
+    case 'admitted':
+    case 'starting':
+      return 'starting';
+    case 'running':
+    case 'paused':
+    case 'failed':
+      return job.state;
+    default:
+      return LEAVING.has(job.state) ? 'stopping' : 'finished';
+  }
+}
+
+/** Live jobs first, waiting ones in the order of their line; then the newest finished. */
+export function sorted(jobs: readonly IJob[]): IJob[] {
+  const group = (job: IJob) => (isFinal(job) ? 2 : isWaiting(job) ? 1 : 0);
+  return [...jobs].sort(
+    (a, b) =>
+      group(a) - group(b) ||
+      (isFinal(a)
+        ? (b.ended_ms ?? b.since_ms) - (a.ended_ms ?? a.since_ms)
+        : (a.position ?? 0) - (b.position ?? 0) ||
+          a.submitted_ms - b.submitted_ms)
+  );
+}
+
+export function currentAttempt(job: IJob): IAttempt | null {
+  const last = job.attempts[job.attempts.length - 1];
+  return last && last.state !== 'ended' ? last : null;
+}
+
+/** A loop that also reports `epoch` counts in epochs. */
+export function stepWord(progress: IProgress): 'epoch' | 'step' {
+  return progress.metrics['epoch'] === progress.step ? 'epoch' : 'step';
+}
+
+/** The metrics worth a line, the most telling last so that "loss, accuracy" reads as a pair. */
+export function tellingMetric(
+  metrics: Readonly<Record<string, number>>,
+  patterns = TELLING
+): [string, number] | null {
+  for (const pattern of patterns) {
+    const found = Object.entries(metrics).find(([name]) => pattern.test(name));
+    if (found) {
+      return found;
+    }
+  }
+  return Object.entries(metrics).find(([name]) => name !== 'epoch') ?? null;
+}
+
+export interface IJobRow {
+  dot: Dot;
+  /** "running · 2 borrowed". */
+  state: string;
+  /** 0…100, null where nothing is counted. */
+  percent: number | null;
+  /** "epoch 21 of 50 · loss 0.131". */
+  left: string;
+  /** "saved 40 s ago". */
+  right: string;
+  /** Why it waits, stops or failed. */
+  sentence: string;
+  /** GPUs per worker with which it would start now. */
+  startWith: number | null;
+}
+
+export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
+  const row: IJobRow = {
+    dot: dot(job),
+    state: stateText(job, msg),
+    percent: null,
+    left: '',
+    right: '',
+    sentence: '',
+    startWith: null
+  };
+  if (isFinal(job)) {
+    row.sentence = job.state === 'failed' ? (job.ended_text ?? '') : '';
+    return row;
+  }
+  const waits = isWaiting(job) || job.state === 'paused';
+  if (waits) {
+    row.left =
+      job.position != null && job.state === 'queued'
+        ? msg.inLine(job.position)
+        : '';
+    row.sentence = waitSentence(job, msg);
+    const startable = job.reason?.startable_milli_gpu ?? 0;
+    row.startWith = startable > 0 && job.request ? startable : null;
+    return row;
+  }
+  const stop = currentAttempt(job)?.stop;
+  if (stop) {
+    row.sentence = msg.stopIn(stop.kill_ms - nowMs, stop.text);
+  }
+  if (job.progress) {
+    const { total_steps: total, step } = job.progress;
+    row.percent = total ? percent(step, total) : null;
+    row.left = progressText(job.progress, msg);
+  }
+  row.right = job.checkpoint ? msg.saved(nowMs - job.checkpoint.at_ms) : '';
+  return row;
+}
+
+function waitSentence(job: IJob, msg: Messages): string {
+  const reason = job.reason?.text ?? '';
+  const wasStopped = job.attempts.length > 0 && job.checkpoint;
+  return wasStopped && job.progress
+    ? `${msg.stoppedAt(stepWord(job.progress), count(job.checkpoint?.step ?? 0))} ${reason}`.trim()
+    : reason;
+}
+
+export function progressText(progress: IProgress, msg: Messages): string {
+  const total = progress.total_steps;
+  const counted = msg.progress(
+    stepWord(progress),
+    count(progress.step),
+    total ? count(total) : null
+  );
+  const told = tellingMetric(progress.metrics, [/loss/i, /acc/i]);
+  return told ? `${counted} · ${told[0]} ${metric(told[0], told[1])}` : counted;
+}
+
+function stateText(job: IJob, msg: Messages): string {
+  const state = msg.state(job);
+  if (isFinal(job)) {
+    const at = `${state} ${clock(job.ended_ms ?? job.since_ms)}`;
+    const told =
+      job.state === 'succeeded' && job.progress
+        ? tellingMetric(job.progress.metrics)
+        : null;
+    return told
+      ? `${at} · ${/acc/i.test(told[0]) ? '' : `${told[0]} `}${metric(told[0], told[1])}`
+      : at;
+  }
+  const held = currentAttempt(job)?.milli_gpu ?? job.milli_gpu;
+  const size =
+    job.hold_class === 'over-quota' && !isWaiting(job)
+      ? msg.borrowed(held)
+      : msg.gpuCount(held);
+  return `${state} · ${size}`;
+}
+
+/** Rough time left of the running attempt, from its own pace; null before it can be said. */
+export function timeLeftMs(job: IJob, nowMs: number): number | null {
+  const attempt = currentAttempt(job);
+  const progress = job.progress;
+  const started = attempt?.started_ms;
+  if (!progress?.total_steps || started == null || job.state !== 'running') {
+    return null;
+  }
+  const first = attempt?.resumed_from_step ?? 0;
+  const done = progress.step - first;
+  const spent = progress.at_ms - started;
+  if (done < 2 || spent <= 0) {
+    return null;
+  }
+  const left = ((progress.total_steps - progress.step) * spent) / done;
+  return Math.max(0, left - (nowMs - progress.at_ms));
+}

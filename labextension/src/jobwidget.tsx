@@ -1,0 +1,77 @@
+/** A job's page as a tab of the main area. */
+import { MainAreaWidget } from '@jupyterlab/apputils';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import type * as React from 'react';
+
+import { h } from './components/h';
+
+import { IPanelContext, PanelContext } from './components/context';
+import { JobPage } from './components/jobpage';
+import { FollowedJob } from './followed';
+import { gpuIcon } from './icons';
+import { IJob } from './tokens';
+
+class JobContent extends ReactWidget {
+  constructor(
+    private readonly _context: IPanelContext,
+    readonly followed: FollowedJob
+  ) {
+    super();
+    this.addClass('gc-JobPage-widget');
+  }
+
+  render(): React.JSX.Element {
+    return (
+      <PanelContext.Provider value={this._context}>
+        <JobPage followed={this.followed} />
+      </PanelContext.Provider>
+    );
+  }
+
+  dispose(): void {
+    this.followed.dispose();
+    super.dispose();
+  }
+}
+
+export class JobWidget extends MainAreaWidget<JobContent> {
+  constructor(context: IPanelContext, id: string) {
+    const followed = context.model.follow(id);
+    super({ content: new JobContent(context, followed) });
+    this.jobId = id;
+    this.id = `gpucommons-job-${id}`;
+    this.title.closable = true;
+    this.title.icon = gpuIcon;
+    this.title.label = followed.job?.name ?? context.msg.trans.__('Job');
+    followed.changed.connect(this._onChanged, this);
+    if (followed.job?.request == null) {
+      void this._load(context);
+    }
+  }
+
+  readonly jobId: string;
+
+  /** A restored tab may show a job that is no longer in the list. */
+  private async _load(context: IPanelContext): Promise<void> {
+    try {
+      this._take(await context.model.api.job(this.jobId));
+      const { points } = await context.model.api.curve(this.jobId);
+      this.content.followed.handle({ type: 'curve', job: this.jobId, points });
+    } catch {
+      // The stream brings the job as soon as the scheduler can be reached.
+    }
+  }
+
+  private _take(job: IJob): void {
+    if (!this.content.followed.isDisposed) {
+      this.content.followed.update(job);
+    }
+  }
+
+  private _onChanged(followed: FollowedJob): void {
+    const name = followed.job?.name;
+    if (name !== undefined) {
+      this.title.label = name;
+    }
+  }
+}

@@ -1,0 +1,340 @@
+/**
+ * Every sentence of the panel, in one place: translated, and asserted literally by the UI tests.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import {
+  baseName,
+  bytes,
+  clock,
+  countdown,
+  decimalGpus,
+  duration,
+  gib,
+  gpuHours,
+  gpus,
+  ordinal
+} from './format';
+import { IJob } from './tokens';
+
+export class Messages {
+  constructor(readonly trans: TranslationBundle) {}
+
+  // --- connection ---------------------------------------------------------------------------
+
+  connecting(): string {
+    return this.trans.__('Connecting…');
+  }
+
+  connectionLost(): string {
+    return this.trans.__(
+      'The connection to your notebook server is lost. Trying again…'
+    );
+  }
+
+  schedulerUnreachable(): string {
+    return this.trans.__(
+      'The scheduler does not answer. Jobs go on; nothing can be changed now.'
+    );
+  }
+
+  dataAge(ms: number): string {
+    return this.trans.__('Data from %1 ago.', duration(ms));
+  }
+
+  noScheduler(): string {
+    return this.trans.__(
+      'This server was not started by a hub with GPU Commons: there are no teams and no jobs here.'
+    );
+  }
+
+  retry(): string {
+    return this.trans.__('Retry');
+  }
+
+  sharedAccount(): string {
+    return this.trans.__(
+      'All users of this machine share one account: nothing isolates your files and processes from theirs.'
+    );
+  }
+
+  // --- my GPU -------------------------------------------------------------------------------
+
+  ofKind(kind: string): string {
+    return this.trans.__('of %1', kind);
+  }
+
+  isolation(mode: string): string {
+    const words: Record<string, string> = {
+      hardware: this.trans.__('memory and compute separated by the hardware'),
+      kernel: this.trans.__('memory limited by the kernel, compute shared'),
+      driver: this.trans.__('memory limited by the driver, compute shared'),
+      cooperative: this.trans.__(
+        'memory limited for programs that cooperate, compute shared'
+      ),
+      watched: this.trans.__('memory watched, compute shared'),
+      none: this.trans.__('memory and compute shared, nothing enforced')
+    };
+    return words[mode] ?? mode;
+  }
+
+  memoryOf(usedMib: number, limitMib: number): [string, string] {
+    return [gib(usedMib), this.trans.__('of %1 GiB', gib(limitMib))];
+  }
+
+  overMemory(limitMib: number): string {
+    return this.trans.__('over your %1 GiB', gib(limitMib));
+  }
+
+  computeLabel(percent: number | null): string {
+    return percent === null
+      ? this.trans.__('Compute of your slice: no reading')
+      : this.trans.__(
+          'Compute of your slice over the last five minutes, now %1 percent',
+          percent
+        );
+  }
+
+  noGpuData(): string {
+    return this.trans.__('no GPU data');
+  }
+
+  noGpuDataWhy(): string {
+    return this.trans.__(
+      'Nothing reads the GPU here. Your notebook works; it is not counted as idle.'
+    );
+  }
+
+  cpuOnly(): string {
+    return this.trans.__('CPU only');
+  }
+
+  cpuOnlyWhy(): string {
+    return this.trans.__(
+      'This notebook has no GPU. Training below can still use your team’s.'
+    );
+  }
+
+  activeTimer(idleAfterMin: number): string {
+    return this.trans.__(
+      'Active · returned after %1 idle min',
+      String(idleAfterMin)
+    );
+  }
+
+  idleTimer(idleMs: number, leftMs: number): string {
+    return this.trans.__(
+      'Idle %1 · GPU is returned in %2',
+      duration(idleMs),
+      countdown(leftMs)
+    );
+  }
+
+  keptTimer(untilMs: number): string {
+    return this.trans.__('Kept until %1', clock(untilMs));
+  }
+
+  // --- idle notification (A8) ---------------------------------------------------------------
+
+  idleWarning(idleMin: number, returnMin: number): string {
+    return this.trans.__(
+      'Idle %1 min. GPU is returned at %2.',
+      idleMin,
+      returnMin
+    );
+  }
+
+  idleWarningSeconds(idleS: number, returnS: number): string {
+    return this.trans.__('Idle %1 s. GPU is returned at %2 s.', idleS, returnS);
+  }
+
+  keep(minutes: number): string {
+    return this.trans.__('Keep %1 min', minutes);
+  }
+
+  keepsLeft(left: number): string {
+    return this.trans._n('%1 left', '%1 left', left);
+  }
+
+  dropToCpu(): string {
+    return this.trans.__('Drop to CPU');
+  }
+
+  dropQuestion(): string {
+    return this.trans.__('Drop to CPU?');
+  }
+
+  dropBody(): string {
+    return this.trans.__(
+      'The notebook server restarts without its GPU: variables are lost, files are kept.'
+    );
+  }
+
+  restart(): string {
+    return this.trans.__('Restart without GPU');
+  }
+
+  turnIntoJob(): string {
+    return this.trans.__('Turn into job');
+  }
+
+  // --- teams --------------------------------------------------------------------------------
+
+  usedOfFixed(used: number, fixed: number): string {
+    return this.trans.__(
+      '%1 of %2 fixed',
+      decimalGpus(used),
+      decimalGpus(fixed)
+    );
+  }
+
+  usedOf(used: number, guaranteed: number): string {
+    return this.trans.__(
+      '%1 of %2',
+      decimalGpus(used),
+      decimalGpus(guaranteed)
+    );
+  }
+
+  plusBorrowed(milliGpu: number): string {
+    return this.trans.__('+ %1 borrowed', decimalGpus(milliGpu));
+  }
+
+  waiting(count: number): string {
+    return this.trans._n('%1 waits', '%1 wait', count);
+  }
+
+  // --- jobs ---------------------------------------------------------------------------------
+
+  gpuCount(milliGpu: number): string {
+    if (milliGpu === 0) {
+      return this.trans.__('CPU');
+    }
+    return milliGpu <= 1000
+      ? this.trans.__('%1 GPU', gpus(milliGpu))
+      : this.trans.__('%1 GPUs', gpus(milliGpu));
+  }
+
+  borrowed(milliGpu: number): string {
+    return this.trans.__('%1 borrowed', gpus(milliGpu));
+  }
+
+  /** The short word for a job's state. */
+  state(job: IJob): string {
+    const words: Record<string, string> = {
+      queued: this.trans.__('waiting'),
+      nominated: this.trans.__('next, making room'),
+      admitted: this.trans.__('starting'),
+      starting: this.trans.__('starting'),
+      running: this.trans.__('running'),
+      preempting: this.trans.__('stopping for others'),
+      pausing: this.trans.__('pausing'),
+      paused: this.trans.__('paused'),
+      cancelling: this.trans.__('cancelling'),
+      cancelled: this.trans.__('cancelled'),
+      succeeded: this.trans.__('finished'),
+      failed: this.trans.__('failed')
+    };
+    return words[job.state] ?? job.state;
+  }
+
+  holdClass(job: IJob): string | null {
+    const words: Record<string, string> = {
+      guaranteed: this.trans.__('guaranteed'),
+      'over-quota': this.trans.__('borrowed, can be stopped')
+    };
+    return words[job.hold_class ?? ''] ?? null;
+  }
+
+  progress(word: string, step: string, total: string | null): string {
+    if (word === 'epoch') {
+      return total === null
+        ? this.trans.__('epoch %1', step)
+        : this.trans.__('epoch %1 of %2', step, total);
+    }
+    return total === null
+      ? this.trans.__('step %1', step)
+      : this.trans.__('step %1 of %2', step, total);
+  }
+
+  saved(agoMs: number): string {
+    return this.trans.__('saved %1 ago', duration(agoMs));
+  }
+
+  notSaved(): string {
+    return this.trans.__('nothing saved yet');
+  }
+
+  inLine(position: number): string {
+    return this.trans.__('%1 in line', ordinal(position));
+  }
+
+  startNowWith(milliGpu: number, workers: number): string {
+    return workers > 1
+      ? this.trans.__('Start now with %1 × %2', workers, gpus(milliGpu))
+      : this.trans.__('Start now with %1', gpus(milliGpu));
+  }
+
+  stopIn(leftMs: number, text: string): string {
+    return this.trans.__(
+      'Will be stopped in %1 %2. Saving…',
+      countdown(leftMs),
+      text
+    );
+  }
+
+  stoppedAt(word: string, step: string): string {
+    return word === 'epoch'
+      ? this.trans.__('Stopped at epoch %1.', step)
+      : this.trans.__('Stopped at step %1.', step);
+  }
+
+  attempt(number: number): string {
+    return this.trans.__('attempt %1', number);
+  }
+
+  waited(ms: number): string {
+    return this.trans.__('waited %1', duration(ms));
+  }
+
+  gpuH(milliGpuS: number): string {
+    return this.trans.__('%1 GPU-h', gpuHours(milliGpuS));
+  }
+
+  lost(milliGpuS: number): string {
+    return milliGpuS === 0
+      ? this.trans.__('nothing lost to stops')
+      : this.trans.__('%1 lost to stops', gpuHours(milliGpuS));
+  }
+
+  // --- train --------------------------------------------------------------------------------
+
+  thisNotebook(path: string, savedMs: number | null): string {
+    return savedMs === null
+      ? this.trans.__('This notebook (%1)', baseName(path))
+      : this.trans.__('This notebook (saved %1)', clock(savedMs));
+  }
+
+  thisScript(path: string, savedMs: number | null): string {
+    return savedMs === null
+      ? this.trans.__('This script (%1)', baseName(path))
+      : this.trans.__('This script (saved %1)', clock(savedMs));
+  }
+
+  sameAs(job: string): string {
+    return this.trans.__('The same as %1', job);
+  }
+
+  files(count: number, sizeBytes: number): string {
+    return this.trans._n(
+      '%1 file, %2',
+      '%1 files, %2',
+      count,
+      bytes(sizeBytes)
+    );
+  }
+
+  submitted(name: string): string {
+    return this.trans.__('%1 is in line.', name);
+  }
+}

@@ -1,0 +1,215 @@
+/** What the page knows of the server, kept once for all widgets of a tab. No DOM. */
+import { Signal } from '@lumino/signaling';
+
+import type { Api } from './api';
+import { ServerClock } from './clock';
+import { FollowedJob, IFollowing } from './followed';
+import {
+  IEvent,
+  IJob,
+  ILease,
+  IPool,
+  ITeam,
+  IWhoAmI,
+  PageMessage,
+  SchedulerState,
+  ServerMessage
+} from './tokens';
+import { UsageHistory } from './usage';
+
+/** What changed. */
+export type Topic = 'status' | 'usage' | 'lease' | 'jobs' | 'teams';
+
+/** How the page stands with the server, in the order in which a reader cares. */
+export type Connection = 'connecting' | 'lost' | SchedulerState;
+
+export class Model implements IFollowing {
+  constructor(
+    readonly api: Api,
+    readonly attemptLine: (attempt: number) => string,
+    readonly clock = new ServerClock(),
+    private readonly _localNow: () => number = Date.now
+  ) {
+    api.message.connect(this._onMessage, this);
+    api.connectedChanged.connect(this._onConnected, this);
+  }
+
+  readonly changed = new Signal<this, Topic>(this);
+
+  /** Something happened that people may want to hear of. */
+  readonly happened = new Signal<this, IEvent>(this);
+
+  /** The server refused something that no dialog waits for. */
+  readonly failed = new Signal<this, string>(this);
+
+  get connection(): Connection {
+    if (this._scheduler === null) {
+      return this.api.retries > 1 ? 'lost' : 'connecting';
+    }
+    return this.api.isConnected ? this._scheduler : 'lost';
+  }
+
+  /** Why the scheduler cannot be reached, as the server tells it. */
+  trouble: string | null = null;
+
+  /** How old jobs and teams are, in ms; null before the first. */
+  get dataAgeMs(): number | null {
+    return this._dataAtMs === null ? null : this._localNow() - this._dataAtMs;
+  }
+
+  readonly usage = new UsageHistory();
+  whoami: IWhoAmI | null = null;
+  lease: ILease | null = null;
+  sharedAccount = false;
+  /** Null until they came for the first time. */
+  jobs: readonly IJob[] | null = null;
+  teams: readonly ITeam[] | null = null;
+  pools: readonly IPool[] = [];
+
+  /** A simulated GPU is said to be one wherever anything of it shows. */
+  get isSimulated(): boolean {
+    const slice = this.lease?.slice;
+    return slice?.simulated ?? this.usage.last?.simulated ?? false;
+  }
+
+  get myTeams(): readonly ITeam[] {
+    const mine = new Set(this.whoami?.teams ?? []);
+    return (this.teams ?? []).filter(team => team.mine || mine.has(team.name));
+  }
+
+  gpuKind(job: IJob): string | null {
+    const name = job.pool ?? job.pools[0];
+    return this.pools.find(pool => pool.name === name)?.gpu_kind ?? null;
+  }
+
+  /** Look at a job closely; dispose of the answer to look away. */
+  follow(id: string): FollowedJob {
+    const known = this.jobs?.find(job => job.id === id) ?? null;
+    const followed = new FollowedJob(id, this, known);
+    this._followed.add(followed);
+    return followed;
+  }
+
+  /** Only the last page that looks at a job ends its stream. */
+  send(message: PageMessage): boolean {
+    if (message.type === 'unfollow') {
+      const lookers = [...this._followed].filter(f => f.id === message.job);
+      if (lookers.length > 1) {
+        return false;
+      }
+    }
+    return this.api.send(message);
+  }
+
+  release(job: FollowedJob): void {
+    this._followed.delete(job);
+  }
+
+  /** A changed job came back from an action. */
+  take(job: IJob): void {
+    const jobs = this.jobs ?? [];
+    const known = jobs.some(each => each.id === job.id);
+    this.jobs = known
+      ? jobs.map(each => (each.id === job.id ? job : each))
+      : [job, ...jobs];
+    for (const followed of this._followed) {
+      if (followed.id === job.id) {
+        followed.update(job);
+      }
+    }
+    this.changed.emit('jobs');
+  }
+
+  setLease(lease: ILease | null): void {
+    if (lease?.slice?.slice_id !== this.lease?.slice?.slice_id) {
+      this.usage.clear();
+    }
+    this.lease = lease;
+    this.changed.emit('lease');
+  }
+
+  private _onConnected(_: Api, connected: boolean): void {
+    if (connected) {
+      for (const followed of this._followed) {
+        followed.follow();
+      }
+    }
+    this.changed.emit('status');
+  }
+
+  private _onMessage(_: Api, message: ServerMessage): void {
+    for (const followed of this._followed) {
+      followed.handle(message);
+    }
+    switch (message.type) {
+      case 'hello':
+        this._onHello(message);
+        break;
+      case 'usage':
+        this.usage.add(message.state, message.samples);
+        this.changed.emit('usage');
+        break;
+      case 'lease':
+        this._fresh();
+        this.setLease(message.lease);
+        break;
+      case 'jobs':
+        this._fresh();
+        this.jobs = message.jobs;
+        this.changed.emit('jobs');
+        break;
+      case 'teams':
+        this._fresh();
+        this.teams = message.teams;
+        this.changed.emit('teams');
+        break;
+      case 'event':
+        this.happened.emit(message.event);
+        break;
+      case 'error':
+        this.failed.emit(message.message);
+        break;
+      case 'log':
+      case 'curve':
+      case 'job':
+        break;
+    }
+  }
+
+  private _onHello(hello: Extract<ServerMessage, { type: 'hello' }>): void {
+    if (hello.now_ms !== undefined) {
+      this.clock.set(hello.now_ms);
+    }
+    this._scheduler = hello.scheduler;
+    this.trouble = hello.message ?? null;
+    this.sharedAccount = hello.shared_account;
+    if (hello.scheduler === 'ok') {
+      this._fresh();
+      this.whoami = hello.whoami;
+      void this._loadPools();
+    }
+    if (hello.lease !== null || hello.scheduler === 'ok') {
+      this.setLease(hello.lease);
+    }
+    this.changed.emit('status');
+  }
+
+  private async _loadPools(): Promise<void> {
+    try {
+      const list = await this.api.pools();
+      this.pools = list.pools;
+      this.clock.set(list.now_ms);
+      this.changed.emit('status');
+    } catch {
+      // Pools only name the GPU kind; the next hello asks again.
+    }
+  }
+
+  private _fresh(): void {
+    this._dataAtMs = this._localNow();
+  }
+
+  private _scheduler: SchedulerState | null = null;
+  private _dataAtMs: number | null = null;
+  private readonly _followed = new Set<FollowedJob>();
+}

@@ -1,0 +1,187 @@
+/** From the *Train* form to what the server takes, and back from a job. Pure. */
+import { IJob, IJobRequest, IRole, ISubmission, Priority } from './tokens';
+
+/** GPUs per worker that the form offers. */
+export const SIZES: readonly number[] = [0, 250, 500, 1000, 2000, 4000, 8000];
+/** Time limits that the form offers, in seconds; null = what the team's rules allow. */
+export const TIME_LIMITS: readonly (number | null)[] = [
+  1800,
+  3600,
+  7200,
+  14_400,
+  28_800,
+  86_400,
+  null
+];
+
+/** `canReplace`: the job still waits and may give way to the new one. */
+export type Source =
+  | { kind: 'file'; path: string }
+  | { kind: 'job'; job: IJob; canReplace: boolean };
+
+export interface ITrainForm {
+  source: Source | null;
+  /** Of a notebook: the function to call; empty = the whole notebook. */
+  functionName: string;
+  milliGpu: number;
+  workers: number;
+  /** Fewest workers with which it may run. */
+  minWorkers: number;
+  launcher: 'plain' | 'torchrun';
+  maxRunS: number | null;
+  team: string;
+  name: string;
+  priority: Priority;
+  overQuota: boolean;
+  cpus: number;
+  memoryGib: number;
+  resultsTo: string;
+  /** One per line: `NAME` or `VARIABLE=NAME`. Names only, never values. */
+  secrets: string;
+  /** Of a waiting job that is asked for again with less: cancel it on submit. */
+  replaces: boolean;
+}
+
+export const EMPTY_FORM: ITrainForm = {
+  source: null,
+  functionName: '',
+  milliGpu: 1000,
+  workers: 1,
+  minWorkers: 1,
+  launcher: 'plain',
+  maxRunS: 7200,
+  team: '',
+  name: '',
+  priority: 'normal',
+  overQuota: true,
+  cpus: 1,
+  memoryGib: 2,
+  resultsTo: '',
+  secrets: '',
+  replaces: false
+};
+
+export interface ISecretsResult {
+  secrets: Record<string, string>;
+  /** The first line that is no name. */
+  wrong: string | null;
+}
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+const SECRET = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
+
+export function parseSecrets(text: string): ISecretsResult {
+  const secrets: Record<string, string> = {};
+  for (const raw of text.split('\n')) {
+    const line = raw.trim();
+    if (line === '') {
+      continue;
+    }
+    const [left, right] = line.split('=').map(part => part.trim());
+    const name = right ?? left ?? '';
+    const variable =
+      right === undefined
+        ? name.toUpperCase().replace(/-/g, '_')
+        : (left ?? '');
+    if (!VARIABLE.test(variable) || !SECRET.test(name)) {
+      return { secrets: {}, wrong: line };
+    }
+    secrets[variable] = name;
+  }
+  return { secrets, wrong: null };
+}
+
+/** A readable name made from a file's, by the scheduler's rule: `train_digits.py` → `train-digits`. */
+export function defaultName(path: string): string {
+  const file = path.slice(path.lastIndexOf('/') + 1);
+  const stem = file.replace(/\.[^.]*$/, '');
+  const name = stem
+    .toLowerCase()
+    .replace(/[^a-z0-9]+/g, '-')
+    .replace(/^-+/, '')
+    .slice(0, 40)
+    .replace(/-+$/, '');
+  return name === '' ? 'job' : name;
+}
+
+function role(form: ITrainForm): Omit<IRole, 'command'> {
+  return {
+    name: 'worker',
+    count: form.workers,
+    milli_gpu: form.milliGpu,
+    cpu_milli: Math.round(form.cpus * 1000),
+    memory_mib: Math.round(form.memoryGib * 1024)
+  };
+}
+
+function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
+  const base = form.source?.kind === 'job' ? form.source.job.request : null;
+  const path = form.source?.kind === 'file' ? form.source.path : '';
+  const elastic = form.workers > 1 && form.minWorkers < form.workers;
+  return {
+    ...base,
+    name: form.name || base?.name || defaultName(path),
+    team: form.team || null,
+    priority: form.priority,
+    over_quota: form.overQuota,
+    max_run_s: form.maxRunS,
+    min_workers: elastic ? form.minWorkers : null,
+    max_workers: elastic ? form.workers : null,
+    launcher: form.workers > 1 ? form.launcher : 'plain',
+    secrets: parseSecrets(form.secrets).secrets,
+    results_to: form.resultsTo || null
+  };
+}
+
+/** The whole request. A file's command is made by the server; the quote does not depend on it. */
+export function jobRequest(form: ITrainForm): IJobRequest {
+  const base = form.source?.kind === 'job' ? form.source.job.request : null;
+  const command = base?.roles[0]?.command ?? ['python'];
+  const first: IRole = { ...base?.roles[0], ...role(form), command };
+  first.name = base?.roles[0]?.name ?? first.name;
+  const others = base?.roles.slice(1) ?? [];
+  return { ...options(form), roles: [first, ...others] };
+}
+
+export function submission(form: ITrainForm, path: string): ISubmission {
+  const request = { ...options(form), roles: [role(form)] };
+  return form.functionName
+    ? { path, request, function: form.functionName }
+    : { path, request };
+}
+
+/** The form that would submit this job once more. */
+export function formOfJob(job: IJob, milliGpu: number | null): ITrainForm {
+  const request = job.request;
+  const first = request?.roles[0];
+  return {
+    ...EMPTY_FORM,
+    source: { kind: 'job', job, canReplace: milliGpu !== null },
+    milliGpu: milliGpu ?? first?.milli_gpu ?? EMPTY_FORM.milliGpu,
+    workers: first?.count ?? 1,
+    minWorkers: request?.min_workers ?? first?.count ?? 1,
+    launcher: request?.launcher ?? 'plain',
+    maxRunS: request?.max_run_s ?? null,
+    team: job.team,
+    name: request?.name ?? '',
+    priority: request?.priority ?? 'normal',
+    overQuota: request?.over_quota ?? true,
+    cpus: (first?.cpu_milli ?? 1000) / 1000,
+    memoryGib: (first?.memory_mib ?? 2048) / 1024,
+    resultsTo: request?.results_to ?? '',
+    secrets: Object.entries(request?.secrets ?? {})
+      .map(([variable, name]) => `${variable}=${name}`)
+      .join('\n'),
+    replaces: milliGpu !== null
+  };
+}
+
+/** Functions of a notebook that can be run as a job: they take `resume_dir` first. */
+export function trainFunctions(sources: readonly string[]): string[] {
+  const found = sources.flatMap(source =>
+    [...source.matchAll(/^def\s+([A-Za-z_]\w*)\s*\(\s*resume_dir\b/gm)].map(
+      match => match[1] ?? ''
+    )
+  );
+  return [...new Set(found)];
+}

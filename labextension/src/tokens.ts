@@ -1,0 +1,267 @@
+/**
+ * The words that the server speaks: views of the scheduler's `/v1`, and the messages of the one
+ * WebSocket. Field names are those on the wire.
+ */
+
+/** Settings and plugin id. */
+export const PLUGIN_ID = 'gpucommons:panel';
+
+export interface IReason {
+  code: string;
+  text: string;
+  unblock?: string | null;
+  /** GPUs per worker with which the job would start now. */
+  startable_milli_gpu?: number | null;
+}
+
+export interface ICheckpoint {
+  step: number;
+  size_bytes: number;
+  at_ms: number;
+}
+
+export type Metrics = Record<string, number>;
+
+export interface IProgress {
+  step: number;
+  total_steps?: number | null;
+  metrics: Metrics;
+  at_ms: number;
+}
+
+export interface IStop {
+  why: string;
+  /** "for nlp (its guarantee)". */
+  text: string;
+  announced_ms: number;
+  term_ms: number;
+  kill_ms: number;
+}
+
+export interface IAttempt {
+  id: string;
+  number: number;
+  state: string;
+  hold_class: string;
+  node?: string | null;
+  nodes: string[];
+  milli_gpu: number;
+  reserved_ms: number;
+  started_ms?: number | null;
+  ended_ms?: number | null;
+  exit_code?: number | null;
+  ended_text?: string | null;
+  resumed_from_step?: number | null;
+  stop?: IStop | null;
+}
+
+export type Priority = 'low' | 'normal' | 'high';
+
+export interface IRole {
+  name: string;
+  count: number;
+  milli_gpu: number;
+  gpu_kind?: string | null;
+  cpu_milli: number;
+  memory_mib: number;
+  command: string[];
+}
+
+/** A job as people ask for it; what is left out gets the defaults of team and pool. */
+export interface IJobRequest {
+  name?: string;
+  team?: string | null;
+  roles: IRole[];
+  min_workers?: number | null;
+  max_workers?: number | null;
+  priority?: Priority;
+  over_quota?: boolean;
+  max_run_s?: number | null;
+  launcher?: 'plain' | 'torchrun';
+  snapshot?: string | null;
+  secrets?: Record<string, string>;
+  results_to?: string | null;
+  [field: string]: unknown;
+}
+
+export interface IJob {
+  id: string;
+  name: string;
+  kind: string;
+  team: string;
+  owner: string;
+  state: string;
+  hold_class?: string | null;
+  pools: string[];
+  pool?: string | null;
+  milli_gpu: number;
+  workers: number;
+  priority: string;
+  over_quota: boolean;
+  submitted_ms: number;
+  since_ms: number;
+  ended_ms?: number | null;
+  ended_text?: string | null;
+  reason?: IReason | null;
+  position?: number | null;
+  progress?: IProgress | null;
+  checkpoint?: ICheckpoint | null;
+  attempts: IAttempt[];
+  held_milli_gpu_s: number;
+  lost_milli_gpu_s: number;
+  simulated: boolean;
+  /** The file that became the job. */
+  source?: string | null;
+  request?: IJobRequest | null;
+}
+
+export interface IQuote {
+  hold_class: string;
+  text: string;
+  starts_now: boolean;
+  reason?: IReason | null;
+}
+
+export interface ICurvePoint {
+  attempt: number;
+  step: number;
+  at_ms: number;
+  metrics: Metrics;
+}
+
+export interface ISlice {
+  slice_id: string;
+  node: string;
+  gpu_kind: string;
+  milli_gpu: number;
+  memory_mib: number;
+  isolation: string;
+  simulated: boolean;
+}
+
+export interface IIdle {
+  idle_since_ms?: number | null;
+  warned_ms?: number | null;
+  returns_ms?: number | null;
+  keeps_left: number;
+  kept_until_ms?: number | null;
+  idle_after_min: number;
+  warn_after_min: number;
+}
+
+export interface ILease {
+  id: string;
+  team: string;
+  state: string;
+  milli_gpu: number;
+  slice?: ISlice | null;
+  idle?: IIdle | null;
+  ended_text?: string | null;
+}
+
+export interface ITeamUse {
+  pool: string;
+  quota: {
+    fixed_milli_gpu: number;
+    guaranteed_milli_gpu: number;
+    limit_milli_gpu?: number | null;
+  };
+  fixed_used_milli_gpu: number;
+  guaranteed_used_milli_gpu: number;
+  borrowed_milli_gpu: number;
+  waiting: number;
+}
+
+export interface ITeam {
+  name: string;
+  mine: boolean;
+  use: ITeamUse[];
+}
+
+export interface IPool {
+  name: string;
+  gpu_kind?: string | null;
+}
+
+export interface IPoolList {
+  pools: IPool[];
+  now_ms: number;
+}
+
+export interface IWhoAmI {
+  name: string;
+  teams: string[];
+}
+
+export interface IEvent {
+  number: number;
+  at_ms: number;
+  kind: string;
+  by: string;
+  text: string;
+  workload_id?: string | null;
+  team?: string | null;
+}
+
+/** One reading of the slice; null where the driver cannot say. */
+export interface IUsageSample {
+  at_ms: number;
+  compute_percent: number | null;
+  memory_used_mib: number | null;
+  memory_limit_mib: number;
+  simulated: boolean;
+}
+
+export interface IPackedFile {
+  path: string;
+  size_bytes: number;
+}
+
+export interface IFilesPreview {
+  path: string;
+  files: IPackedFile[];
+  size_bytes: number;
+  excluded: (IPackedFile & { reason: string })[];
+  packages: { name: string; here: string | null; job: string | null }[];
+}
+
+/** What a file becomes a job with: the request, without command and snapshot. */
+export interface ISubmission {
+  path: string;
+  request: Omit<IJobRequest, 'roles'> & { roles: Omit<IRole, 'command'>[] };
+  function?: string;
+}
+
+export type SchedulerState = 'ok' | 'unreachable' | 'none';
+export type UsageState = 'ok' | 'no-gpu' | 'no-data';
+
+export type ServerMessage =
+  | {
+      type: 'hello';
+      whoami: IWhoAmI | null;
+      lease: ILease | null;
+      shared_account: boolean;
+      scheduler: SchedulerState;
+      message?: string | null;
+      now_ms?: number;
+    }
+  | { type: 'usage'; state: UsageState; samples: IUsageSample[] }
+  | { type: 'lease'; lease: ILease | null }
+  | { type: 'jobs'; jobs: IJob[] }
+  | { type: 'teams'; teams: ITeam[] }
+  | {
+      type: 'log';
+      job: string;
+      attempt: number;
+      rank: number;
+      lines: string[];
+      end: boolean;
+    }
+  | { type: 'curve'; job: string; points: ICurvePoint[] }
+  | { type: 'job'; job: IJob }
+  | { type: 'event'; event: IEvent }
+  | { type: 'error'; message: string };
+
+export type PageMessage =
+  | { type: 'follow'; job: string; rank: number }
+  | { type: 'unfollow'; job: string };

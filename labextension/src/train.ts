@@ -1,0 +1,228 @@
+/** State of *Train*: the form, its live quota line, the files that would go along. No DOM. */
+import { Signal } from '@lumino/signaling';
+
+import type { Api } from './api';
+import {
+  EMPTY_FORM,
+  formOfJob,
+  ITrainForm,
+  jobRequest,
+  parseSecrets,
+  Source,
+  submission
+} from './request';
+import { IFilesPreview, IJob, IQuote } from './tokens';
+
+/** The quota line may follow the form at most this late. */
+const DEBOUNCE_MS = 300;
+
+/** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
+export interface ICandidate {
+  path: string;
+  isNotebook: boolean;
+  savedMs: number | null;
+  isDirty: boolean;
+  /** Its functions that take `resume_dir`. */
+  functions: string[];
+  save(): Promise<void>;
+}
+
+export class TrainModel {
+  constructor(private readonly _api: Api) {}
+
+  readonly changed = new Signal<this, void>(this);
+  form: Readonly<ITrainForm> = EMPTY_FORM;
+
+  candidates: readonly ICandidate[] = [];
+  quote: IQuote | null = null;
+  /** A refusal in the scheduler's words, of the quote or of the submit. */
+  problem: string | null = null;
+  files: IFilesPreview | null = null;
+  filesProblem: string | null = null;
+  isBusy = false;
+  isExpanded = false;
+
+  get candidate(): ICandidate | null {
+    const source = this.form.source;
+    return source?.kind === 'file'
+      ? (this.candidates.find(each => each.path === source.path) ?? null)
+      : null;
+  }
+
+  /** The open documents changed; a form without a source takes the first, the current one. */
+  setCandidates(candidates: readonly ICandidate[]): void {
+    this.candidates = candidates;
+    const source = this.form.source;
+    const gone =
+      source === null ||
+      (source.kind === 'file' &&
+        !this._isChosen &&
+        candidates[0] !== undefined &&
+        candidates[0].path !== source.path);
+    if (gone) {
+      const first = candidates[0];
+      this._setSource(first ? { kind: 'file', path: first.path } : null);
+    }
+    this.changed.emit();
+  }
+
+  /** The reader chose a file: it stays, whatever tab is in front. */
+  choose(path: string, functionName = ''): void {
+    this._isChosen = true;
+    this._setSource({ kind: 'file', path });
+    this.update({ functionName });
+  }
+
+  /** Ask for a job once more, maybe with other GPUs. */
+  prefill(job: IJob, milliGpu: number | null = null): void {
+    this._isChosen = true;
+    this.form = formOfJob(job, milliGpu);
+    this.files = null;
+    this.filesProblem = null;
+    this.changed.emit();
+    this.refreshQuote();
+  }
+
+  update(change: Partial<ITrainForm>): void {
+    const form = { ...this.form, ...change };
+    if (change.workers !== undefined) {
+      form.minWorkers =
+        this.form.minWorkers === this.form.workers
+          ? form.workers
+          : Math.min(form.minWorkers, form.workers);
+    }
+    this.form = form;
+    this.changed.emit();
+    this.refreshQuote();
+  }
+
+  setExpanded(expanded: boolean): void {
+    this.isExpanded = expanded;
+    this.changed.emit();
+    if (expanded && this.files === null) {
+      void this.loadFiles();
+    }
+  }
+
+  /** Ask for the quota line anew, soon: several changes in a row make one question. */
+  refreshQuote(): void {
+    window.clearTimeout(this._timer);
+    if (this.form.source === null) {
+      this.quote = null;
+      return;
+    }
+    this._timer = window.setTimeout(() => {
+      void this._askQuote();
+    }, DEBOUNCE_MS);
+  }
+
+  async loadFiles(): Promise<void> {
+    const source = this.form.source;
+    if (source?.kind !== 'file') {
+      return;
+    }
+    const isCurrent = () => {
+      const now = this.form.source;
+      return now?.kind === 'file' && now.path === source.path;
+    };
+    try {
+      const files = await this._api.files(source.path);
+      if (isCurrent()) {
+        this.files = files;
+        this.filesProblem = null;
+      }
+    } catch (error) {
+      if (isCurrent()) {
+        this.files = null;
+        this.filesProblem = text(error);
+      }
+    }
+    this.changed.emit();
+  }
+
+  /** The line of the form that names no secret; null when it can be sent. */
+  get mistake(): string | null {
+    return parseSecrets(this.form.secrets).wrong;
+  }
+
+  /** Submit; the new job, or null when it was refused (see `problem`). */
+  async submit(): Promise<IJob | null> {
+    const form = this.form;
+    if (form.source === null || this.isBusy || this.mistake !== null) {
+      return null;
+    }
+    this.isBusy = true;
+    this.problem = null;
+    this.changed.emit();
+    try {
+      const job = await this._send(form);
+      this.form = { ...form, name: '', replaces: false };
+      if (form.source.kind === 'job') {
+        this._isChosen = false;
+        this.form = { ...EMPTY_FORM, team: form.team };
+        this.setCandidates(this.candidates);
+      }
+      return job;
+    } catch (error) {
+      this.problem = text(error);
+      return null;
+    } finally {
+      this.isBusy = false;
+      this.changed.emit();
+      this.refreshQuote();
+    }
+  }
+
+  private async _send(form: ITrainForm): Promise<IJob> {
+    if (form.source?.kind === 'job') {
+      const old = form.source.job;
+      const job = await this._api.submit(jobRequest(form));
+      if (form.replaces) {
+        // The new job is in line whatever happens to the old one, which may just have ended.
+        await this._api.act(old.id, 'cancel').catch(() => undefined);
+      }
+      return job;
+    }
+    const path = form.source?.path ?? '';
+    const candidate = this.candidate;
+    if (candidate?.isDirty) {
+      await candidate.save();
+    }
+    return this._api.submitFile(submission(form, path));
+  }
+
+  private async _askQuote(): Promise<void> {
+    const asked = ++this._asked;
+    try {
+      const quote = await this._api.quote(jobRequest(this.form));
+      if (asked === this._asked) {
+        this.quote = quote;
+        this.problem = null;
+      }
+    } catch (error) {
+      if (asked === this._asked) {
+        this.quote = null;
+        this.problem = text(error);
+      }
+    }
+    this.changed.emit();
+  }
+
+  private _setSource(source: Source | null): void {
+    this.form = { ...this.form, source, functionName: '' };
+    this.files = null;
+    this.filesProblem = null;
+    this.refreshQuote();
+    if (this.isExpanded) {
+      void this.loadFiles();
+    }
+  }
+
+  private _isChosen = false;
+  private _timer = 0;
+  private _asked = 0;
+}
+
+function text(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

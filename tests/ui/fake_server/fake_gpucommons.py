@@ -1,0 +1,147 @@
+"""A Jupyter Server extension that speaks the panel's protocol from a script.
+
+The panel is judged alone: whatever the scheduler would have to be brought to do first, a test says
+with one message. ``POST gpucommons/fake`` sends a message to every open page, ``GET`` answers what
+the pages have asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any, ClassVar
+
+import scene
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from jupyter_server.utils import url_path_join
+from tornado import web
+from tornado.websocket import WebSocketHandler
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+class Socket(WebSocketHandler, JupyterHandler):
+    """One page's connection; it is greeted with the whole scene."""
+
+    pages: ClassVar[set[Socket]] = set()
+    #: Replaces the greeting, for pages that meet trouble from their first moment.
+    greeting: ClassVar[list[dict[str, Any]] | None] = None
+
+    async def get(self, *args: Any, **kwargs: Any) -> None:
+        if self.current_user is None:
+            raise web.HTTPError(403)
+        await super().get(*args, **kwargs)
+
+    def open(self) -> None:
+        self.pages.add(self)
+        for message in self.greeting if self.greeting is not None else greeting():
+            self.tell(message)
+
+    def on_close(self) -> None:
+        self.pages.discard(self)
+
+    def on_message(self, text: str | bytes) -> None:
+        message = json.loads(text)
+        Asked.asked.append({"ws": message})
+        if message["type"] != "follow":
+            return
+        job = {"job": message["job"]}
+        self.tell({"type": "job", "job": scene.running(now_ms())})
+        lines = {"attempt": 2, "rank": message["rank"], "lines": scene.log_lines(), "end": False}
+        self.tell({"type": "log", **job, **lines})
+        self.tell({"type": "curve", **job, "points": scene.curve(now_ms())})
+
+    def tell(self, message: dict[str, Any]) -> None:
+        self.write_message(json.dumps(message))
+
+
+def greeting() -> list[dict[str, Any]]:
+    return [
+        scene.hello(now_ms()),
+        {"type": "usage", "state": "ok", "samples": scene.history(now_ms())},
+        {"type": "teams", "teams": scene.teams()},
+        {"type": "jobs", "jobs": scene.jobs(now_ms())},
+    ]
+
+
+class Asked(APIHandler):
+    """The test's end of the wire."""
+
+    asked: ClassVar[list[dict[str, Any]]] = []
+
+    @web.authenticated
+    def get(self) -> None:
+        self.finish(json.dumps(self.asked))
+
+    @web.authenticated
+    def post(self) -> None:
+        order = json.loads(self.request.body)
+        if "greeting" in order:
+            Socket.greeting = order["greeting"]
+        if order.get("hang_up"):
+            for page in list(Socket.pages):
+                page.close()
+        for message in order.get("send", []):
+            for page in Socket.pages:
+                page.tell(message)
+        self.finish("{}")
+
+
+class Proxy(APIHandler):
+    """The scheduler's answers."""
+
+    @web.authenticated
+    def get(self, path: str) -> None:
+        self._answer("GET", path)
+
+    @web.authenticated
+    def post(self, path: str) -> None:
+        self._answer("POST", path)
+
+    def _answer(self, method: str, path: str) -> None:
+        body = json.loads(self.request.body) if self.request.body else None
+        Asked.asked.append({"method": method, "path": path, "body": body})
+        match (method, path.split("/")):
+            case "GET", ["pools"]:
+                pool = {"name": "train", "gpu_kind": "A100-40"}
+                self.finish({"pools": [pool], "now_ms": now_ms()})
+            case "POST", ["quote"] if body["roles"][0]["milli_gpu"] == 8000:
+                self.set_status(422)
+                message = "8 GPUs on one node is more than any node has: ask for 4 or less."
+                self.finish({"error": "Unplaceable", "message": message})
+            case "POST", ["quote"]:
+                self.finish(scene.QUOTE)
+            case "GET", ["files"]:
+                self.finish(scene.FILES)
+            case "POST", ["submit-file"] | ["jobs"]:
+                new = "0190f000-0000-7000-8000-000000000008"
+                self.finish(scene.job(new, "train-1", now_ms(), position=3, milli_gpu=2000))
+            case "POST", ["leases", _, "keep"]:
+                kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
+                self.finish(scene.lease(idle=kept))
+            case "POST", ["jobs", _, "pause"]:
+                self.finish(scene.running(now_ms()) | {"state": "pausing"})
+            case "GET", ["jobs", _]:
+                self.finish(scene.running(now_ms()))
+            case "GET", ["jobs", _, "curve"]:
+                self.finish({"points": scene.curve(now_ms())})
+            case _:
+                self.set_status(404)
+                self.finish({"error": "NotFound", "message": f"No such call: {method} {path}."})
+
+
+def _jupyter_server_extension_points() -> list[dict[str, str]]:
+    return [{"module": "fake_gpucommons"}]
+
+
+def _load_jupyter_server_extension(app: Any) -> None:
+    base = url_path_join(app.web_app.settings["base_url"], "gpucommons")
+    handlers = [
+        (url_path_join(base, "ws"), Socket),
+        (url_path_join(base, "fake"), Asked),
+        (url_path_join(base, "(files|submit-file)"), Proxy),
+        (url_path_join(base, "api/(.+)"), Proxy),
+    ]
+    app.web_app.add_handlers(".*$", handlers)
