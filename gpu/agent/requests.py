@@ -30,6 +30,11 @@ class NodeFacts:
     isolation: str
 
 
+def refusal(error: GpuError) -> bytes:
+    """The answer to a request that was not done."""
+    return wire.encode({"ok": False, "error": type(error).__name__, "message": str(error)})
+
+
 class Requests:
     """Answers one request line at a time."""
 
@@ -59,7 +64,10 @@ class Requests:
                 raise BadAgentRequest(f'"request" must be one of: {known}.')
             return wire.encode({"ok": True} | handler(message, now_ms))
         except GpuError as error:
-            return wire.encode({"ok": False, "error": type(error).__name__, "message": str(error)})
+            return refusal(error)
+        except OSError as error:
+            # A full disk, for example: the caller may try again, the agent goes on watching.
+            return refusal(GpuError(f"The node agent could not do this: {error}."))
 
     def socket_of(self, slice_id: SliceId) -> Path:
         """Where a slice's samples are served."""

@@ -14,8 +14,9 @@ from pathlib import Path
 from gpucommons.gpu.agent.channels import ControlChannel, MetricsChannel, SliceChannel
 from gpucommons.gpu.agent.connections import Acceptor
 from gpucommons.gpu.agent.metrics import metrics_text
-from gpucommons.gpu.agent.requests import Requests
+from gpucommons.gpu.agent.requests import Requests, refusal
 from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.unix_sockets import listen
 
@@ -103,8 +104,12 @@ class AgentServer:
 
     def _answer(self, line: bytes) -> bytes:
         answer = self._requests.answer(line, now_ms=self._now_ms())
-        # The socket named in an answer is there before the answer is.
-        self._sync_slices()
+        try:
+            # The socket named in an answer is there before the answer is.
+            self._sync_slices()
+        except OSError as error:
+            message = f"The node agent could not make the slice's socket: {error}. Try again."
+            return refusal(GpuError(message))
         return answer
 
     def _sync_slices(self) -> None:

@@ -102,7 +102,13 @@ class Watch:
                 raise UnknownDevice(message)
         self._open[gpu_slice.slice_id] = _Open(slice=gpu_slice)
         self._processes.open(gpu_slice.slice_id)
-        self._save()
+        try:
+            self._save()
+        except OSError:
+            # What a restart would not know is not open.
+            del self._open[gpu_slice.slice_id]
+            self._processes.close(gpu_slice.slice_id)
+            raise
 
     def bind(self, slice_id: SliceId, pid: int) -> bool:
         """Make a process a root of the slice; False when it has ended already."""

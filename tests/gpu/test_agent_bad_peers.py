@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import resource
 import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,34 @@ def test_connections_that_do_nothing_do_not_keep_others_out(
         assert agent.slices() == (SLICE,)
         with connect(path, timeout_s=20) as late:
             assert late.recv(9).startswith(b'{"history')
+
+
+def test_an_agent_out_of_descriptors_goes_on_when_there_is_room(
+    start_agent: Any, eventually: Any
+) -> None:
+    process, agent = start_agent("--simulate", "1", "--ignore-real")
+    path = agent.open(SLICE)
+    few = len(list(Path(f"/proc/{process.pid}/fd").iterdir())) + 2
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (few, few))
+    with ExitStack() as held:
+        for _ in range(6):
+            held.enter_context(connect(path, timeout_s=20))
+        with pytest.raises(GpuError):
+            open_many(agent)
+    eventually(lambda: answers(agent))
+    assert process.poll() is None
+
+
+def open_many(agent: AgentClient) -> None:
+    for number in range(20):
+        agent.open(replace(SLICE, slice_id=SliceId(f"more-{number}")))
+
+
+def answers(agent: AgentClient) -> bool:
+    try:
+        return bool(agent.devices().devices)
+    except AgentUnavailable:
+        return False
 
 
 def test_a_reader_that_never_reads_holds_up_nobody(agent: AgentClient) -> None:

@@ -83,6 +83,16 @@ def test_an_unknown_device_is_refused_and_nothing_is_open(node: Node) -> None:
     assert node.watch.slices == ()
 
 
+def test_what_cannot_be_saved_is_not_open(node: Node) -> None:
+    (node.folder / "open-slices.partial").mkdir()
+    with pytest.raises(OSError):  # noqa: PT011 - the system's words
+        node.watch.open(half())
+    assert node.watch.slices == ()
+    (node.folder / "open-slices.partial").rmdir()
+    node.watch.open(half())
+    assert node.restarted().slices == (half(),)
+
+
 def test_an_unknown_slice_is_said(node: Node) -> None:
     for ask in (
         lambda: node.watch.bind(A, 1),
