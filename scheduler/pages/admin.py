@@ -89,7 +89,6 @@ class Admin(PageHandler):
             tabs=_tabs(me, shared),
             writes=writes,
             writes_off=WRITES_OFF if me.admin and not writes else "",
-            warning_min=idle.RECLAIM_WARNING_MIN,
             simulated=capacity.simulated(shared.nodes),
             data_ms=shared.nodes.now_ms,
             waiting=shared.waiting,

@@ -74,7 +74,7 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"iso": words.iso, "clock": words.clock}
+    environment.filters |= {"iso": words.iso, "clock": words.clock, "gpus": words.gpus}
     return environment
 
 

@@ -30,7 +30,12 @@ class StartPage(PageHandler):
             active="start",
             teams=team_lines(teams.teams, pools.pools, offers.offers),
             pools=pool_lines(pools.pools),
-            mine=mine(me.name, leases.leases, jobs.jobs, lab_url=settings.lab_url(me.name, "")),
+            mine=mine(
+                me.name,
+                leases.leases,
+                jobs.jobs,
+                lab_url=lambda server: settings.lab_url(me.name, server),
+            ),
             simulated=any(pool.simulated for pool in pools.pools),
             last_end=offers.last_end,
             data_ms=pools.now_ms,

@@ -47,6 +47,7 @@ class NewTicket(PageHandler):
         self.show(
             "new_ticket.html",
             offer=offer,
+            simulated=bool(offer and offer.simulated),
             choices=choices(offer) if offer else (),
             chosen=self._size(),
             ticket=ticket,
@@ -121,6 +122,8 @@ class Ticket(_OneTicket):
             "ticket.html",
             lease=lease,
             state=state,
+            simulated=state.simulated,
+            data_ms=self.site.now_ms(),
             mine=lease.user == me.name,
             again_url=f"{self.site.settings.prefix}ticket?{_query(lease)}",
             home_url=pending,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
 from gpucommons.scheduler.pages.present import words
@@ -56,6 +57,8 @@ class Field:
 
     pool: str
     detail: str
+    #: What the isolation mode named in ``detail`` means.
+    isolation: str
     boxes: tuple[Box, ...]
 
 
@@ -80,6 +83,7 @@ def capacity_map(nodes: NodeList, pools: Sequence[PoolView]) -> tuple[Field, ...
         Field(
             pool=name,
             detail=_pool_detail(views.get(name)),
+            isolation=isolation_sentence(views[name].isolation) if name in views else "",
             boxes=tuple(_box(node) for node in sorted(by_pool[name], key=lambda node: node.id)),
         )
         for name in ordered
@@ -133,7 +137,7 @@ def _pool_detail(pool: PoolView | None) -> str:
     if pool is None or not pool.total_milli_gpu:
         return "no GPUs"
     free = f"{words.decimal(pool.free_milli_gpu)} of {words.decimal(pool.total_milli_gpu)} free"
-    return f"{free} · {words.isolation(pool.isolation)}"
+    return f"{free} · isolation: {pool.isolation}"
 
 
 def _box(node: NodeView) -> Box:

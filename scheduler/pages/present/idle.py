@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.models import ActivityList, ActivityView, LeaseView
+from gpucommons.scheduler.models import ActivityList, ActivityView, IdleView, LeaseView
 from gpucommons.scheduler.pages.present import words
 
 _HOUR_MS = 3_600_000
-#: How long a user is asked before an idle GPU is taken.
-RECLAIM_WARNING_MIN = 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,6 +33,8 @@ class IdleRow:
     busy_with: str
     keeps: str
     returns_ms: int | None
+    #: How long its user is asked before the GPU is taken.
+    warning_min: int
 
 
 def idle_rows(activities: ActivityList) -> tuple[IdleRow, ...]:
@@ -57,7 +57,7 @@ def reclaimed_text(lease: LeaseView) -> str:
     if lease.state in ("released", "ended"):
         return f"{who} is being returned now."
     return (
-        f"{words.person(lease.user)} was told. {who} is returned in {RECLAIM_WARNING_MIN} min"
+        f"{words.person(lease.user)} was told. {who} is returned in {_warning_min(lease)} min"
         " unless they keep it or start to work."
     )
 
@@ -90,7 +90,13 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
         keeps="" if idle is None else _keeps(idle.keeps_left, idle.kept_until_ms, now_ms),
         returns_ms=idle.returns_ms if idle else None,
+        warning_min=_warning_min(lease),
     )
+
+
+def _warning_min(lease: LeaseView) -> int:
+    limits = lease.idle or IdleView()
+    return limits.idle_after_min - limits.warn_after_min
 
 
 def _percent(item: ActivityView) -> str:

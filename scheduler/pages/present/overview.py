@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.scheduler.models import JobView, LeaseView, OfferView, PoolView, TeamView
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment, quota_tables
@@ -98,7 +98,7 @@ def pool_lines(pools: Sequence[PoolView]) -> tuple[PoolLine, ...]:
             free=words.decimal(pool.free_milli_gpu),
             total=words.decimal(pool.total_milli_gpu),
             next_free_ms=None if pool.free_milli_gpu else pool.next_free_ms,
-            isolation=words.isolation(pool.isolation),
+            isolation=isolation_sentence(pool.isolation),
         )
         for pool in pools
         if pool.total_milli_gpu
@@ -106,11 +106,15 @@ def pool_lines(pools: Sequence[PoolView]) -> tuple[PoolLine, ...]:
 
 
 def mine(
-    name: str, leases: Sequence[LeaseView], jobs: Sequence[JobView], *, lab_url: str
+    name: str,
+    leases: Sequence[LeaseView],
+    jobs: Sequence[JobView],
+    *,
+    lab_url: Callable[[str], str],
 ) -> tuple[Mine, ...]:
-    """My tickets and notebooks, then my jobs."""
+    """My tickets and notebooks, then my jobs. ``lab_url`` tells where a server is found."""
     own = [lease for lease in leases if lease.user == name and lease.state not in _FINAL_LEASES]
-    return tuple(_lease(lease, lab_url) for lease in own) + tuple(
+    return tuple(_lease(lease, lab_url(lease.server_name)) for lease in own) + tuple(
         _job(job) for job in jobs if job.owner == name
     )
 
@@ -133,7 +137,7 @@ def _training(guaranteed: int, used: int, borrowed: int) -> str:
 
 def _lease(lease: LeaseView, lab_url: str) -> Mine:
     in_line = lease.state in ("waiting", "granted")
-    place = "".join(words.ordinal(lease.position)) if lease.position else ""
+    place = words.place(lease.position) if lease.position else ""
     return Mine(
         kind="ticket" if in_line else "notebook",
         name=lease.server_name or "notebook",
@@ -150,7 +154,7 @@ def _words(state: str) -> str:
 
 def _job(job: JobView) -> Mine:
     workers = f" · {job.workers} workers" if job.workers > 1 else ""
-    share = format_milli_gpu(job.milli_gpu) + " GPU" if job.milli_gpu else "CPU only"
+    share = words.gpus(job.milli_gpu) if job.milli_gpu else "CPU only"
     return Mine(
         kind="job",
         name=job.name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
@@ -97,9 +97,7 @@ def changes_from(inputs: QuotaInputs, *, dry_run: bool) -> QuotaChanges:
     BadRequest
         With a sentence that names team, column and what may stand there.
     """
-    rows = [
-        QuotaChange(team=row.team, pool=row.pool, quota=_quota(row)) for row in _named(inputs.rows)
-    ]
+    rows = [_change(row) for row in _named(inputs.rows)]
     return QuotaChanges(changes=rows, dry_run=dry_run)
 
 
@@ -127,6 +125,15 @@ def _named(rows: Sequence[QuotaInput]) -> Sequence[QuotaInput]:
             raise BadRequest(message)
         seen.add((row.team, row.pool))
     return rows
+
+
+def _change(row: QuotaInput) -> QuotaChange:
+    quota = _quota(row)
+    try:
+        return QuotaChange(team=row.team, pool=row.pool, quota=quota)
+    except ValidationError:
+        message = f"There is no team {row.team!r} or no pool {row.pool!r}: reload the page."
+        raise BadRequest(message) from None
 
 
 def _said(quota: QuotaModel) -> tuple[tuple[str, str], ...]:

@@ -52,6 +52,8 @@ class TicketState:
     take: Take | None
     #: Where the notebook is, once it runs.
     follow: str | None
+    #: True where no hardware stands behind the GPU.
+    simulated: bool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +93,7 @@ def ticket_state(
         holders=_holders(lease, leases, now_ms) if waiting else (),
         take=_take(lease, offer) if waiting else None,
         follow=follow_url if phase == "running" else None,
+        simulated=bool((lease.slice and lease.slice.simulated) or (offer and offer.simulated)),
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.models import JobView, LeaseView, ReasonView
 from gpucommons.scheduler.pages.present import words
 
@@ -24,7 +23,8 @@ class WaitingRow:
     pool: str
     waited_ms: int
     since: str
-    position: int | None
+    #: ``1st in line``; empty where there is no line yet.
+    place: str
     reason_class: str
     reason: str
     unblock: str
@@ -48,7 +48,7 @@ def _job(job: JobView, now_ms: int) -> WaitingRow:
         pool=", ".join(job.pools),
         waited_ms=now_ms - job.submitted_ms,
         since=words.duration(now_ms - job.submitted_ms),
-        position=job.position,
+        place=_place(job.position),
         **_why(job.reason),
     )
 
@@ -62,9 +62,13 @@ def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
         pool=lease.pool,
         waited_ms=now_ms - lease.requested_ms,
         since=words.duration(now_ms - lease.requested_ms),
-        position=lease.position,
+        place=_place(lease.position),
         **_why(lease.reason),
     )
+
+
+def _place(position: int | None) -> str:
+    return f"{words.place(position)} in line" if position else ""
 
 
 def _asks(job: JobView) -> str:
@@ -73,7 +77,7 @@ def _asks(job: JobView) -> str:
     each = job.milli_gpu // job.workers
     if each * job.workers != job.milli_gpu or not each:
         return f"{words.gpus(job.milli_gpu)}, {job.workers} workers"
-    return f"{words.gpus(job.milli_gpu)} = {job.workers} workers × {format_milli_gpu(each)}"
+    return f"{job.workers} × {words.gpus(each)}"
 
 
 def _why(reason: ReasonView | None) -> dict[str, str]:

@@ -12,15 +12,6 @@ _MINUTE = 60 * _SECOND
 _HOUR = 60 * _MINUTE
 _DAY = 24 * _HOUR
 
-_ISOLATION = {
-    "hardware": "isolated in hardware (MIG)",
-    "kernel": "memory limited by the kernel, time is shared",
-    "driver": "memory limited by the driver, time is shared",
-    "cooperative": "memory limited inside each process: no barrier to hostile code",
-    "watched": "memory use is watched, not limited; time is shared",
-    "none": "nothing is enforced: shares are an agreement",
-}
-
 #: Reason classes in plain words.
 _REASONS = {
     "share": "share",
@@ -66,6 +57,11 @@ def ordinal(place: int) -> tuple[str, str]:
     return str(place), {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
 
 
+def place(position: int) -> str:
+    """A place in line in one word: ``1st``."""
+    return "".join(ordinal(position))
+
+
 def duration(span_ms: int) -> str:
     """A span, rounded down to what matters: ``40 s``, ``18 min``, ``2 h 5 min``, ``3 d``."""
     span = max(0, span_ms)
@@ -87,11 +83,6 @@ def person(name: str) -> str:
 def counted(number: int, noun: str) -> str:
     """``1 job``, ``3 jobs``."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def isolation(mode: str) -> str:
-    """What keeps neighbours on one card apart, in plain words and true."""
-    return _ISOLATION.get(mode, mode)
 
 
 def reason_class(code: str) -> str:

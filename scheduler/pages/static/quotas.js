@@ -91,6 +91,7 @@ function clear(form) {
 function say(form, text, good) {
   const verdict = part(form, 'verdict');
   verdict.textContent = text;
+  part(form, 'sum').hidden = text !== '';
   verdict.classList.toggle('good', good);
   verdict.classList.toggle('bad', !good);
 }

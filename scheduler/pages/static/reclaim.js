@@ -16,11 +16,12 @@ export function startReclaim() {
     if (!button) {
       return;
     }
-    const { owner, share, idle, state } = button.dataset;
+    const { owner, share, idle, state, minutes } = button.dataset;
     url = button.dataset.reclaim;
     form.reset();
     part('title').textContent = `Take back ${share} GPU from ${owner}?`;
     part('busy-line').textContent = `This notebook is not idle (${state}). Without force the scheduler refuses.`;
+    part('idle-text').textContent = `They get a notification now and ${minutes} min to keep the GPU. Files stay; what is in memory is lost when the server stops.`;
     part('idle-text').hidden = idle !== 'yes';
     part('busy-text').hidden = idle === 'yes';
     part('error').textContent = '';

@@ -1,5 +1,6 @@
 // The ticket page: shows the place as it changes, and follows the notebook when it runs.
 import { ask, repeat } from './net.js';
+import { markFresh } from './times.js';
 
 const PERIOD_MS = 2000;
 
@@ -20,6 +21,7 @@ export function startTicket() {
       throw new Error(String(answer.status));
     }
     status.textContent = '';
+    markFresh();
     return show(page, await answer.json());
   };
   step.failed = (_, wait) => {

@@ -7,6 +7,7 @@ scheduler answers ``/v1`` from models, refuses like the real one, and notes what
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import json
 import re
@@ -37,6 +38,7 @@ PREFIX = "/services/gpucommons/"
 
 USERS = {
     "token-alice": models.WhoAmI(name="alice", teams=["vision"], admin=False),
+    "token-stranger": models.WhoAmI(name="stranger", teams=[], admin=False),
     "token-admin": models.WhoAmI(name="admin", teams=["vision"], admin=True),
 }
 
@@ -85,7 +87,12 @@ def holder(user: str, milli_gpu: int, idle_min: int | None = None, **changes: An
 def hold(shown_as: str, offset: int, milli_gpu: int, owner: str = "user-b") -> models.HoldView:
     """A slice on a GPU."""
     return models.HoldView(
-        team="vision", owner=owner, name="lab", shown_as=shown_as, offset=offset, milli_gpu=milli_gpu
+        team="vision",
+        owner=owner,
+        name="lab",
+        shown_as=shown_as,
+        offset=offset,
+        milli_gpu=milli_gpu,
     )
 
 
@@ -105,7 +112,12 @@ def _device(index: int, text: str) -> models.DeviceView:
         holds.append(hold(_SHAPES[part[0]], offset, milli_gpu))
         offset += milli_gpu
     return models.DeviceView(
-        id=f"sim-{index}", index=index, kind="A100-40", memory_mib=40960, simulated=True, holds=holds
+        id=f"sim-{index}",
+        index=index,
+        kind="A100-40",
+        memory_mib=40960,
+        simulated=True,
+        holds=holds,
     )
 
 
@@ -200,8 +212,17 @@ def job(name: str, team_name: str, owner: str, workers: int, why: tuple[str, str
 def jobs() -> models.JobList:
     """Three that wait and one that runs."""
     waiting = [
-        job("digits-9", "vision", "user-d", 4, ("fragmentation", "3 free on gpu-02, 4 on one node"
-            " are needed", "moving digits-7 frees the fourth")),
+        job(
+            "digits-9",
+            "vision",
+            "user-d",
+            4,
+            (
+                "fragmentation",
+                "3 free on gpu-02, 4 on one node are needed",
+                "moving digits-7 frees the fourth",
+            ),
+        ),
         job("whisper-2", "speech", "user-e", 8, ("limit", "speech may hold 6", "")),
         job("bert-4", "nlp", "user-f", 1, ("kind", "both h100 are held", "an A100-40 is free")),
     ]
@@ -219,12 +240,20 @@ def activities() -> models.ActivityList:
         now_ms=NOW,
         activities=[
             models.ActivityView(
-                lease=holder("user-c", 1000), reported_ms=NOW, kernels=[busy],
-                gpu_active_ms=NOW, usage_ms=NOW, compute_percent_p95=87,
+                lease=holder("user-c", 1000),
+                reported_ms=NOW,
+                kernels=[busy],
+                gpu_active_ms=NOW,
+                usage_ms=NOW,
+                compute_percent_p95=87,
             ),
             models.ActivityView(
-                lease=holder("user-b", 500, idle_min=41), reported_ms=NOW, kernels=[quiet],
-                gpu_active_ms=NOW - 43 * MINUTE, usage_ms=NOW, compute_percent_p95=0,
+                lease=holder("user-b", 500, idle_min=41),
+                reported_ms=NOW,
+                kernels=[quiet],
+                gpu_active_ms=NOW - 43 * MINUTE,
+                usage_ms=NOW,
+                compute_percent_p95=0,
             ),
             models.ActivityView(lease=holder("user-d", 500)),
         ],
@@ -255,12 +284,20 @@ def receipts() -> models.EventList:
 def offers(ticket: models.LeaseView | None = None) -> models.OfferList:
     """What alice may open: ½ is free, 1 waits."""
     sizes = [
-        models.SizeView(milli_gpu=500, memory_mib=19866, availability="free", text="starts at once"),
+        models.SizeView(
+            milli_gpu=500, memory_mib=19866, availability="free", text="starts at once"
+        ),
         models.SizeView(milli_gpu=1000, memory_mib=39732, availability="wait", text="all are held"),
     ]
     offer = models.OfferView(
-        team="vision", pool="a100", gpu_kind="A100-40", fixed_milli_gpu=2000,
-        fixed_used_milli_gpu=2000, sizes=sizes, isolation="none", simulated=True,
+        team="vision",
+        pool="a100",
+        gpu_kind="A100-40",
+        fixed_milli_gpu=2000,
+        fixed_used_milli_gpu=2000,
+        sizes=sizes,
+        isolation="none",
+        simulated=True,
     )
     return models.OfferList(user="alice", offers=[offer], now_ms=NOW, ticket=ticket)
 
@@ -268,8 +305,13 @@ def offers(ticket: models.LeaseView | None = None) -> models.OfferList:
 def report() -> models.Report:
     """One user whose name looks like a formula."""
     row = models.ReportRow(
-        team="vision", owner="=cmd", held_milli_gpu_h=10_000, used_milli_gpu_h=8100,
-        idle_milli_gpu_h=1000, borrowed_milli_gpu_h=2000, lost_milli_gpu_h=100,
+        team="vision",
+        owner="=cmd",
+        held_milli_gpu_h=10_000,
+        used_milli_gpu_h=8100,
+        idle_milli_gpu_h=1000,
+        borrowed_milli_gpu_h=2000,
+        lost_milli_gpu_h=100,
     )
     return models.Report(from_ms=0, to_ms=1, rows=[row])
 
@@ -357,7 +399,7 @@ class _HubUser(RequestHandler):
             self.set_status(403)
             self.finish({})
             return
-        scopes = ["access:services!service=gpucommons"]
+        scopes = [] if me.name == "stranger" else ["access:services!service=gpucommons"]
         self.finish({"kind": "user", "name": me.name, "groups": me.teams, "scopes": scopes})
 
 
@@ -375,9 +417,8 @@ async def hub_url() -> AsyncIterator[str]:
     server.add_sockets(sockets)
     yield f"http://127.0.0.1:{sockets[0].getsockname()[1]}/hub/api"
     with contextlib.suppress(ImportError):  # only JupyterHub 6 keeps connections of its own
-        from jupyterhub.httpclient import JupyterHubHTTPClient
-
-        await JupyterHubHTTPClient.loop_instance().close()
+        httpclient = importlib.import_module("jupyterhub.httpclient")
+        await httpclient.JupyterHubHTTPClient.loop_instance().close()
     server.stop()
     await server.close_all_connections()
 
@@ -389,16 +430,16 @@ StartPages = Callable[..., Any]
 async def start_pages(scheduler: FakeScheduler, hub_url: str) -> AsyncIterator[StartPages]:
     """Start the pages; keyword arguments are settings."""
     running: list[Server] = []
+    known = {
+        "api_url": "http://scheduler",
+        "hub_api_url": hub_url,
+        "hub_api_token": SERVICE_TOKEN,
+        "cookie_secret": SECRET,
+    }
 
     async def begin(**settings: Any) -> Server:
         server = await start(
-            PagesSettings(
-                api_url="http://scheduler",
-                hub_api_url=hub_url,
-                hub_api_token=SERVICE_TOKEN,
-                cookie_secret=SECRET,
-                **settings,
-            ),
+            PagesSettings(**(known | settings)),
             transport=httpx.MockTransport(scheduler),
         )
         running.append(server)
@@ -423,7 +464,7 @@ class Visitor(httpx.AsyncClient):
 
     async def page(self, path: str) -> str:
         """The text of a page that must be there."""
-        answer = await self.get(path)
+        answer = await self.get(path.removeprefix(PREFIX))
         assert answer.status_code == 200, answer.text
         return answer.text
 

@@ -1,0 +1,284 @@
+"""GPU admin: what each may see, and what admins may change."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+RECLAIM = "admin/reclaim/0190aaaa-0000-7000-8000-000000000002"
+ROW = {
+    "team": "vision", "pool": "a100", "fixed": "3", "guaranteed": "4", "limit": "8", "weight": "2",
+}  # fmt: skip
+TOO_MUCH = ROW | {"fixed": "6"}
+
+
+async def _post(visitor: Any, path: str, body: object) -> Any:
+    return await visitor.post(path, json=body, headers={"X-XSRFToken": await visitor.xsrf()})
+
+
+async def test_now_shows_figures_map_teams_and_who_waits(visit: Any) -> None:
+    text = await (await visit("admin", allow_admin_writes=True)).page("admin")
+
+    for words in (
+        "28.5 <span",
+        "really used, last hour",
+        "81 %",
+        "waiting, longest 18 min",
+        "A100-40 × 8",
+        "height = share of the GPU",
+        "isolation: none",
+        "8 fixed + 22 guaranteed = 30 of 32 GPUs",
+        "<b>fragmentation</b>: 3 free on gpu-02",
+        "moving digits-7 frees the fourth",
+        "simulated GPUs",
+    ):
+        assert words in text
+    assert text.count('class="gpu"') == 32
+    assert 'fill="url(#hatch)"' in text
+
+
+async def test_evictions_show_receipts(visit: Any) -> None:
+    text = await (await visit("admin")).page("admin/evictions")
+
+    for words in ("vision/digits-7", "nlp/bert-3", "guarantee of nlp", "0.8", "step 5,430", "yes"):
+        assert words in text
+
+
+async def test_the_csv_quotes_what_looks_like_a_formula(visit: Any) -> None:
+    answer = await (await visit("admin")).get("admin/report.csv?month=2026-12")
+
+    assert answer.headers["Content-Type"].startswith("text/csv")
+    assert 'filename="gpucommons-2026-12.csv"' in answer.headers["Content-Disposition"]
+    assert "vision,'=cmd,10.0" in answer.text
+
+
+async def test_the_last_hour_is_asked_for_once_a_minute(visit: Any, scheduler: Any) -> None:
+    admin = await visit("admin")
+    await admin.page("admin")
+    await admin.page("admin")
+
+    assert [path for _, path, _, _ in scheduler.asked].count("/v1/report") == 1
+
+
+async def test_without_a_report_the_figure_is_left_open(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/report"] = cluster.errors.Forbidden()
+
+    assert '<dd class="num">–' in await (await visit("admin")).page("admin")
+
+
+async def test_all_pages_of_a_long_list_are_read(visit: Any, scheduler: Any, cluster: Any) -> None:
+    pages = [cluster.jobs().model_copy(update={"cursor": "more"}), cluster.jobs()]
+    scheduler.answers["GET /v1/jobs"] = lambda _: pages.pop(0)
+
+    assert 'Waiting <span class="count">7</span>' in await (await visit("admin")).page(
+        "admin/teams"
+    )
+
+
+async def test_a_researcher_sees_their_team_and_no_controls(visit: Any, scheduler: Any) -> None:
+    alice = await visit("alice", allow_admin_writes=True)
+    text = await alice.page("admin")
+
+    assert "GPU use" in text
+    assert 'data-team="vision"' in text
+    assert 'data-team="nlp"' not in text
+    assert "<input" not in text
+    assert "Save" not in text
+    assert "/v1/activities" not in {path for _, path, _, _ in scheduler.asked}
+    assert (await alice.get("admin/idle")).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("admin/quotas/check", {"rows": [ROW]}),
+        ("admin/quotas", {"rows": [ROW]}),
+        (RECLAIM, {"force": False, "reason": ""}),
+    ],
+)
+async def test_a_researcher_changes_nothing(
+    visit: Any, scheduler: Any, path: str, body: object
+) -> None:
+    answer = await _post(await visit("alice", allow_admin_writes=True), path, body)
+
+    assert answer.status_code == 403
+    assert answer.json()["error"] == "Forbidden"
+    assert scheduler.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("admin/quotas/check", {"rows": [ROW]}),
+        ("admin/quotas", {"rows": [ROW]}),
+        (RECLAIM, {"force": True, "reason": "needed"}),
+    ],
+)
+async def test_without_the_setting_admins_change_nothing_in_the_browser(
+    visit: Any, scheduler: Any, path: str, body: object
+) -> None:
+    answer = await _post(await visit("admin"), path, body)
+
+    assert answer.status_code == 403
+    assert "subdomain_host" in answer.json()["message"]
+    assert scheduler.writes() == []
+
+
+async def test_without_the_setting_the_page_says_why_nothing_can_be_edited(visit: Any) -> None:
+    text = await (await visit("admin")).page("admin/teams")
+
+    assert "cannot be changed in the browser here" in text
+    assert "<input" not in text
+    assert "Reclaim" not in await (await visit("admin")).page("admin/idle")
+
+
+async def test_subdomains_allow_writes_too(visit: Any) -> None:
+    text = await (await visit("admin", hub_host="https://hub.example.org")).page("admin/teams")
+
+    assert 'name="fixed"' in text
+    assert "https://hub.example.org/hub/home" in text
+
+
+async def test_edits_are_checked_before_they_are_saved(visit: Any, scheduler: Any) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    verdict = (await _post(admin, "admin/quotas/check", {"rows": [ROW]})).json()
+
+    assert verdict == {
+        "ok": True,
+        "text": "9 fixed + 22 guaranteed = 31 of 32 GPUs: can be laid out",
+        "changes": ["vision · a100: fixed 2 → 3"],
+    }
+    assert scheduler.writes()[0][3]["dry_run"] is True
+
+
+async def test_what_cannot_be_laid_out_is_said_with_the_difference(visit: Any) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    verdict = (await _post(admin, "admin/quotas/check", {"rows": [TOO_MUCH]})).json()
+
+    assert verdict["ok"] is False
+    assert verdict["text"] == "fixed+guarantee 34 of 32 – over by 2, not saved"
+    assert verdict["changes"] == ["vision · a100: fixed 2 → 6"]
+
+
+async def test_a_wrong_edit_is_said_without_asking_the_scheduler(
+    visit: Any, scheduler: Any
+) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    verdict = (await _post(admin, "admin/quotas/check", {"rows": [ROW | {"fixed": "lots"}]})).json()
+
+    assert verdict["ok"] is False
+    assert "fixed of vision in a100" in verdict["text"]
+    assert scheduler.writes() == []
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"rows": []}, {"rows": [{}]}, {"rows": [ROW | {"extra": 1}]}, [], "x", None]
+)
+async def test_an_unreadable_body_is_refused(visit: Any, scheduler: Any, body: object) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    for path in ("admin/quotas/check", "admin/quotas"):
+        assert (await _post(admin, path, body)).status_code == 422
+    assert scheduler.writes() == []
+
+
+async def test_saving_saves(visit: Any, scheduler: Any) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    answer = await _post(admin, "admin/quotas", {"rows": [ROW]})
+
+    assert answer.json()["ok"] is True
+    method, path, token, body = scheduler.writes()[0]
+    assert (method, path, token) == ("PUT", "/v1/quotas", "token-admin")
+    assert body["dry_run"] is False
+    assert body["changes"][0]["quota"]["fixed_milli_gpu"] == 3000
+
+
+async def test_saving_what_cannot_be_laid_out_is_refused(visit: Any) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    answer = await _post(admin, "admin/quotas", {"rows": [TOO_MUCH]})
+
+    assert answer.status_code == 409
+    assert answer.json()["message"] == "fixed+guarantee 34 of 32 – over by 2, not saved"
+
+
+async def test_idle_lists_holders_with_reclaim(visit: Any) -> None:
+    text = await (await visit("admin", allow_admin_writes=True)).page("admin/idle")
+
+    for words in ("user-b · vision", "idle 41 min", "87 %", "no report: counts as in use"):
+        assert words in text
+    assert text.count("data-reclaim=") == 3
+    assert 'data-minutes="10"' in text
+
+
+async def test_an_idle_notebooks_user_is_asked_first(visit: Any, scheduler: Any) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    answer = await _post(admin, RECLAIM, {"force": False, "reason": ""})
+
+    assert "user-b was told" in answer.json()["text"]
+    assert scheduler.writes()[0][3] == {"force": False, "reason": ""}
+
+
+@pytest.mark.parametrize("reason", ["", "   "])
+async def test_force_needs_a_reason(visit: Any, scheduler: Any, reason: str) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    answer = await _post(admin, RECLAIM, {"force": True, "reason": reason})
+
+    assert answer.status_code == 422
+    assert "why a busy notebook is stopped" in answer.json()["message"]
+    assert scheduler.writes() == []
+
+
+async def test_a_busy_notebook_is_refused_in_the_schedulers_words(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    busy = cluster.errors.Conflict("user-c's notebook is busy.")
+    scheduler.answers["POST /v1/leases/.*/reclaim"] = busy
+    admin = await visit("admin", allow_admin_writes=True)
+
+    answer = await _post(admin, RECLAIM, {"force": False, "reason": ""})
+
+    assert (answer.status_code, answer.json()["message"]) == (409, "user-c's notebook is busy.")
+
+
+async def test_users_of_one_account_are_said_to_be_unprotected(
+    visit: Any, monkeypatch: pytest.MonkeyPatch, cluster: Any
+) -> None:
+    shared = cluster.USERS["token-alice"].model_copy(update={"shared_account": True})
+    monkeypatch.setitem(cluster.USERS, "token-alice", shared)
+    alice = await visit("alice")
+
+    for path in ("", "admin", "ticket?size=1"):
+        assert "nothing isolates them from each other" in await alice.page(path)
+
+
+async def test_the_start_page_says_what_one_has_and_may_have(visit: Any) -> None:
+    text = await (await visit("alice")).page("")
+
+    for words in (
+        "0 of 2 notebook GPUs free",
+        ">3.5</span> of",
+        "1st in line",
+        "digits-7",
+        "/hub/spawn",
+    ):
+        assert words in text
+
+
+async def test_the_last_end_is_told_at_the_next_login(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/offers"] = cluster.offers().model_copy(
+        update={"last_end": "Stopped at 14:02: idle 60 min."}
+    )
+
+    assert "Stopped at 14:02: idle 60 min." in await (await visit("alice")).page("")

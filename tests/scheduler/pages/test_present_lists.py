@@ -1,0 +1,177 @@
+"""Waiting, idle, evictions, report, and the start page's lists."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.pages.present.evictions import beneficiaries, eviction_rows
+from gpucommons.scheduler.pages.present.idle import idle_count, idle_rows, reclaimed_text
+from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
+from gpucommons.scheduler.pages.present.report import as_csv, month_of, table
+from gpucommons.scheduler.pages.present.waiting import waiting_rows
+
+
+def test_jobs_and_tickets_wait_in_one_list_longest_first(cluster: Any) -> None:
+    rows = waiting_rows(cluster.jobs().jobs, [cluster.lease()], cluster.NOW)
+
+    assert [(row.who, row.team, row.asks, row.since, row.reason_class) for row in rows] == [
+        ("alice", "vision", "1 × A100-40", "18 min", "share"),
+        ("user-e", "speech", "8 × 1 GPU", "16 min", "limit"),
+        ("user-d", "vision", "4 × 1 GPU", "8 min", "fragmentation"),
+        ("user-f", "nlp", "1 GPU", "2 min", "kind"),
+    ]
+    assert rows[2].unblock == "moving digits-7 frees the fourth"
+
+
+def test_what_runs_or_was_granted_does_not_wait(cluster: Any) -> None:
+    running = cluster.jobs().jobs[3]
+
+    assert waiting_rows([running], [cluster.lease(state="granted")], cluster.NOW) == ()
+
+
+def test_a_wait_without_reason_says_so(cluster: Any) -> None:
+    rows = waiting_rows([], [cluster.lease(reason=None, user="", position=None)], cluster.NOW)
+
+    assert (rows[0].who, rows[0].reason, rows[0].place) == ("someone", "not looked at yet", "")
+
+
+def test_holders_are_sorted_by_idle_gpu_hours(cluster: Any) -> None:
+    rows = idle_rows(cluster.activities())
+
+    assert [(row.owner, row.idle_gpu_h, row.state, row.mark, row.gpu_percent) for row in rows] == [
+        ("user-b", "0.3", "idle 41 min", "idle", "0 %"),
+        ("user-c", "0.0", "busy", "busy", "87 %"),
+        ("user-d", "0.0", "no report: counts as in use", "unverified", "no data"),
+    ]
+    assert idle_count(rows) == 1
+    assert rows[0].last_active_ms == cluster.NOW - 41 * cluster.MINUTE
+    assert rows[1].busy_with == "kernel"
+
+
+def test_a_busy_notebook_is_never_shown_as_idle(cluster: Any) -> None:
+    busy = cluster.activities().activities[0]
+    stale = models.IdleView(idle_since_ms=cluster.NOW - 90 * cluster.MINUTE)
+    said_idle = busy.model_copy(update={"lease": busy.lease.model_copy(update={"idle": stale})})
+
+    row = idle_rows(models.ActivityList(now_ms=cluster.NOW, activities=[said_idle]))[0]
+
+    assert (row.mark, row.busy) == ("busy", True)
+
+
+def test_a_reclaim_tells_what_happens_next(cluster: Any) -> None:
+    warned = cluster.holder("user-b", 500, idle_min=41)
+    ended = warned.model_copy(update={"state": "ended"})
+
+    assert "returned in 10 min" in reclaimed_text(warned)
+    assert reclaimed_text(ended) == "user-b's ½ GPU is being returned now."
+
+
+@pytest.mark.parametrize(
+    ("state", "outcome", "in_vain"),
+    [
+        ("running", "yes", False),
+        ("queued", "not yet: queued", False),
+        ("cancelled", "no: cancelled", True),
+    ],
+)
+def test_a_receipt_says_whether_the_beneficiary_started(
+    cluster: Any, state: str, outcome: str, in_vain: bool
+) -> None:
+    beneficiary = cluster.jobs().jobs[3].model_copy(update={"state": state})
+
+    row = eviction_rows(cluster.receipts().events, {cluster.BENEFICIARY: beneficiary})[0]
+
+    assert (row.victim, row.beneficiary, row.rule) == (
+        "vision/digits-7",
+        "nlp/bert-3",
+        "guarantee of nlp",
+    )
+    assert (row.lost_gpu_min, row.saved) == ("0.8", "step 5,430")
+    assert (row.outcome, row.in_vain) == (outcome, in_vain)
+
+
+def test_a_notebook_may_be_the_beneficiary(cluster: Any) -> None:
+    events = cluster.receipts().events
+    started = cluster.lease(state="active")
+    left = cluster.lease(state="ended", ended_text="withdrawn by alice")
+
+    assert eviction_rows(events, {cluster.BENEFICIARY: started})[0].outcome == "yes"
+    assert eviction_rows(events, {cluster.BENEFICIARY: left})[0].outcome == "no: withdrawn by alice"
+
+
+def test_a_receipt_with_little_in_it_is_still_shown(cluster: Any) -> None:
+    bare = cluster.receipts().events[0].model_copy(update={"data": {}})
+
+    row = eviction_rows([bare], {})[0]
+
+    assert (row.victim, row.rule, row.outcome) == ("digits-7 was stopped", "–", "not known")
+    assert beneficiaries([bare]) == ()
+
+
+def test_a_spreadsheet_never_gets_a_formula(cluster: Any) -> None:
+    row = cluster.report().rows[0]
+    risky = ["=cmd", "+1", "-1", "@x", "\tx", "alice"]
+    report = models.Report(
+        from_ms=0, to_ms=1, rows=[row.model_copy(update={"owner": name}) for name in risky]
+    )
+
+    cells = {line.split(",")[1] for line in as_csv(report).splitlines()[1:-1]}
+
+    assert cells == {"'=cmd", "'+1", "'-1", "'@x", "'\tx", "alice"}
+
+
+def test_the_report_sums_what_it_shows(cluster: Any) -> None:
+    row = cluster.report().rows[0]
+    blind = row.model_copy(update={"owner": "bob", "used_milli_gpu_h": None})
+
+    shown = table(models.Report(from_ms=0, to_ms=1, rows=[row, blind]))
+
+    assert shown.total == ("Total", "", "20.0", "8.1", "2.0", "4.0", "0.2")
+    assert shown.rows[1] == ("vision", "bob", "10.0", "no data", "1.0", "2.0", "0.1")
+
+
+def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
+    december = month_of("2026-12", cluster.NOW)
+
+    assert december.to_ms - december.from_ms == 31 * 86_400_000
+    assert month_of("../..", cluster.NOW).key == "2027-01"
+    assert month_of("", cluster.NOW).key == "2027-01"
+
+
+def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
+    offer = cluster.offers().offers[0].model_copy(update={"fixed_used_milli_gpu": 1500})
+
+    lines = team_lines(cluster.teams().teams, cluster.pools().pools, [offer])
+
+    assert [(line.team, line.notebooks, line.training) for line in lines] == [
+        ("vision", "0.5 of 2 notebook GPUs free", "4 of 4 guaranteed in use, 2 borrowed")
+    ]
+
+
+def test_pools_say_when_the_next_gpu_frees_only_when_none_is_free(cluster: Any) -> None:
+    pool = cluster.pools().pools[0]
+    full = pool.model_copy(update={"free_milli_gpu": 0, "next_free_ms": 7})
+    some = pool.model_copy(update={"next_free_ms": 7})
+    cpu = pool.model_copy(update={"total_milli_gpu": 0})
+
+    assert [line.next_free_ms for line in pool_lines([full, some, cpu])] == [7, None]
+
+
+def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:
+    leases = [
+        cluster.lease(),
+        cluster.lease(state="ended"),
+        cluster.lease(user="bob"),
+        cluster.lease(state="active", server_name="lab2", position=None),
+    ]
+
+    found = mine("alice", leases, cluster.jobs().jobs, lab_url=lambda server: f"/lab/{server}")
+
+    assert [(item.kind, item.state, item.href) for item in found] == [
+        ("ticket", "1st in line", f"ticket/{cluster.TICKET}"),
+        ("notebook", "runs", "/lab/lab2"),
+        ("job", "running", None),
+    ]

@@ -1,0 +1,127 @@
+"""Quotas as texts: shown, read back, compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.pages.present.quotas import (
+    QuotaInput,
+    QuotaInputs,
+    changes_from,
+    difference,
+    quota_tables,
+)
+
+
+def _inputs(**changes: str) -> QuotaInputs:
+    row = {
+        "team": "vision", "pool": "a100", "fixed": "3", "guaranteed": "4", "limit": "8",
+        "weight": "2",
+    }  # fmt: skip
+    return QuotaInputs(rows=[QuotaInput.model_validate(row | changes)])
+
+
+def test_a_table_shows_every_team_with_its_sum(cluster: Any) -> None:
+    table = quota_tables(cluster.teams().teams, cluster.pools().pools)[0]
+
+    assert [(row.team, row.fixed, row.guaranteed, row.limit, row.weight) for row in table.rows] == [
+        ("nlp", "4", "12", "24", "3"),
+        ("speech", "2", "6", "6", "1"),
+        ("vision", "2", "4", "8", "2"),
+    ]
+    assert table.sum_text == "8 fixed + 22 guaranteed = 30 of 32 GPUs"
+    assert not table.over
+
+
+def test_too_much_quota_is_named(cluster: Any) -> None:
+    small = cluster.pools().pools[0].model_copy(update={"total_milli_gpu": 28_000})
+    table = quota_tables(cluster.teams().teams, [small])[0]
+
+    assert table.sum_text == "8 fixed + 22 guaranteed = 30 of 28 GPUs: over by 2"
+    assert table.over
+
+
+def test_parents_are_above_their_teams_and_only_sum(cluster: Any) -> None:
+    lab = models.TeamView(name="lab")
+    teams = [team.model_copy(update={"parent": "lab"}) for team in cluster.teams().teams]
+    table = quota_tables([*teams, lab], cluster.pools().pools)[0]
+
+    assert [(row.team, row.depth, row.editable) for row in table.rows] == [
+        ("lab", 0, False),
+        ("nlp", 1, True),
+        ("speech", 1, True),
+        ("vision", 1, True),
+    ]
+
+
+def test_a_team_whose_parent_is_hidden_is_still_shown(cluster: Any) -> None:
+    orphan = cluster.teams().teams[0].model_copy(update={"parent": "secret"})
+
+    assert quota_tables([orphan], cluster.pools().pools)[0].rows[0].team == "vision"
+
+
+def test_the_bar_is_what_the_team_holds_of_what_it_may(cluster: Any) -> None:
+    row = quota_tables(cluster.teams().teams, cluster.pools().pools)[0].rows[2]
+
+    assert [(part.shown_as, part.left, part.width) for part in row.segments] == [
+        ("notebook", 0, 20),
+        ("guaranteed", 20, 40),
+        ("borrowed", 60, 20),
+    ]
+    assert row.in_use == "2 notebook, 4 guaranteed, 2 borrowed"
+
+
+def test_edits_are_read_as_people_write_them() -> None:
+    change = changes_from(_inputs(fixed="2½", limit=" "), dry_run=True).changes[0]
+
+    assert change.quota == models.QuotaModel(
+        fixed_milli_gpu=2500,
+        guaranteed_milli_gpu=4000,
+        limit_milli_gpu=None,
+        over_quota_weight=2,
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"fixed": "abc"}, "fixed of vision in a100: 'abc' is not a number of GPUs"),
+        ({"guaranteed": "-1"}, "guaranteed of vision in a100: '-1' is not a number of GPUs"),
+        ({"limit": "0.00001"}, "limit of vision in a100"),
+        ({"limit": "5000"}, "more than the 1024 GPUs"),
+        ({"weight": "1.5"}, "weight of vision in a100: '1.5' is not a whole number"),
+        ({"weight": "1001"}, "is not a whole number from 0 (never borrows) to 1000"),
+        ({"weight": "²"}, "is not a whole number"),
+        ({"team": "../etc"}, "../etc"),
+    ],
+)
+def test_a_wrong_edit_is_refused_with_team_and_column(
+    changes: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(BadRequest) as refused:
+        changes_from(_inputs(**changes), dry_run=True)
+
+    assert sentence in str(refused.value)
+
+
+def test_the_same_row_twice_is_refused() -> None:
+    twice = QuotaInputs(rows=[*_inputs().rows, *_inputs(fixed="1").rows])
+
+    with pytest.raises(BadRequest, match="twice"):
+        changes_from(twice, dry_run=False)
+
+
+def test_the_difference_names_old_and_new(cluster: Any) -> None:
+    changes = changes_from(_inputs(fixed="3", limit=""), dry_run=True)
+
+    assert difference(cluster.teams().teams, changes) == (
+        "vision · a100: fixed 2 → 3, limit 8 → none",
+    )
+
+
+def test_nothing_changed_is_no_difference(cluster: Any) -> None:
+    assert difference(cluster.teams().teams, changes_from(_inputs(fixed="2"), dry_run=True)) == ()

@@ -1,0 +1,234 @@
+"""Waiting in line in a browser: ask first, wait, change one's mind."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+TICKET = "ticket/0190aaaa-0000-7000-8000-000000000001"
+NEXT = "0190aaaa-0000-7000-8000-00000000000f"
+
+
+async def test_a_link_asks_before_it_puts_anybody_in_line(visit: Any, scheduler: Any) -> None:
+    text = await (await visit("alice")).page("ticket?milli_gpu=1000&team=vision&pool=a100")
+
+    assert "Wait for a notebook GPU in vision?" in text
+    assert 'value="1000" required checked' in text
+    assert "free now" in text
+    assert scheduler.writes() == []
+
+
+async def test_the_size_may_be_written_as_people_do(visit: Any) -> None:
+    assert 'value="500" required checked' in await (await visit("alice")).page("ticket?size=½")
+
+
+async def test_taking_a_ticket_leads_to_its_page(visit: Any, scheduler: Any) -> None:
+    alice = await visit("alice")
+    form = {
+        "_xsrf": await alice.xsrf(),
+        "milli_gpu": "1000",
+        "team": "vision",
+        "pool": "a100",
+        "server_name": "",
+        "environment": "python-3.12",
+    }
+
+    answer = await alice.post("ticket", data=form)
+
+    assert answer.status_code == 303
+    assert answer.headers["Location"] == f"/services/gpucommons/{TICKET}"
+    assert scheduler.writes() == [
+        (
+            "POST",
+            "/v1/leases",
+            "token-alice",
+            {
+                "milli_gpu": 1000,
+                "team": "vision",
+                "pool": "a100",
+                "server_name": "",
+                "environment": "python-3.12",
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("milli_gpu", "0"),
+        ("milli_gpu", "-5"),
+        ("milli_gpu", "1e3"),
+        ("milli_gpu", "9" * 30),
+        ("team", "../admin"),
+        ("pool", "<b>"),
+        ("server_name", "a/b"),
+        ("environment", "a\nb"),
+    ],
+)
+async def test_a_wrong_field_is_refused_and_nothing_asked(
+    visit: Any, scheduler: Any, field: str, value: str
+) -> None:
+    alice = await visit("alice")
+    form = {"_xsrf": await alice.xsrf(), "milli_gpu": "1000", field: value}
+
+    answer = await alice.post("ticket", data=form)
+
+    assert answer.status_code == 422
+    assert scheduler.writes() == []
+
+
+async def test_no_size_is_refused(visit: Any, scheduler: Any) -> None:
+    alice = await visit("alice")
+
+    answer = await alice.post("ticket", data={"_xsrf": await alice.xsrf()})
+
+    assert answer.status_code == 422
+    assert "Choose a size first." in answer.text
+
+
+async def test_who_waits_already_is_led_to_their_ticket(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/offers"] = cluster.offers(ticket=cluster.lease())
+    alice = await visit("alice")
+
+    plain = await alice.get("ticket")
+    other = await alice.page("ticket?size=½")
+
+    assert plain.headers["Location"] == f"/services/gpucommons/{TICKET}"
+    assert "You are in line already, for 1 GPU in vision" in other
+
+
+async def test_who_has_no_team_is_told(visit: Any, scheduler: Any, cluster: Any) -> None:
+    scheduler.answers["GET /v1/offers"] = cluster.offers().model_copy(update={"offers": []})
+
+    text = await (await visit("alice")).page("ticket?size=1")
+
+    assert "No notebook GPU to wait for" in text
+    assert "/hub/spawn?milli_gpu=0" in text
+
+
+async def test_the_page_says_what_the_sketch_says(visit: Any) -> None:
+    text = await (await visit("alice")).page(TICKET)
+
+    for words in (
+        "No notebook GPU is free in vision",
+        "You asked for 1 × A100-40 at",
+        "You may close this page: the notebook starts by itself.",
+        "vision holds 2 of its 2 fixed GPUs:",
+        "user-b · ½ · idle 41 min, returned at 60 min",
+        "Keep waiting",
+        "Take ½",
+        "CPU now: moving to a GPU later restarts the notebook.",
+        "Leave the line",
+        "simulated GPUs",
+    ):
+        assert words in text
+    assert "ikely" not in text
+
+
+async def test_an_admin_sees_the_ticket_but_does_not_act_in_its_owners_place(visit: Any) -> None:
+    text = await (await visit("admin")).page(TICKET)
+
+    assert "No notebook GPU is free in vision" in text
+    assert "Leave the line" not in text
+
+
+async def test_the_state_for_scripts_is_what_the_page_shows(visit: Any) -> None:
+    state = (await (await visit("alice")).get(f"{TICKET}/state")).json()
+
+    assert (state["phase"], state["place"], state["place_suffix"]) == ("waiting", "1", "st")
+    assert state["take"] == {"milli_gpu": 500, "label": "Take ½"}
+    assert state["holders"][0]["frees"] == "frees ½"
+
+
+@pytest.mark.parametrize(
+    ("server_name", "url"),
+    [("", "/hub/user-redirect/lab"), ("lab2", "/hub/spawn/alice/lab2")],
+)
+async def test_a_running_notebook_is_followed(
+    visit: Any, scheduler: Any, cluster: Any, server_name: str, url: str
+) -> None:
+    scheduler.answers["GET /v1/leases/.*"] = cluster.lease(state="active", server_name=server_name)
+
+    state = (await (await visit("alice")).get(f"{TICKET}/state")).json()
+
+    assert (state["phase"], state["follow"]) == ("running", url)
+
+
+async def test_taking_a_smaller_size_asks_again_with_the_same_options(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/leases/.*"] = cluster.lease(environment="torch")
+    scheduler.answers["POST /v1/leases"] = cluster.lease(id=NEXT, milli_gpu=500)
+    alice = await visit("alice")
+
+    answer = await alice.post(
+        f"{TICKET}/take", data={"_xsrf": await alice.xsrf(), "milli_gpu": "500"}
+    )
+
+    assert answer.headers["Location"] == f"/services/gpucommons/ticket/{NEXT}"
+    assert scheduler.writes()[0][3] == {
+        "milli_gpu": 500,
+        "team": "vision",
+        "pool": "a100",
+        "server_name": "",
+        "environment": "torch",
+    }
+
+
+@pytest.mark.parametrize("size", ["1000", "0", "-1", "½", "x"])
+async def test_only_a_smaller_size_keeps_the_place(visit: Any, scheduler: Any, size: str) -> None:
+    alice = await visit("alice")
+
+    answer = await alice.post(
+        f"{TICKET}/take", data={"_xsrf": await alice.xsrf(), "milli_gpu": size}
+    )
+
+    assert answer.status_code == 422
+    assert scheduler.writes() == []
+
+
+async def test_a_ticket_that_no_longer_waits_is_not_changed(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/leases/.*"] = cluster.lease(state="granted")
+    alice = await visit("alice")
+
+    answer = await alice.post(
+        f"{TICKET}/take", data={"_xsrf": await alice.xsrf(), "milli_gpu": "500"}
+    )
+
+    assert answer.status_code == 409
+    assert scheduler.writes() == []
+
+
+async def test_leaving_the_line_ends_the_ticket_and_says_so(visit: Any, scheduler: Any) -> None:
+    alice = await visit("alice")
+
+    answer = await alice.post(f"{TICKET}/leave", data={"_xsrf": await alice.xsrf()})
+
+    assert scheduler.writes()[0][1].endswith("/end")
+    assert scheduler.writes()[0][3]["why"] == "left"
+    assert "You left the line." in await alice.page(answer.headers["Location"])
+
+
+async def test_cpu_now_ends_the_ticket_and_starts_without_gpu(visit: Any, scheduler: Any) -> None:
+    alice = await visit("alice")
+
+    answer = await alice.post(f"{TICKET}/cpu", data={"_xsrf": await alice.xsrf()})
+
+    assert answer.headers["Location"] == "/hub/spawn?milli_gpu=0"
+    assert scheduler.writes()[0][3]["why"] == "left"
+
+
+async def test_a_refused_end_keeps_the_user_here(visit: Any, scheduler: Any, cluster: Any) -> None:
+    scheduler.answers["POST /v1/leases/.*/end"] = cluster.errors.InvalidTransition("It ended.")
+    alice = await visit("alice")
+
+    answer = await alice.post(f"{TICKET}/cpu", data={"_xsrf": await alice.xsrf()})
+
+    assert answer.status_code == 409
+    assert "It ended." in answer.text

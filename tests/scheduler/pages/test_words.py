@@ -1,0 +1,61 @@
+"""How amounts, places and spans read."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucommons.scheduler.pages.present import words
+
+
+@pytest.mark.parametrize(
+    ("milli_gpu", "text"),
+    [(0, "no GPU"), (500, "½ GPU"), (1000, "1 GPU"), (1500, "1½ GPUs"), (4000, "4 GPUs")],
+)
+def test_an_amount_reads_like_speech(milli_gpu: int, text: str) -> None:
+    assert words.gpus(milli_gpu) == text
+
+
+@pytest.mark.parametrize(
+    ("milli_gpu", "kind", "text"),
+    [
+        (500, "A100-40", "½ of an A100-40"),
+        (250, "T4", "¼ of a T4"),
+        (1000, "A100-40", "1 × A100-40"),
+        (500, None, "½ GPU"),
+    ],
+)
+def test_a_request_names_the_kind(milli_gpu: int, kind: str | None, text: str) -> None:
+    assert words.asked(milli_gpu, kind) == text
+
+
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [(1, "1st"), (2, "2nd"), (3, "3rd"), (4, "4th"), (11, "11th"), (12, "12th"), (13, "13th"),
+     (21, "21st"), (111, "111th"), (122, "122nd")],
+)  # fmt: skip
+def test_places_end_right(place: int, text: str) -> None:
+    assert words.place(place) == text
+
+
+@pytest.mark.parametrize(
+    ("span_ms", "text"),
+    [
+        (-5, "0 s"),
+        (59_999, "59 s"),
+        (60_000, "1 min"),
+        (3_599_999, "59 min"),
+        (3_600_000, "1 h"),
+        (7_500_000, "2 h 5 min"),
+        (3 * 86_400_000, "3 d"),
+    ],
+)
+def test_a_span_keeps_what_matters(span_ms: int, text: str) -> None:
+    assert words.duration(span_ms) == text
+
+
+def test_a_hidden_name_is_someone() -> None:
+    assert words.person("") == "someone"
+
+
+def test_an_unknown_reason_class_is_shown_as_it_is() -> None:
+    assert words.reason_class("weather") == "weather"
