@@ -14,13 +14,12 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
-from gpucommons.scheduler.pages.base import PageHandler
+from gpucommons.scheduler.pages.base import MAX_PAGES, PageHandler
 from gpucommons.scheduler.pages.present import capacity, evictions, idle, quotas, report, waiting
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 _HOUR_MS = 3_600_000
 _REPORT_AGE_MS = 60_000
-_MAX_PAGES = 20
 _RECEIPTS = 100
 _OUTCOMES = 30
 
@@ -78,17 +77,18 @@ class Admin(PageHandler):
         """Show a tab."""
         me = await self.whoami()
         key = tab or "now"
-        if key == "idle" and not me.admin:
-            raise Forbidden("Only admins see what other people's notebooks do.")
+        if key == "idle" and not _watches(me):
+            raise Forbidden("Only admins and leads of teams see what others' notebooks do.")
         shared = await self._shared(me)
-        writes = me.admin and self.site.settings.admin_writes
+        allowed = self.site.settings.admin_writes
         self.show(
             "admin.html",
             active="admin",
             tab=key,
             tabs=_tabs(me, shared),
-            writes=writes,
-            writes_off=WRITES_OFF if me.admin and not writes else "",
+            writes=me.admin and allowed,
+            reclaims=_watches(me) and allowed,
+            writes_off=WRITES_OFF if _watches(me) and not allowed else "",
             simulated=capacity.simulated(shared.nodes),
             data_ms=shared.nodes.now_ms,
             waiting=shared.waiting,
@@ -98,9 +98,9 @@ class Admin(PageHandler):
 
     async def _shared(self, me: models.WhoAmI) -> Shared:
         nodes, pools, jobs, leases = await asyncio.gather(
-            self.ask(calls.nodes()), self.ask(calls.pools()), self._jobs(), self._leases()
+            self.ask(calls.nodes()), self.ask(calls.pools()), self._jobs(), self.leases("waiting")
         )
-        activities = await self.ask(calls.activities()) if me.admin else None
+        activities = await self.ask(calls.activities()) if _watches(me) else None
         return Shared(
             nodes=nodes,
             pools=pools.pools,
@@ -152,21 +152,11 @@ class Admin(PageHandler):
     async def _jobs(self) -> list[models.JobView]:
         page = await self.ask(calls.jobs(live=True))
         found = list(page.jobs)
-        for _ in range(_MAX_PAGES):
+        for _ in range(MAX_PAGES):
             if page.cursor is None:
                 break
             page = await self.ask(calls.jobs(live=True, cursor=page.cursor))
             found += page.jobs
-        return found
-
-    async def _leases(self) -> list[models.LeaseView]:
-        page = await self.ask(calls.leases(state="waiting"))
-        found = list(page.leases)
-        for _ in range(_MAX_PAGES):
-            if page.cursor is None:
-                break
-            page = await self.ask(calls.leases(state="waiting", cursor=page.cursor))
-            found += page.leases
         return found
 
 
@@ -182,13 +172,17 @@ class ReportCsv(PageHandler):
         self.finish(report.as_csv(asked))
 
 
+def _watches(me: models.WhoAmI) -> bool:
+    return me.admin or bool(me.leads)
+
+
 def _tabs(me: models.WhoAmI, shared: Shared) -> tuple[Tab, ...]:
     idle_tab = (Tab(key="idle", label="Idle", count=idle.idle_count(shared.idle)),)
     return (
         Tab(key="now", label="Now"),
         Tab(key="teams", label="Teams"),
         Tab(key="waiting", label="Waiting", count=len(shared.waiting)),
-        *(idle_tab if me.admin else ()),
+        *(idle_tab if _watches(me) else ()),
         Tab(key="evictions", label="Evictions"),
         Tab(key="report", label="Report"),
     )

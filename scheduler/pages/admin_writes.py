@@ -28,11 +28,14 @@ class ReclaimInput(BaseModel):
 
 
 class _AdminWrite(JsonHandler):
+    #: Leads may do this in their teams; the API looks whose it is.
+    for_leads = False
+
     async def prepare(self) -> None:
         """Admins only, and only where the browser may write at all."""
         await super().prepare()
         me = await self.whoami()
-        if not me.admin:
+        if not (me.admin or (self.for_leads and me.leads)):
             raise Forbidden("Only admins change quotas or take GPUs back: ask yours.")
         if not self.site.settings.admin_writes:
             raise Forbidden(WRITES_OFF)
@@ -81,6 +84,8 @@ class SaveQuotas(_AdminWrite):
 
 class Reclaim(_AdminWrite):
     """Take a notebook's GPU back."""
+
+    for_leads = True
 
     async def post(self, lease_id: str) -> None:
         """Idle: its user is asked first. Busy: only by force, with a reason."""

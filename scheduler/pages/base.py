@@ -6,6 +6,7 @@ with the browser user's own token: it alone decides what may be seen or done.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from http import HTTPStatus
@@ -19,7 +20,7 @@ from tornado.web import HTTPError, RequestHandler
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
-from gpucommons.scheduler.models import WhoAmI
+from gpucommons.scheduler.models import LeaseView, WhoAmI
 from gpucommons.scheduler.pages.settings import Site
 
 R = TypeVar("R", bound=BaseModel)
@@ -35,6 +36,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _READS = ("GET", "HEAD")
+#: Of one list; what is further down is not shown.
+MAX_PAGES = 20
 
 
 class Headers(RequestHandler):
@@ -96,6 +99,21 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         if self.me is None:
             self.me = await self.ask(calls.whoami())
         return self.me
+
+    async def leases(self, *states: str) -> list[LeaseView]:
+        """All leases in these states: asked for by state, as ended ones fill the pages of a list."""
+        lists = await asyncio.gather(*(self._leases(state) for state in states))
+        return [lease for found in lists for lease in found]
+
+    async def _leases(self, state: str) -> list[LeaseView]:
+        page = await self.ask(calls.leases(state=state))
+        found = list(page.leases)
+        for _ in range(MAX_PAGES):
+            if page.cursor is None:
+                break
+            page = await self.ask(calls.leases(state=state, cursor=page.cursor))
+            found += page.leases
+        return found
 
     # --- answers ---------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ class StartPage(PageHandler):
             self.ask(calls.teams()),
             self.ask(calls.pools()),
             self.ask(calls.offers()),
-            self.ask(calls.leases()),
+            self.leases("waiting", "granted", "active", "warned"),
             self.ask(calls.jobs(owner=me.name, live=True)),
         )
         settings = self.site.settings
@@ -32,7 +32,7 @@ class StartPage(PageHandler):
             pools=pool_lines(pools.pools),
             mine=mine(
                 me.name,
-                leases.leases,
+                leases,
                 jobs.jobs,
                 lab_url=lambda server: settings.lab_url(me.name, server),
             ),

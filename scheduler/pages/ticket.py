@@ -98,11 +98,12 @@ class _OneTicket(PageHandler):
             shown = ticket_state(lease, (), None, now_ms=self.site.now_ms(), follow_url=follow)
             return lease, shown
         offers, leases = await asyncio.gather(
-            self.ask(calls.offers(server_name=lease.server_name)), self.ask(calls.leases())
+            self.ask(calls.offers(server_name=lease.server_name)),
+            self.leases("granted", "active", "warned"),
         )
         shown = ticket_state(
             lease,
-            leases.leases,
+            leases,
             offer_for(offers.offers, lease.team, lease.pool),
             now_ms=offers.now_ms,
             follow_url=follow,

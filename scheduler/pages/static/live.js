@@ -30,7 +30,7 @@ export function startLive() {
 function swap(fresh) {
   for (const old of document.querySelectorAll('[data-live]')) {
     const next = fresh.getElementById(old.id);
-    if (!next || old.dataset.dirty || holdsInput(old)) {
+    if (!next || old.dataset.dirty || holdsWork(old)) {
       continue;
     }
     showTimes(next);
@@ -45,6 +45,8 @@ function swap(fresh) {
   }
 }
 
-function holdsInput(element) {
-  return element.contains(document.activeElement) && document.activeElement.matches('input, textarea');
+// What somebody types in, or stands on without a name to come back to, stays as it is.
+function holdsWork(element) {
+  const active = document.activeElement;
+  return element.contains(active) && (active.matches('input, textarea') || !active.id);
 }

@@ -2,6 +2,7 @@
 import { post } from './net.js';
 
 const PAUSE_MS = 150;
+const SAID_MS = 6000;
 
 /** Start checking edits, if quotas may be edited here. */
 export function startQuotas() {
@@ -60,6 +61,9 @@ async function save(form) {
     edited(form);
     clear(form);
     say(form, `Saved. ${verdict.text}`, true);
+    // Until it is read, a refresh would take this sentence away.
+    form.dataset.dirty = 'yes';
+    setTimeout(() => edited(form).length || delete form.dataset.dirty, SAID_MS);
   } catch (error) {
     say(form, error.message, false);
   }

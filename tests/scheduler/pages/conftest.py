@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import importlib.util
 import json
 import re
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -39,6 +37,7 @@ PREFIX = "/services/gpucommons/"
 USERS = {
     "token-alice": models.WhoAmI(name="alice", teams=["vision"], admin=False),
     "token-stranger": models.WhoAmI(name="stranger", teams=[], admin=False),
+    "token-lead": models.WhoAmI(name="lead", teams=["vision"], admin=False, leads=["vision"]),
     "token-admin": models.WhoAmI(name="admin", teams=["vision"], admin=True),
 }
 
@@ -328,6 +327,7 @@ class FakeScheduler:
         token = request.headers.get("Authorization", "").removeprefix("token ")
         body = json.loads(request.content) if request.content else None
         self.asked.append((request.method, request.url.path, token, body))
+        state = request.url.params.get("state")
         if token not in USERS:
             return _refusal(errors.NotAuthenticated())
         if request.url.path == "/v1/whoami":
@@ -337,6 +337,9 @@ class FakeScheduler:
                 found = answer(body) if callable(answer) else answer
                 if isinstance(found, errors.SchedulerError):
                     return _refusal(found)
+                if state is not None and isinstance(found, models.LeaseList):
+                    kept = [lease for lease in found.leases if lease.state == state]
+                    found = models.LeaseList(leases=kept)
                 return _answer(found)
         return _refusal(errors.NotFound())
 
@@ -494,16 +497,3 @@ async def visit(start_pages: StartPages) -> AsyncIterator[Callable[..., Any]]:
 def cluster() -> Iterator[Any]:
     """The builders above, for tests of the pure parts."""
     return sys.modules[__name__]
-
-
-@pytest.fixture(scope="session")
-def browser_module() -> Any:
-    """``tests/ui/browser.py``."""
-    path = Path(__file__).parents[2] / "ui" / "browser.py"
-    spec = importlib.util.spec_from_file_location("gpucommons_test_browser", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module

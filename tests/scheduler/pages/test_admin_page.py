@@ -282,3 +282,18 @@ async def test_the_last_end_is_told_at_the_next_login(
     )
 
     assert "Stopped at 14:02: idle 60 min." in await (await visit("alice")).page("")
+
+
+async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
+    visit: Any, scheduler: Any
+) -> None:
+    lead = await visit("lead", allow_admin_writes=True)
+
+    teams, idle = await lead.page("admin/teams"), await lead.page("admin/idle")
+    reclaimed = await _post(lead, RECLAIM, {"force": False, "reason": ""})
+    refused = await _post(lead, "admin/quotas", {"rows": [ROW]})
+
+    assert 'data-team="nlp"' not in teams
+    assert "<input" not in teams
+    assert idle.count("data-reclaim=") == 3
+    assert (reclaimed.status_code, refused.status_code) == (200, 403)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from playwright.async_api import Page, Route, async_playwright
+from ui.browser import launch
 
 pytestmark = pytest.mark.ui
 
@@ -26,12 +27,12 @@ def known_problems() -> list[str]:
 
 @pytest.fixture
 async def open_page(
-    start_pages: Callable[..., Any], browser_module: Any, cluster: Any, known_problems: list[str]
+    start_pages: Callable[..., Any], cluster: Any, known_problems: list[str]
 ) -> AsyncIterator[Callable[..., Any]]:
     """Open a page as a user; no error may reach the console."""
     problems: list[str] = []
     async with async_playwright() as playwright:
-        browser = await browser_module.launch(playwright.chromium)
+        browser = await launch(playwright.chromium)
 
         async def begin(
             name: str,
