@@ -1,0 +1,145 @@
+"""The hub's configuration: least rights, no secrets where they are not needed, both JupyterHubs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from traitlets.config import Config
+
+from gpucommons.spawner import hub_config
+from gpucommons.spawner.hub_config import HubSettings, configure
+from gpucommons.spawner.workstation import configure_workstation
+
+SETTINGS = HubSettings(
+    scheduler_url="http://127.0.0.1:5000",
+    pages_url="http://127.0.0.1:5001",
+    service_token="service-secret",
+    culler_token="culler-secret",
+    spawner_token="spawner-secret",
+    teams={"vision": ["bea", "ada"]},
+    admins=["zoe"],
+)
+
+
+def configured() -> Config:
+    config = Config()
+    configure(config, SETTINGS)
+    return config
+
+
+class Hub5:
+    """A JupyterHub that cannot add to the user role."""
+
+
+class Hub6:
+    extra_user_scopes = frozenset[str]()
+
+
+def test_jupyterhub_6_adds_to_the_user_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_config, "JupyterHub", Hub6)
+    config = configured()
+    assert config.JupyterHub.extra_user_scopes == {
+        "access:services!service=gpucommons",
+        "custom:gpucommons:submit!user",
+    }
+    assert "user" not in [role["name"] for role in config.JupyterHub.load_roles]
+
+
+def test_jupyterhub_5_gets_the_whole_user_role(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_config, "JupyterHub", Hub5)
+    config = configured()
+    [user] = [role for role in config.JupyterHub.load_roles if role["name"] == "user"]
+    assert "self" in user["scopes"]
+    assert "custom:gpucommons:submit!user" in user["scopes"]
+    assert "extra_user_scopes" not in config.JupyterHub
+
+
+def test_admins_hold_their_right_through_a_group_and_services_never_do() -> None:
+    config = configured()
+    roles: dict[str, dict[str, Any]] = {role["name"]: role for role in config.JupyterHub.load_roles}
+    assert roles["gpucommons-admin"]["groups"] == ["gpucommons-admins"]
+    assert config.JupyterHub.load_groups["gpucommons-admins"] == {"users": ["zoe"]}
+    for role in roles.values():
+        if "services" in role:
+            assert "custom:gpucommons:admin" not in role["scopes"]
+
+
+def test_a_notebooks_token_can_neither_administer_nor_lease() -> None:
+    scopes = configured().Spawner.server_token_scopes
+    assert not [scope for scope in scopes if "admin" in scope or "lease" in scope]
+    assert all("!" in scope for scope in scopes)
+
+
+def test_secrets_are_not_shown_with_the_settings() -> None:
+    assert "secret" not in repr(SETTINGS)
+
+
+def test_teams_are_hub_groups() -> None:
+    assert configured().JupyterHub.load_groups["vision"] == {"users": ["ada", "bea"]}
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> dict[str, Any]:
+    (tmp_path / "tokens").mkdir()
+    for name in ("service", "culler", "spawner", "up", "proxy"):
+        (tmp_path / "tokens" / name).write_text(f"{name}-token\n")
+    (tmp_path / "password").write_text("correct horse\n")
+    return {
+        "port": 8000,
+        "ports": {"hub": 1, "proxy_api": 2, "api": 3, "pages": 4},
+        "state": str(tmp_path),
+        "api_url": "http://127.0.0.1:3",
+        "pages_url": "http://127.0.0.1:4",
+        "agent_dir": str(tmp_path / "agent"),
+        "homes": "/homes/{username}",
+        "admission": "trusted",
+        "users": ["ada"],
+        "teams": {"vision": ["ada"]},
+        "admins": [],
+    }
+
+
+def workstation(tmp_path: Path, facts: dict[str, Any], **changes: Any) -> Config:
+    (tmp_path / "hub.json").write_text(json.dumps({**facts, **changes}))
+    config = Config()
+    configure_workstation(config, str(tmp_path / "hub.json"))
+    return config
+
+
+def test_the_workstations_hub_listens_here_only_and_outlives_nothing_it_should_not(
+    tmp_path: Path, facts: dict[str, Any]
+) -> None:
+    hub = workstation(tmp_path, facts)
+    assert hub.JupyterHub.bind_url == "http://127.0.0.1:8000"
+    assert hub.JupyterHub.hub_bind_url == "http://127.0.0.1:1"
+    assert hub.JupyterHub.cleanup_servers is False
+    assert hub.ConfigurableHTTPProxy.should_start is False
+    assert hub.ConfigurableHTTPProxy.auth_token == "proxy-token"
+
+
+def test_only_the_supervisor_may_end_the_hub(tmp_path: Path, facts: dict[str, Any]) -> None:
+    roles = workstation(tmp_path, facts).JupyterHub.load_roles
+    holders = [role["name"] for role in roles if "shutdown" in role["scopes"]]
+    assert holders == ["gpucommons-up"]
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [
+        ("one", "dummy", True, {"ada"}),
+        ("trusted", "dummy", True, None),
+        ("accounts", "pam", False, None),
+    ],
+)
+def test_who_is_admitted_decides_how(
+    tmp_path: Path, facts: dict[str, Any], expected: tuple[Any, ...]
+) -> None:
+    admission, authenticator, shared, hub_admins = expected
+    hub = workstation(tmp_path, facts, admission=admission)
+    assert hub.JupyterHub.authenticator_class == authenticator
+    assert hub.LeaseMixin.shared_account is shared
+    assert hub.Authenticator.allowed_users == {"ada"}
+    assert hub.Authenticator.get("admin_users") == hub_admins

@@ -1,0 +1,93 @@
+"""Servers as processes of this machine: whose, where, with which interpreter."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from tornado.web import HTTPError
+
+from gpucommons.spawner.local import GpuLocalSpawner
+
+SHOW = "id -u; id -g; grep NoNewPrivs /proc/self/status | cut -f2"
+
+
+def spawner(name: str, **traits: object) -> GpuLocalSpawner:
+    return GpuLocalSpawner(user=SimpleNamespace(name=name), **traits)
+
+
+def refused_with(error: HTTPError) -> str:
+    return str(getattr(error, "message", None) or getattr(error, "jupyterhub_message", ""))
+
+
+def test_a_server_of_a_real_account_runs_as_it_and_gains_no_privileges() -> None:
+    account = pwd.getpwnam("nobody") if os.geteuid() == 0 else pwd.getpwuid(os.geteuid())
+    preexec = spawner(account.pw_name, shared_account=False).make_preexec_fn(account.pw_name)
+    done = subprocess.run(
+        ["/bin/sh", "-c", SHOW],
+        preexec_fn=preexec,
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == [str(account.pw_uid), str(account.pw_gid), "1"]
+
+
+@pytest.mark.parametrize("name", ["root", "daemon"])
+def test_no_server_runs_as_an_account_of_the_system(name: str) -> None:
+    with pytest.raises(HTTPError) as refused:
+        spawner(name, shared_account=False).make_preexec_fn(name)
+    assert refused.value.status_code == 403
+    assert "account of the system" in refused_with(refused.value)
+
+
+def test_a_user_without_an_account_is_told_whom_to_ask() -> None:
+    with pytest.raises(HTTPError) as refused:
+        spawner("nobody-at-all", shared_account=False).make_preexec_fn("nobody-at-all")
+    assert "no account named nobody-at-all" in refused_with(refused.value)
+
+
+@pytest.mark.parametrize("name", ["../../etc", "a/b", "a\x00b", "%2e%2e", "ünïcode"])
+def test_homes_of_a_shared_account_stay_below_their_folder(tmp_path: Path, name: str) -> None:
+    home = spawner(name, home_dir_template=f"{tmp_path}/homes/{{username}}").home_dir
+    assert home.parent == tmp_path / "homes"
+    assert home.resolve().parent == (tmp_path / "homes").resolve()
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+def test_a_name_that_is_no_folder_is_refused(name: str) -> None:
+    with pytest.raises(HTTPError) as refused:
+        _ = spawner(name).home_dir
+    assert refused.value.status_code == 400
+
+
+def test_a_shared_account_gets_a_private_home_and_starts_in_it(tmp_path: Path) -> None:
+    one = spawner("ada", shared_account=True, home_dir_template=f"{tmp_path}/homes/{{username}}")
+    done = subprocess.run(
+        ["/bin/pwd"],
+        preexec_fn=one.make_preexec_fn("ada"),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(done.stdout.strip()) == tmp_path / "homes" / "ada"
+    assert (tmp_path / "homes" / "ada").stat().st_mode & 0o077 == 0
+    env = one.user_env({})
+    assert (env["USER"], env["HOME"]) == ("ada", str(tmp_path / "homes" / "ada"))
+
+
+def test_the_server_is_that_of_the_hubs_own_interpreter() -> None:
+    assert spawner("ada").cmd[:2] == [sys.executable, "-m"]
+
+
+def test_a_shared_account_is_assumed_without_root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1234)
+    assert spawner("ada").shared_account
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    assert not spawner("ada").shared_account
