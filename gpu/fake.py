@@ -16,8 +16,9 @@ from gpucommons.gpu.kinds import memory_mib_of
 from gpucommons.gpu.processes import Processes, ProcessLoad, ProcessStat
 from gpucommons.gpu.telemetry import DeviceReading, Holding, ProcessReading
 
-#: What a simulated machine has where nobody says otherwise.
+#: A simulated machine where nobody says otherwise.
 DEFAULT_KIND = "A100-40"
+DEFAULT_DEVICES = 4
 #: A driver serves no more cards on one machine.
 MAX_DEVICES = 64
 

@@ -2,7 +2,8 @@
 
 A slice owns the tree below the roots bound to it, for as long as its processes live, even after
 they left the tree. An orphan that was never seen in a tree is recognised by the slice its
-environment names, if it runs as the user of that slice: an environment is only a claim.
+environment names, if it runs as a user of that slice: an environment is only a claim. The agent's
+own user counts as one, because processes of one account are not kept apart by anybody.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from dataclasses import dataclass, field
 from gpucommons.gpu.processes import Processes, ProcessStat
 from gpucommons.gpu.slices import SliceId
 
-#: Processes outside all slices are looked at again so often, for a pid that was reused.
+#: Processes outside all slices are looked at twice (on the way to exec they still have their
+#: parent's environment), then again so often, for a pid that was reused.
 _RECHECK_REFRESHES = 10
 #: Ancestors looked at in one go: a chain of thousands must not exhaust the stack.
 _MAX_DEPTH = 256
@@ -25,6 +27,8 @@ class _Known:
     slice_id: SliceId | None = None
     #: False until its ancestors were looked at.
     settled: bool = False
+    #: How often it was read.
+    looks: int = 1
 
 
 @dataclass(kw_only=True, slots=True)
@@ -40,8 +44,9 @@ class Roots:
 class SliceProcesses:
     """The process list of the node, sorted by slice."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: Processes, *, own_uid: int) -> None:
         self._processes = processes
+        self._own_uid = own_uid
         self._known: dict[int, _Known] = {}
         self._roots: dict[SliceId, Roots] = {}
         self._by_root: dict[tuple[int, int], SliceId] = {}
@@ -103,7 +108,7 @@ class SliceProcesses:
     def _look(self, pid: int, *, recheck: bool) -> None:
         """Read a process that is new, is in a slice, or is due."""
         known = self._known.get(pid)
-        if known is not None and known.slice_id is None and not recheck:
+        if known is not None and known.slice_id is None and known.looks > 1 and not recheck:
             return
         stat = self._processes.stat(pid)
         if stat is None:
@@ -112,6 +117,7 @@ class SliceProcesses:
             self._known[pid] = _Known(stat=stat)
         else:
             known.stat = stat
+            known.looks += 1
             known.settled = known.settled and known.slice_id is not None
 
     def _drop_dead_roots(self) -> None:
@@ -144,6 +150,6 @@ class SliceProcesses:
     def _by_claim(self, pid: int) -> SliceId | None:
         claim = self._processes.slice_id(pid)
         roots = self._roots.get(SliceId(claim)) if claim else None
-        if roots is None or self._processes.uid(pid) not in roots.uids:
+        if roots is None or self._processes.uid(pid) not in roots.uids | {self._own_uid}:
             return None
         return SliceId(claim or "")

@@ -19,7 +19,13 @@ from gpucommons.gpu.agent.requests import Requests
 from gpucommons.gpu.agent.server import AgentServer
 from gpucommons.gpu.agent.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.fake import DEFAULT_KIND, MAX_DEVICES, SimulatedGpus, simulated_devices
+from gpucommons.gpu.fake import (
+    DEFAULT_DEVICES,
+    DEFAULT_KIND,
+    MAX_DEVICES,
+    SimulatedGpus,
+    simulated_devices,
+)
 from gpucommons.gpu.processes import Processes, node_processes
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.telemetry import Telemetry
@@ -49,24 +55,39 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpucommons-agent", description=__doc__)
-    parser.add_argument("--dir", type=Path, required=True, help="folder of sockets and state")
     parser.add_argument(
-        "--simulate", type=int, default=0, metavar="N",
-        help=f"simulated GPUs (at most {MAX_DEVICES}) where NVML finds no real one",
-    )  # fmt: skip
+        "--dir", "--state", type=Path, required=True, help="folder of sockets and state"
+    )
     parser.add_argument(
-        "--simulated-kind", default=DEFAULT_KIND, metavar="KIND",
+        "--simulate",
+        type=_count,
+        default=0,
+        metavar="N",
+        help=f"simulated GPUs where NVML finds no real one: 0 to {MAX_DEVICES}, "
+        f"or auto = {DEFAULT_DEVICES}",
+    )
+    parser.add_argument(
+        "--simulated-kind",
+        default=DEFAULT_KIND,
+        metavar="KIND",
         help="model and GiB of a simulated GPU (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--ignore-real", action="store_true", help="simulate even where NVML finds a real GPU"
     )
     parser.add_argument("--node", default=None, help="name of this node (default: its host name)")
     parser.add_argument(
-        "--metrics-port", type=int, default=None, metavar="PORT",
+        "--metrics-port",
+        type=int,
+        default=None,
+        metavar="PORT",
         help="serve Prometheus metrics on this port of 127.0.0.1",
-    )  # fmt: skip
+    )
     return parser
+
+
+def _count(text: str) -> int:
+    return DEFAULT_DEVICES if text == "auto" else int(text)
 
 
 def _telemetry(options: argparse.Namespace, processes: Processes) -> Telemetry:
@@ -103,7 +124,11 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     # Each open tab is a descriptor; the soft limit of many systems is a relic.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    watch = Watch(telemetry, SliceProcesses(processes), StateFile(options.dir / "open-slices.json"))
+    watch = Watch(
+        telemetry,
+        SliceProcesses(processes, own_uid=os.geteuid()),
+        StateFile(options.dir / "open-slices.json"),
+    )
     watch.restore(now_ms=time.time_ns() // 1_000_000)
     slices_folder = options.dir / "slices"
     slices_folder.mkdir(mode=0o700, exist_ok=True)

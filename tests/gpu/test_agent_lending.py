@@ -42,7 +42,7 @@ def node() -> FakeProcesses:
 def watch(node: FakeProcesses, short_folder: Path) -> Watch:
     return Watch(
         SimulatedGpus(simulated_devices(1), node),
-        SliceProcesses(node),
+        SliceProcesses(node, own_uid=1500),
         StateFile(short_folder / "open-slices.json"),
     )
 

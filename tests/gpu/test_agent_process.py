@@ -206,7 +206,7 @@ def test_a_second_agent_in_the_folder_says_so(agent: AgentClient, short_folder: 
     [
         (("--simulate", "-1"), "are not possible"),
         (("--simulate", "1", "--simulated-kind", "A100"), "is no kind of GPU"),
-        (("--simulate", "many"), "invalid int value"),
+        (("--simulate", "many"), "--simulate"),
     ],
 )
 def test_bad_arguments_end_with_a_sentence(

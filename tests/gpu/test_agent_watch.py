@@ -39,7 +39,9 @@ class Node:
             simulated_devices(2), self.node, monotonic_ns=lambda: self.seconds * 10**9
         )
         self.watch = Watch(
-            gpus, SliceProcesses(self.node), StateFile(self.folder / "open-slices.json")
+            gpus,
+            SliceProcesses(self.node, own_uid=1500),
+            StateFile(self.folder / "open-slices.json"),
         )
         self.watch.restore(now_ms=self.now_ms)
         return self.watch

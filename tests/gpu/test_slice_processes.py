@@ -26,7 +26,7 @@ def node() -> FakeProcesses:
 
 @pytest.fixture
 def slices(node: FakeProcesses) -> SliceProcesses:
-    slices = SliceProcesses(node)
+    slices = SliceProcesses(node, own_uid=1500)
     slices.open(A)
     slices.open(B)
     return slices
@@ -125,6 +125,23 @@ def test_an_orphan_that_was_never_seen_is_known_by_its_environment(
     assert pids(slices)[A] == (100, 200)
 
 
+def test_the_agents_own_user_may_claim_a_slice_that_nothing_was_bound_to(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    node.start(FakeProcess(pid=200, claim="a", uid=1500))
+    node.start(FakeProcess(pid=201, claim="a", uid=1000))
+    assert pids(slices)[A] == (200,)
+
+
+def test_a_process_seen_before_its_exec_is_recognised_a_look_later(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    node.start(FakeProcess(pid=200, uid=1500, start=60))
+    assert pids(slices)[A] == ()
+    node.start(FakeProcess(pid=200, uid=1500, start=60, claim="a"))
+    assert pids(slices)[A] == (200,)
+
+
 def test_another_users_claim_counts_for_nothing(
     node: FakeProcesses, slices: SliceProcesses
 ) -> None:
@@ -169,7 +186,7 @@ def test_roots_from_before_a_restart_are_believed_only_with_their_start(
     node.start(FakeProcess(pid=101, parent=100))
     started = node.stat(100)
     assert started is not None
-    right, wrong = SliceProcesses(node), SliceProcesses(node)
+    right, wrong = SliceProcesses(node, own_uid=1500), SliceProcesses(node, own_uid=1500)
     right.open(A, Roots(starts={100: started.start}, uids={1000}))
     wrong.open(A, Roots(starts={100: started.start + 1}, uids={1000}))
     assert pids(right)[A] == (100, 101)
