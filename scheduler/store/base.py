@@ -7,7 +7,7 @@ its epoch. All methods are synchronous and may be called from any thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NewType, Protocol, TypeVar
 
@@ -131,8 +131,10 @@ class Store(Protocol):
         """Add or replace ledger rows by key."""
         ...
 
-    def add_points(self, epoch: Epoch, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
-        """Add points to a job's curve (same attempt and step: replaced; capped by retention)."""
+    def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
+        """Add points to jobs' curves in one transaction (same attempt and step: replaced); a curve
+        that grows too long loses every second point.
+        """
         ...
 
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -129,15 +129,16 @@ class MemoryStore:
             self._check(epoch)
             self._ledger.update(((row.workload_id, row.minute_ms), row) for row in rows)
 
-    def add_points(self, epoch: Epoch, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
-        """Add points to a curve."""
+    def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
+        """Add points to curves."""
         with self._lock:
             self._check(epoch)
-            curve = self._points[workload_id]
-            curve.update(((point.attempt_number, point.step), point) for point in points)
-            if len(curve) > rules.MAX_POINTS:
-                for key in sorted(curve)[1::2]:
-                    del curve[key]
+            for workload_id, points in curves.items():
+                curve = self._points[workload_id]
+                curve.update(((point.attempt_number, point.step), point) for point in points)
+                if len(curve) > rules.MAX_POINTS:
+                    for key in sorted(curve)[1::2]:
+                        del curve[key]
 
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Drop what is older."""

@@ -7,7 +7,7 @@ never wait for them. What a call returned from is on the disk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -111,10 +111,11 @@ class SqlStore:
         with self._leading(epoch) as (connection, _):
             sql_history.write_ledger(connection, rows)
 
-    def add_points(self, epoch: Epoch, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
-        """Add points to a curve."""
+    def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
+        """Add points to curves."""
         with self._leading(epoch) as (connection, _):
-            sql_history.write_points(connection, workload_id, points)
+            for workload_id, points in curves.items():
+                sql_history.write_points(connection, workload_id, points)
 
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Drop what is older."""

@@ -236,7 +236,7 @@ def test_a_new_leader_makes_the_old_one_stale(store: Store) -> None:
     for write in (
         lambda: store.commit(old, Changes(now_ms=NOW, workloads=(job(1),), events=(event("x"),))),
         lambda: store.add_ledger(old, [ledger_row(0)]),
-        lambda: store.add_points(old, WorkloadId("w"), [point(1, 1)]),
+        lambda: store.add_points(old, {WorkloadId("w"): [point(1, 1)]}),
         lambda: store.prune(old, before_ms=NOW),
     ):
         with pytest.raises(LeaderLost):
@@ -435,9 +435,9 @@ def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_team(store: Store)
 def test_a_curve_is_in_order_and_steps_are_replaced(store: Store) -> None:
     epoch = store.take_lead("me")
     mine = WorkloadId("w-0001")
-    store.add_points(epoch, mine, [point(2, 5), point(1, 9), point(1, 2)])
-    store.add_points(epoch, mine, [point(1, 9, loss=0.5)])
-    store.add_points(epoch, WorkloadId("w-0002"), [point(1, 1)])
+    store.add_points(epoch, {mine: [point(2, 5), point(1, 9), point(1, 2)]})
+    store.add_points(epoch, {mine: [point(1, 9, loss=0.5)]})
+    store.add_points(epoch, {WorkloadId("w-0002"): [point(1, 1)]})
     assert store.points(mine) == (point(1, 2), point(1, 9, loss=0.5), point(2, 5))
     assert store.points(WorkloadId("none")) == ()
 
@@ -445,7 +445,7 @@ def test_a_curve_is_in_order_and_steps_are_replaced(store: Store) -> None:
 def test_a_long_curve_is_thinned_evenly_with_both_ends(store: Store) -> None:
     epoch = store.take_lead("me")
     mine = WorkloadId("w-0001")
-    store.add_points(epoch, mine, [point(1, step) for step in range(101)])
+    store.add_points(epoch, {mine: [point(1, step) for step in range(101)]})
     assert [p.step for p in store.points(mine, limit=5)] == [0, 25, 50, 75, 100]
 
 
@@ -454,7 +454,7 @@ def test_a_curve_does_not_grow_without_end(store: Store, monkeypatch: pytest.Mon
     epoch = store.take_lead("me")
     mine = WorkloadId("w-0001")
     for step in range(50):
-        store.add_points(epoch, mine, [point(1, step)])
+        store.add_points(epoch, {mine: [point(1, step)]})
     steps = [p.step for p in store.points(mine)]
     assert len(steps) <= 10
     assert steps[0] == 0
@@ -479,8 +479,8 @@ def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:
     store.put_intent(submit(1, at_ms=old, idempotency_key="k"))
     waiting = store.put_intent(submit(2, at_ms=old))
     store.commit(epoch, changes)
-    store.add_points(epoch, WorkloadId("w-0003"), [point(1, 1)])
-    store.add_points(epoch, WorkloadId("w-0004"), [point(1, 1)])
+    store.add_points(epoch, {WorkloadId("w-0003"): [point(1, 1)]})
+    store.add_points(epoch, {WorkloadId("w-0004"): [point(1, 1)]})
     store.add_ledger(epoch, [ledger_row(0), ledger_row(100)])
     assert store.prune(epoch, before_ms=NOW) == 5
     left = {w.workload_id for w in store.workloads(WorkloadFilter()).items}

@@ -1,0 +1,263 @@
+"""Who held and used how much, minute by minute: the source of reports.
+
+What was held is not counted while it happens but computed from the attempts, which say exactly when
+devices were reserved and when they were free again. So a scheduler that was down writes the same
+rows later, and writing a row twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.usage import UsageMinute
+from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    Millis,
+    Node,
+    NodeId,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.store.base import LedgerRow
+
+MINUTE_MS = 60_000
+#: The agent needs a moment to finish a minute.
+USAGE_DELAY_MS = 5_000
+#: After a restart, how far back the last row is looked for, in growing steps.
+_LOOK_BACK_MS = (10 * MINUTE_MS, 60 * MINUTE_MS, 24 * 60 * MINUTE_MS)
+#: Rows so young may lack workloads that were still to be written when the scheduler stopped.
+_OVERLAP_MS = 2 * MINUTE_MS
+
+#: What the agent measured, by slice and minute.
+Usage = Mapping[tuple[SliceId, int], UsageMinute]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Span:
+    """A stretch of time."""
+
+    from_ms: int
+    to_ms: int
+
+    def minutes(self) -> range:
+        """Every minute that it touches."""
+        return range(minute_of(self.from_ms), self.to_ms, MINUTE_MS)
+
+    def overlap_ms(self, other: Span) -> int:
+        """How long both last together."""
+        return max(0, min(self.to_ms, other.to_ms) - max(self.from_ms, other.from_ms))
+
+
+def minute_of(at_ms: int) -> int:
+    """The start of the minute."""
+    return at_ms - at_ms % MINUTE_MS
+
+
+def rows_of(
+    workload: Workload, nodes: Mapping[NodeId, Node], span: Span, usage: Usage
+) -> Iterator[LedgerRow]:
+    """One workload's rows for the minutes of a span, each whole up to the span's end."""
+    for minute_ms in span.minutes():
+        minute = Span(from_ms=minute_ms, to_ms=min(minute_ms + MINUTE_MS, span.to_ms))
+        held = [
+            (attempt, placed_milli_gpu_of(attempt) * _held(attempt, span).overlap_ms(minute))
+            for attempt in workload.attempts
+        ]
+        held = [(attempt, amount) for attempt, amount in held if amount]
+        if held:
+            yield _row(workload, nodes, minute, held, usage)
+
+
+def placed_milli_gpu_of(attempt: Attempt) -> int:
+    """All that an attempt holds."""
+    return sum(placed_milli_gpu(placement) for placement in attempt.placements)
+
+
+def _held(attempt: Attempt, span: Span) -> Span:
+    end_ms = span.to_ms if attempt.ended_ms is None else attempt.ended_ms
+    return Span(from_ms=attempt.reserved_ms, to_ms=end_ms)
+
+
+def _row(
+    workload: Workload,
+    nodes: Mapping[NodeId, Node],
+    minute: Span,
+    held: Sequence[tuple[Attempt, int]],
+    usage: Usage,
+) -> LedgerRow:
+    last, spec, idleness = held[-1][0], workload.spec, workload.idleness
+    node = nodes.get(last.placements[0].node_id)
+    measured = [
+        usage[placement.slice_id, minute.from_ms]
+        for attempt, _ in held
+        for placement in attempt.placements
+        if placement.slice_id is not None and (placement.slice_id, minute.from_ms) in usage
+    ]
+    idle_since_ms = None if idleness is None else idleness.idle_since_ms
+    return LedgerRow(
+        workload_id=workload.workload_id,
+        minute_ms=Millis(minute.from_ms),
+        team=spec.team,
+        pool=spec.pools[0] if node is None else node.pool,
+        owner=spec.owner,
+        kind=spec.kind,
+        hold_class=last.hold_class,
+        held_milli_gpu_ms=sum(amount for _, amount in held),
+        lost_milli_gpu_ms=_lost(workload, minute),
+        idle=idle_since_ms is not None and idle_since_ms <= minute.from_ms,
+        compute_percent_mean=_mean(measured),
+        memory_used_mib_max=max(
+            (m.memory_used_mib_max for m in measured if m.memory_used_mib_max is not None),
+            default=None,
+        ),
+    )
+
+
+def _mean(measured: Sequence[UsageMinute]) -> int | None:
+    known = [
+        (m.compute_percent_mean, m.samples) for m in measured if m.compute_percent_mean is not None
+    ]
+    samples = sum(count for _, count in known)
+    return sum(percent * count for percent, count in known) // samples if samples else None
+
+
+def thrown_away(workload: Workload, attempt: Attempt) -> Span | None:
+    """Which part of an attempt's time was for nothing: since its last checkpoint, unless it ended
+    by itself or its owner ended the job.
+    """
+    stop, started_ms, ended_ms = attempt.stop, attempt.started_ms, attempt.ended_ms
+    if is_lease(workload) or started_ms is None or ended_ms is None:
+        return None
+    by_itself = stop is None and attempt.exit_code is not None
+    if by_itself or (stop is not None and stop.why == "cancel") or attempt.exit_code == 0:
+        return None
+    saved = (workload.checkpoint, *(later.resumed_from for later in workload.attempts))
+    mine = (c.at_ms for c in saved if c is not None and c.attempt_id == attempt.attempt_id)
+    return Span(from_ms=max(started_ms, max(mine, default=0)), to_ms=ended_ms)
+
+
+def _lost(workload: Workload, minute: Span) -> int:
+    return sum(
+        placed_milli_gpu_of(attempt) * lost.overlap_ms(minute)
+        for attempt in workload.attempts
+        if (lost := thrown_away(workload, attempt)) is not None
+    )
+
+
+@dataclass(kw_only=True)
+class LedgerKeeper:
+    """Knows up to where the ledger is written, and which rows are due."""
+
+    #: Rows of a span that are written already: (from, to).
+    written: Callable[[Millis, Millis], Sequence[LedgerRow]]
+    #: Minutes that start later than this, as the agents measured them.
+    measured: Callable[[Millis], Sequence[UsageMinute]]
+    #: Every minute before this one has its rows.
+    done_ms: int = 0
+    #: Workloads that gave devices back since the last rows: their last minute is written again
+    #: when its usage is known.
+    _closed: dict[WorkloadId, Workload] = field(default_factory=dict)
+
+    def resume(self, cluster: Cluster, now_ms: Millis) -> None:
+        """Find where an earlier scheduler stopped writing."""
+        for back_ms in _LOOK_BACK_MS:
+            rows = self.written(Millis(now_ms - back_ms), Millis(now_ms + MINUTE_MS))
+            if rows:
+                newest_ms = max(row.minute_ms for row in rows)
+                self.done_ms = minute_of(min(newest_ms, now_ms) - _OVERLAP_MS)
+                return
+        held = (a.reserved_ms for w in cluster.workloads.values() if (a := w.current) is not None)
+        self.done_ms = minute_of(min(held, default=now_ms))
+
+    def closing(
+        self, before: Cluster, after: Iterable[Workload], now_ms: Millis
+    ) -> tuple[LedgerRow, ...]:
+        """Rows of workloads whose devices are given back in this cycle, lost work included."""
+        rows: list[LedgerRow] = []
+        for workload in after:
+            known = before.workloads.get(workload.workload_id)
+            held = None if known is None else known.current
+            ended = None if held is None else _ended(workload, held)
+            if ended is None:
+                continue
+            self._closed[workload.workload_id] = workload
+            lost = thrown_away(workload, ended)
+            from_ms = self.done_ms if lost is None else min(self.done_ms, lost.from_ms)
+            span = Span(from_ms=from_ms, to_ms=now_ms)
+            rows += rows_of(workload, before.nodes, span, {})
+        return self._with_known_usage(rows)
+
+    def due(self, cluster: Cluster, now_ms: Millis) -> tuple[LedgerRow, ...]:
+        """Rows of the minutes that are over; call :meth:`wrote` once they are stored."""
+        span = Span(from_ms=self.done_ms, to_ms=self.next_done_ms(now_ms))
+        if span.to_ms <= span.from_ms:
+            return ()
+        usage = {
+            (minute.slice_id, minute.minute_ms): minute
+            for minute in self.measured(Millis(span.from_ms - 1))
+        }
+        workloads = {**self._closed, **cluster.workloads}
+        rows = [
+            row
+            for workload in workloads.values()
+            for row in rows_of(workload, cluster.nodes, span, usage)
+        ]
+        return self._with_known_usage(rows)
+
+    def next_done_ms(self, now_ms: Millis) -> int:
+        """Minutes before this one are over, and measured."""
+        return max(self.done_ms, minute_of(now_ms - USAGE_DELAY_MS))
+
+    def due_at_ms(self) -> Millis:
+        """When the next rows are due."""
+        return Millis(self.done_ms + MINUTE_MS + USAGE_DELAY_MS)
+
+    def wrote(self, now_ms: Millis) -> None:
+        """The rows that were due are stored."""
+        self.done_ms = self.next_done_ms(now_ms)
+        self._closed = {
+            workload_id: workload
+            for workload_id, workload in self._closed.items()
+            if (workload.attempts[-1].ended_ms or 0) > self.done_ms
+        }
+
+    def _with_known_usage(self, rows: Sequence[LedgerRow]) -> tuple[LedgerRow, ...]:
+        """A row that is written again keeps what was measured the first time."""
+        if not rows:
+            return ()
+        from_ms, to_ms = (pick(row.minute_ms for row in rows) for pick in (min, max))
+        known = {
+            (row.workload_id, row.minute_ms): row
+            for row in self.written(from_ms, Millis(to_ms + MINUTE_MS))
+        }
+        return tuple(_merged(row, known.get((row.workload_id, row.minute_ms))) for row in rows)
+
+
+def _ended(workload: Workload, held: Attempt) -> Attempt | None:
+    """The attempt that held devices before this cycle, if it has ended."""
+    return next(
+        (
+            a
+            for a in workload.attempts
+            if a.attempt_id == held.attempt_id and a.ended_ms is not None
+        ),
+        None,
+    )
+
+
+def _merged(row: LedgerRow, known: LedgerRow | None) -> LedgerRow:
+    if known is None:
+        return row
+    measured = row.compute_percent_mean is not None or row.memory_used_mib_max is not None
+    source = row if measured else known
+    return replace(
+        row,
+        idle=row.idle or known.idle,
+        compute_percent_mean=source.compute_percent_mean,
+        memory_used_mib_max=source.memory_used_mib_max,
+    )

@@ -1,0 +1,314 @@
+"""The one thread that decides: intents and observations in, one commit, then acts.
+
+The order is what makes a crash harmless at any point. What is asked is durable before it is
+decided; what is decided is durable before it is done; what is done is idempotent and repeated until
+its effect is on record. Only the leader writes, and one that lost the lead ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpucommons.gpu.usage import UsageMinute
+from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
+from gpucommons.scheduler.alarm import Alarm
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.state import (
+    Cluster,
+    Observation,
+    Outcome,
+    ProgressReported,
+    Verdict,
+)
+from gpucommons.scheduler.core.types import AttemptId, IntentId, Millis, WorkloadId
+from gpucommons.scheduler.deciding import Advance, Step
+from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.executors.base import Executor
+from gpucommons.scheduler.ledger import LedgerKeeper
+from gpucommons.scheduler.store.base import Epoch, LogPoint, Store
+
+_LOG = logging.getLogger(__name__)
+
+#: Most intents that one cycle takes.
+MAX_INTENTS = 1_000
+#: Executors are asked so often while something runs, and while nothing does.
+BUSY_S, IDLE_S = 1.0, 5.0
+#: After a failure: a full disk or a database that restarts.
+RETRY_S = 1.0
+#: Progress reports of many jobs share a cycle.
+PROGRESS_S = 0.25
+#: How often old rows are dropped, where a retention is set.
+_PRUNE_EVERY_MS = 3_600_000
+#: Verdicts kept at hand for those who wait.
+_RECENT_VERDICTS = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """All that the loop works with."""
+
+    store: Store
+    executors: Mapping[str, Executor]
+    now: Callable[[], Millis]
+    new_ids: Iterator[str]
+    token_of: Callable[[AttemptId], str]
+    #: As jobs' processes reach the API.
+    api_url: str
+    #: Starts and stops notebook servers; called repeatedly while due, from the loop's thread.
+    on_server_act: ServerActs = lambda _act, _workload: None
+    #: Usage minutes that start later than a time, of all nodes.
+    usage: Callable[[Millis], Sequence[UsageMinute]] = lambda _after_ms: ()
+    #: How long history is kept; None = for ever.
+    retention_ms: int | None = None
+    #: Name of this scheduler, for the one that finds it leading.
+    holder: str = "scheduler"
+    advance: Advance = advance
+
+
+@dataclass(kw_only=True)
+class _Inbox:
+    """Observations from outside, until they are committed."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: list[Observation] = field(default_factory=list)
+
+    def put(self, observation: Observation) -> None:
+        with self.lock:
+            self.waiting.append(observation)
+
+    def peek(self) -> tuple[Observation, ...]:
+        with self.lock:
+            return tuple(self.waiting)
+
+    def drop(self, count: int) -> None:
+        with self.lock:
+            del self.waiting[:count]
+
+
+class Loop:
+    """Decides as long as it leads. :meth:`start` runs it in a thread, :meth:`cycle` by hand."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._acting = Acting(
+            executors=around.executors,
+            token_of=around.token_of,
+            api_url=around.api_url,
+            on_server_act=around.on_server_act,
+        )
+        self._ledger = LedgerKeeper(
+            written=lambda from_ms, to_ms: around.store.ledger(from_ms=from_ms, to_ms=to_ms),
+            measured=self._measured,
+        )
+        self._epoch = Epoch(0)
+        self._cluster = Cluster()
+        self._inbox = _Inbox()
+        self._alarm = Alarm()
+        self._answered = threading.Condition()
+        self._verdicts: OrderedDict[IntentId, Verdict] = OrderedDict()
+        self._callbacks: list[Callable[[], None]] = []
+        self._thread: threading.Thread | None = None
+        self._stopping = threading.Event()
+        self._lost: LeaderLost | None = None
+        self._stale = False
+        self._prune_due_ms = 0
+
+    # --- for everyone else, from any thread --------------------------------------------------
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the last cycle committed."""
+        return self._cluster
+
+    @property
+    def lost(self) -> LeaderLost | None:
+        """Set when another scheduler has taken over and this loop has ended."""
+        return self._lost
+
+    def wake(self) -> None:
+        """There is something to decide."""
+        self._alarm.within(0)
+
+    def observe(self, observation: Observation) -> None:
+        """Something happened; it is on record when :attr:`cluster` shows it."""
+        self._inbox.put(observation)
+        self._alarm.within(PROGRESS_S if isinstance(observation, ProgressReported) else 0)
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after each commit, from the loop's thread; returns what ends that."""
+        self._callbacks.append(callback)
+        return lambda: self._callbacks.remove(callback)
+
+    def wait_for_verdict(self, intent_id: IntentId, timeout_s: float) -> Verdict | None:
+        """The verdict of the cycle that handles the intent; None when the time is over."""
+        early = self._around.store.verdict(intent_id)
+        if early is not None:
+            return early
+        with self._answered:
+            self._answered.wait_for(
+                lambda: intent_id in self._verdicts or self._stopping.is_set(), timeout_s
+            )
+            return self._verdicts.get(intent_id)
+
+    # --- running -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Take the lead, adopt what runs, and decide from now on in a thread."""
+        self.open()
+        self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
+        self._thread.start()
+
+    def open(self) -> None:
+        """Take the lead and reconcile the store with what runs.
+
+        Raises
+        ------
+        Unavailable
+            When another scheduler holds the store.
+        """
+        around = self._around
+        self._epoch = around.store.take_lead(around.holder)
+        self._cluster = around.store.load()
+        for gone in self._acting.adopt(self._cluster):
+            self._inbox.put(gone)
+        self._ledger.resume(self._cluster, self._now())
+
+    def stop(self) -> None:
+        """End the thread after its current cycle; what runs keeps running."""
+        self._stopping.set()
+        self.wake()
+        if self._thread is not None:
+            self._thread.join()
+        self._acting.close()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._alarm.within(self.cycle())
+                self._alarm.wait()
+            except LeaderLost as error:
+                _LOG.critical("%s", error)
+                self._lost = error
+                self._stopping.set()
+            except Exception:  # noqa: BLE001 - a full disk, a database that restarts: never an end
+                _LOG.exception("This cycle failed; the next one starts from the store.")
+                self._stale = True
+                # Not by the alarm: what failed would fail again at every wake.
+                self._stopping.wait(RETRY_S)
+        self._tell()
+
+    # --- one cycle ---------------------------------------------------------------------------
+
+    def cycle(self) -> float:
+        """See, decide, commit, act. Returns after how many seconds the next one is due.
+
+        Raises
+        ------
+        LeaderLost
+            When another scheduler has taken over: nothing was written.
+        """
+        if self._stale:
+            self._catch_up()
+        around, before, now_ms = self._around, self._cluster, self._now()
+        told = self._inbox.peek()
+        seen = (*told, *self._acting.see(before, now_ms))
+        intents = around.store.pending_intents(MAX_INTENTS)
+        step = Step(advance=around.advance, cluster=before, now_ms=now_ms, new_ids=around.new_ids)
+        outcome = step.take_what_is_sound(intents, seen)
+        self._commit(outcome, seen)
+        self._inbox.drop(len(told))
+        self._acting.forget_ended(seen, before, outcome.cluster)
+        self._acting.perform(outcome.acts, outcome.cluster, now_ms)
+        self._keep_books(now_ms)
+        return self._next_s(outcome, full=len(intents) >= MAX_INTENTS)
+
+    def _catch_up(self) -> None:
+        """After a failure nobody knows whether its commit was written: the store does."""
+        self._cluster = self._around.store.load()
+        self._acting.look_again()
+        self._stale = False
+
+    def _now(self) -> Millis:
+        return Millis(max(self._around.now(), self._cluster.now_ms))
+
+    def _commit(self, outcome: Outcome, seen: Sequence[Observation]) -> None:
+        store, changes = self._around.store, outcome.changes
+        curves = _curves(self._cluster, seen)
+        if curves:
+            store.add_points(self._epoch, curves)
+        if changes.empty:
+            self._cluster = outcome.cluster
+            return
+        closing = self._ledger.closing(self._cluster, changes.workloads, changes.now_ms)
+        if closing:
+            # Before the commit: afterwards a final workload is not looked at again.
+            store.add_ledger(self._epoch, closing)
+        store.commit(self._epoch, changes)
+        self._cluster = outcome.cluster
+        self._tell(changes.verdicts)
+
+    def _tell(self, verdicts: Sequence[Verdict] = ()) -> None:
+        with self._answered:
+            self._verdicts.update((verdict.intent_id, verdict) for verdict in verdicts)
+            while len(self._verdicts) > _RECENT_VERDICTS:
+                self._verdicts.popitem(last=False)
+            self._answered.notify_all()
+        for callback in tuple(self._callbacks):
+            try:
+                callback()
+            except Exception:  # noqa: BLE001 - a subscriber's trouble is its own
+                _LOG.exception("A subscriber failed.")
+
+    def _keep_books(self, now_ms: Millis) -> None:
+        store, keeper = self._around.store, self._ledger
+        if now_ms >= keeper.due_at_ms():
+            rows = keeper.due(self._cluster, now_ms)
+            if rows:
+                store.add_ledger(self._epoch, rows)
+            keeper.wrote(now_ms)
+        if self._around.retention_ms is not None and now_ms >= self._prune_due_ms:
+            self._prune_due_ms = now_ms + _PRUNE_EVERY_MS
+            store.prune(self._epoch, before_ms=Millis(now_ms - self._around.retention_ms))
+
+    def _measured(self, after_ms: Millis) -> Sequence[UsageMinute]:
+        try:
+            return self._around.usage(after_ms)
+        except Exception:  # noqa: BLE001 - rows without usage are right, only poorer
+            _LOG.exception("Usage cannot be read; this minute's is left out.")
+            return ()
+
+    def _next_s(self, outcome: Outcome, *, full: bool) -> float:
+        if full or self._acting.refused_something():
+            return 0.0
+        delay_s = BUSY_S if current_attempts(outcome.cluster) else IDLE_S
+        for due_ms in (outcome.wake_ms, self._ledger.due_at_ms()):
+            if due_ms is not None:
+                delay_s = min(delay_s, max(0, due_ms - self._now()) / 1000)
+        return delay_s
+
+
+def _curves(
+    cluster: Cluster, seen: Sequence[Observation]
+) -> Mapping[WorkloadId, Sequence[LogPoint]]:
+    """Points of the jobs' curves, from reports of attempts that are current."""
+    curves: dict[WorkloadId, list[LogPoint]] = defaultdict(list)
+    reports = [one for one in seen if isinstance(one, ProgressReported) and one.progress.metrics]
+    current = current_attempts(cluster) if reports else {}
+    for report in reports:
+        if report.attempt_id not in current:
+            continue
+        workload, attempt = current[report.attempt_id]
+        progress = report.progress
+        curves[workload.workload_id].append(
+            LogPoint(
+                attempt_number=attempt.number,
+                step=progress.step,
+                at_ms=progress.at_ms,
+                metrics=dict(progress.metrics),
+            )
+        )
+    return curves
