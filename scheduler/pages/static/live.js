@@ -11,8 +11,14 @@ export function startLive() {
     return;
   }
   const step = async () => {
-    const answer = await ask(location.href, { headers: { Accept: 'text/html' } });
-    if (answer.type === 'opaqueredirect' || answer.status === 401 || answer.status === 403) {
+    const answer = await ask(location.href, {
+      headers: { Accept: 'text/html' }
+    });
+    if (
+      answer.type === 'opaqueredirect' ||
+      answer.status === 401 ||
+      answer.status === 403
+    ) {
       markTrouble('login ended: reload the page');
       return false;
     }
@@ -37,7 +43,9 @@ function swap(fresh) {
     if (old.isEqualNode(next)) {
       continue;
     }
-    const focused = old.contains(document.activeElement) ? document.activeElement.id : '';
+    const focused = old.contains(document.activeElement)
+      ? document.activeElement.id
+      : '';
     old.replaceChildren(...document.adoptNode(next).childNodes);
     if (focused) {
       document.getElementById(focused)?.focus();
@@ -48,5 +56,8 @@ function swap(fresh) {
 // What somebody types in, or stands on without a name to come back to, stays as it is.
 function holdsWork(element) {
   const active = document.activeElement;
-  return element.contains(active) && (active.matches('input, textarea') || !active.id);
+  return (
+    element.contains(active) &&
+    (active.matches('input, textarea') || !active.id)
+  );
 }

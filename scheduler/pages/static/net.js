@@ -22,7 +22,9 @@ export async function post(url, value, signal) {
   });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    throw new Error(body.message ?? 'This could not be sent: reload the page and try again.');
+    throw new Error(
+      body.message ?? 'This could not be sent: reload the page and try again.'
+    );
   }
   return body;
 }

@@ -28,10 +28,12 @@ export function startQuotas() {
       check(form, rows, running.signal);
     }, PAUSE_MS);
   });
-  form.addEventListener('reset', () => setTimeout(() => {
-    edited(form);
-    clear(form);
-  }));
+  form.addEventListener('reset', () =>
+    setTimeout(() => {
+      edited(form);
+      clear(form);
+    })
+  );
   form.addEventListener('submit', event => {
     event.preventDefault();
     save(form);
@@ -74,10 +76,15 @@ function edited(form) {
   for (const row of form.querySelectorAll('tr[data-team]')) {
     const inputs = [...row.querySelectorAll('input')];
     for (const input of inputs) {
-      input.classList.toggle('changed', input.value.trim() !== input.defaultValue);
+      input.classList.toggle(
+        'changed',
+        input.value.trim() !== input.defaultValue
+      );
     }
     if (inputs.some(input => input.classList.contains('changed'))) {
-      const typed = Object.fromEntries(inputs.map(input => [input.name, input.value.trim()]));
+      const typed = Object.fromEntries(
+        inputs.map(input => [input.name, input.value.trim()])
+      );
       rows.push({ team: row.dataset.team, pool: row.dataset.pool, ...typed });
     }
   }

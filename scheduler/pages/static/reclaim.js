@@ -20,8 +20,10 @@ export function startReclaim() {
     url = button.dataset.reclaim;
     form.reset();
     part('title').textContent = `Take back ${share} GPU from ${owner}?`;
-    part('busy-line').textContent = `This notebook is not idle (${state}). Without force the scheduler refuses.`;
-    part('idle-text').textContent = `They get a notification now and ${minutes} min to keep the GPU. Files stay; what is in memory is lost when the server stops.`;
+    part('busy-line').textContent =
+      `This notebook is not idle (${state}). Without force the scheduler refuses.`;
+    part('idle-text').textContent =
+      `They get a notification now and ${minutes} min to keep the GPU. Files stay; what is in memory is lost when the server stops.`;
     part('idle-text').hidden = idle !== 'yes';
     part('busy-text').hidden = idle === 'yes';
     part('error').textContent = '';
@@ -32,7 +34,10 @@ export function startReclaim() {
     event.preventDefault();
     try {
       const { force, reason } = form.elements;
-      const answer = await post(url, { force: force.checked, reason: reason.value });
+      const answer = await post(url, {
+        force: force.checked,
+        reason: reason.value
+      });
       dialog.close();
       const said = document.querySelector('[data-said]');
       said.textContent = answer.text;

@@ -7,14 +7,21 @@ const PERIOD_MS = 2000;
 /** Start following the ticket, if this is its page. */
 export function startTicket() {
   const page = document.querySelector('[data-ticket]');
-  if (!page || page.dataset.phase === 'over' || page.dataset.phase === 'running') {
+  if (
+    !page ||
+    page.dataset.phase === 'over' ||
+    page.dataset.phase === 'running'
+  ) {
     return;
   }
   const status = page.querySelector('[data-status]');
   const step = async () => {
-    const answer = await ask(page.dataset.ticket, { headers: { Accept: 'application/json' } });
+    const answer = await ask(page.dataset.ticket, {
+      headers: { Accept: 'application/json' }
+    });
     if (answer.status === 401) {
-      status.textContent = 'Your login has ended. Your place is kept: reload the page to log in.';
+      status.textContent =
+        'Your login has ended. Your place is kept: reload the page to log in.';
       return false;
     }
     if (!answer.ok) {

@@ -1,8 +1,14 @@
 // Times in the reader's own zone, and the age of what is shown.
 
-const today = new Intl.DateTimeFormat(undefined, { hour: '2-digit', minute: '2-digit' });
+const today = new Intl.DateTimeFormat(undefined, {
+  hour: '2-digit',
+  minute: '2-digit'
+});
 const other = new Intl.DateTimeFormat(undefined, {
-  month: 'short', day: 'numeric', hour: '2-digit', minute: '2-digit'
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit'
 });
 
 /** Replace the server's UTC times below `root` by local ones. */
@@ -36,8 +42,11 @@ export function startAge() {
   }
   const show = () => {
     const seconds = Math.round((performance.now() - fresh) / 1000);
-    const age = seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
-    element.textContent = trouble ? `${trouble} (${age} old)` : `updated ${age} ago`;
+    const age =
+      seconds < 90 ? `${seconds} s` : `${Math.round(seconds / 60)} min`;
+    element.textContent = trouble
+      ? `${trouble} (${age} old)`
+      : `updated ${age} ago`;
     element.classList.toggle('stale', Boolean(trouble));
   };
   show();

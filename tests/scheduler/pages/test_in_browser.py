@@ -62,10 +62,8 @@ async def open_page(
     assert [text for text in problems if not any(known in text for known in known_problems)] == []
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("size", [WIDE, PHONE], ids=["wide", "phone"])
 @pytest.mark.parametrize(
-    "shown",
+    ("name", "user", "path"),
     [
         ("start", "alice", ""),
         ("ticket", "alice", TICKET),
@@ -75,16 +73,16 @@ async def open_page(
         ("admin-evictions", "admin", "admin/evictions"),
         ("admin-report", "admin", "admin/report"),
     ],
-    ids=lambda shown: shown[0],
 )
 async def test_no_page_is_wider_than_the_screen(
-    open_page: Any, shown: tuple[str, str, str], size: dict[str, int], scheme: str
+    open_page: Any, name: str, user: str, path: str
 ) -> None:
-    name, user, path = shown
-    page = await open_page(user, path, scheme=scheme, size=size, allow_admin_writes=True)
-    await _picture(page, f"{name}-{'phone' if size is PHONE else 'wide'}-{scheme}")
+    for kind, size in (("wide", WIDE), ("phone", PHONE)):
+        for scheme in ("light", "dark"):
+            page = await open_page(user, path, scheme=scheme, size=size, allow_admin_writes=True)
+            await _picture(page, f"{name}-{kind}-{scheme}")
 
-    assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+            assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
 async def test_the_ticket_shows_its_place_and_follows_the_notebook(
