@@ -56,7 +56,7 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
     )
     return models.PoolView(
         name=pool.name,
-        gpu_kind=pool.gpu_kind,
+        gpu_kind=pool.gpu_kind or _kind_of(pool, cluster),
         isolation=pool.isolation,
         simulated=pool.simulated,
         notice_s=pool.notice_ms // 1000,
@@ -67,6 +67,12 @@ def _pool_view(pool: Pool, cluster: Cluster, held: int) -> models.PoolView:
         free_milli_gpu=max(0, total - held),
         next_free_ms=_next_free_ms(pool.name, cluster),
     )
+
+
+def _kind_of(pool: Pool, cluster: Cluster) -> str | None:
+    """The kind of its devices, where they are all of one."""
+    kinds = {d.kind for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def _next_free_ms(pool: PoolName, cluster: Cluster) -> int | None:

@@ -1,0 +1,31 @@
+"""``python -m gpucommons.scheduler``: see ``--help``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.options import read_settings
+from gpucommons.scheduler.serving import until_signalled
+
+
+def main() -> int:
+    """Run one scheduler until it is told to end."""
+    logging.basicConfig(
+        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    # httpx logs every request of ours at this level.
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    settings = read_settings(sys.argv[1:], os.environ)
+    try:
+        return asyncio.run(until_signalled(settings))
+    except (SchedulerError, OSError) as error:
+        logging.getLogger("gpucommons.scheduler").critical("%s", error)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,86 @@
+"""Who calls a route, and how a route calls a use case."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+from fastapi import Depends, Header, Request
+from fastapi.security import APIKeyHeader
+from pydantic import BaseModel
+from starlette.concurrency import run_in_threadpool
+
+from gpucommons.scheduler.api.authentication import Authenticator, Credentials, read_token
+from gpucommons.scheduler.api.waiting import Waiting
+from gpucommons.scheduler.errors import NotAuthenticated
+from gpucommons.scheduler.service.principal import Identity, Principal, resolve
+from gpucommons.scheduler.service.service import Pending, Service
+
+R = TypeVar("R", bound=BaseModel)
+
+_READS = frozenset({"GET", "HEAD"})
+#: Only for the OpenAPI document: the header is read by :func:`read_token`.
+_scheme = APIKeyHeader(
+    name="Authorization",
+    scheme_name="token",
+    description="`token <JupyterHub token>` or `Bearer <JupyterHub token>`",
+    auto_error=False,
+)
+
+IdempotencyKey = Annotated[
+    str | None, Header(alias="Idempotency-Key", max_length=200, pattern=r"^[\x21-\x7e]*$")
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Doorway:
+    """What routes share."""
+
+    service: Service
+    authenticator: Authenticator
+    waiting: Waiting
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """One authenticated request."""
+
+    principal: Principal
+    doorway: Doorway
+
+    async def run(
+        self, use_case: Callable[..., R | Pending[R]], *arguments: Any, **named: Any
+    ) -> R:
+        """Run a use case in a thread, and wait without one for what only a cycle can answer."""
+        call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
+        found = await run_in_threadpool(call)
+        if isinstance(found, Pending):
+            return await self.doorway.waiting.settle(found)
+        return found
+
+
+async def _authenticate(
+    request: Request, authorization: Annotated[str | None, Depends(_scheme)]
+) -> Caller:
+    doorway: Doorway = request.app.state.doorway
+    token = read_token(authorization)
+    peer_uid = getattr(request.state, "peer_uid", None)
+    teams = doorway.service.loop.cluster.teams
+
+    async def identify(*, fresh: bool) -> Identity:
+        credentials = Credentials(token=token, peer_uid=peer_uid, fresh=fresh)
+        identity = await doorway.authenticator.identify(credentials)
+        if identity is None:
+            raise NotAuthenticated
+        return identity
+
+    principal = resolve(await identify(fresh=False), teams)
+    if request.method not in _READS and (principal.admin or principal.leads):
+        # Whoever may change others' things is looked up anew before doing so.
+        principal = resolve(await identify(fresh=True), teams)
+    return Caller(principal=principal, doorway=doorway)
+
+
+AnyCaller = Annotated[Caller, Depends(_authenticate)]

@@ -1,0 +1,127 @@
+"""The one mapper from errors to HTTP: every refusal is an ``ErrorView`` with the right status."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotAuthenticated,
+    NotFound,
+    SchedulerError,
+    TooLarge,
+    Unavailable,
+)
+from gpucommons.scheduler.models import ErrorView
+
+log = logging.getLogger("gpucommons.scheduler.api")
+
+_BY_STATUS: Mapping[int, type[SchedulerError]] = {
+    error.status: error
+    for error in (
+        BadRequest,
+        NotAuthenticated,
+        Forbidden,
+        NotFound,
+        Conflict,
+        TooLarge,
+        Unavailable,
+    )
+}
+#: What any route may answer besides its own view, for the OpenAPI document.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    status: {"model": ErrorView, "description": (error.__doc__ or "").strip()}
+    for status, error in sorted(_BY_STATUS.items())
+}
+#: Of a long list of mistakes so many are named.
+_NAMED = 20
+#: No sentence is longer.
+_LONGEST = 2000
+
+
+def answer(error: SchedulerError, details: Sequence[Mapping[str, Any]] = ()) -> Response:
+    """A refusal on the wire."""
+    return view(
+        error.status, error=error.code, message=str(error), details=[dict(one) for one in details]
+    )
+
+
+def view(
+    status: int, *, error: str, message: str, details: list[dict[str, Any]] | None = None
+) -> Response:
+    """An ``ErrorView`` as a response."""
+    body = ErrorView(error=error, message=_printable(message), details=details or [])
+    headers = {"WWW-Authenticate": "token"} if status == HTTPStatus.UNAUTHORIZED else None
+    return Response(
+        body.model_dump_json(), status_code=status, media_type="application/json", headers=headers
+    )
+
+
+def _printable(text: str) -> str:
+    """Control characters and half surrogates come from the caller: they are not sent back."""
+    kept = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return kept if len(kept) <= _LONGEST else f"{kept[:_LONGEST]}…"
+
+
+def install(app: FastAPI) -> None:
+    """Register the mapper."""
+    app.add_exception_handler(SchedulerError, _refused)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _http)
+    app.add_exception_handler(Exception, _failed)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, SchedulerError)  # noqa: S101 - registered for these alone
+    if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        log.warning("%s %s: %s", request.method, request.url.path, error)
+    return answer(error)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these alone
+    details = [_detail(found) for found in error.errors()[:_NAMED]]
+    sentences = [f"{one['field']}: {one['message']}." for one in details]
+    return answer(BadRequest(" ".join(sentences) or None), details)
+
+
+def _detail(found: Mapping[str, Any]) -> dict[str, Any]:
+    """One mistake: where, and what is wrong. The value itself is not repeated: it may be secret."""
+    place = [str(part) for part in found.get("loc", ())]
+    if found.get("type") == "json_invalid":
+        return {"field": "body", "message": "this is not JSON"}
+    field = ".".join(place[1:]) or (place[0] if place else "request")
+    message = str(found.get("msg", "not valid")).removeprefix("Value error, ").rstrip(".")
+    return {"field": _printable(field), "message": _printable(message)}
+
+
+async def _http(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for these alone
+    status = error.status_code
+    path = f"{request.method} {request.url.path}"
+    if status == HTTPStatus.NOT_FOUND:
+        return answer(NotFound(f"There is no {path}; /v1/openapi.json lists what there is."))
+    if status == HTTPStatus.METHOD_NOT_ALLOWED:
+        message = f"{path} cannot be done; /v1/openapi.json lists what can."
+        refused = view(status, error=NotFound.__name__, message=message)
+        refused.headers.update(error.headers or {})
+        return refused
+    if status == HTTPStatus.BAD_REQUEST:
+        return answer(BadRequest(str(error.detail)))
+    known = _BY_STATUS.get(status, SchedulerError)
+    return view(status, error=known.__name__, message=str(error.detail))
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return answer(SchedulerError())

@@ -1,0 +1,149 @@
+"""Routes of jobs, their logs and curves, snapshots, and of running attempts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request
+from starlette.concurrency import run_in_threadpool
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
+from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.service import attempts, authorization, jobs, logs, quotes
+from gpucommons.scheduler.service.service import Service
+
+router = APIRouter(tags=["jobs"])
+
+#: Longer waits would outlive proxies between client and server.
+WaitS = Annotated[float, Query(ge=0, le=25, allow_inf_nan=False)]
+Cursor = Annotated[str | None, Query(max_length=200)]
+#: Names and ids may contain a slash (``vision/digits-7``).
+JobRef = Annotated[models.Ref, Path()]
+
+
+@router.post("/jobs", status_code=201)
+async def submit(
+    request: models.JobRequest, caller: AnyCaller, key: IdempotencyKey = None
+) -> models.JobView:
+    """Submit a job; answered as soon as it is durable."""
+    return await caller.run(jobs.submit, request, key=key)
+
+
+@router.post("/quote")
+async def quote_job(request: models.JobRequest, caller: AnyCaller) -> models.Quote:
+    """Say what would happen to this job if it were submitted now."""
+    return await caller.run(quotes.quote_job, request)
+
+
+@router.get("/jobs", name="jobs")
+async def list_jobs(  # noqa: PLR0913 - the filters of one list, all optional and named
+    *,
+    caller: AnyCaller,
+    team: Annotated[models.Name | None, Query()] = None,
+    owner: Annotated[models.UserName | None, Query()] = None,
+    state: Annotated[State | None, Query()] = None,
+    live: bool | None = None,
+    limit: Annotated[int, Query(ge=1, le=500)] = 100,
+    cursor: Cursor = None,
+) -> models.JobList:
+    """Jobs that the caller may see, newest first."""
+    where = jobs.JobFilter(team=team, owner=owner, state=state, live=live, limit=limit)
+    return await caller.run(jobs.jobs, where, cursor=cursor)
+
+
+@router.post("/jobs/{ref:path}/cancel")
+async def cancel(ref: JobRef, caller: AnyCaller) -> models.JobView:
+    """Cancel a job."""
+    return await caller.run(jobs.cancel, ref)
+
+
+@router.post("/jobs/{ref:path}/pause")
+async def pause(ref: JobRef, caller: AnyCaller) -> models.JobView:
+    """Stop a job with a checkpoint and keep it paused."""
+    return await caller.run(jobs.pause, ref)
+
+
+@router.post("/jobs/{ref:path}/resume")
+async def resume(ref: JobRef, caller: AnyCaller) -> models.JobView:
+    """Put a paused job back in line."""
+    return await caller.run(jobs.resume, ref)
+
+
+@router.post("/jobs/{ref:path}/again", status_code=201)
+async def again(ref: JobRef, caller: AnyCaller, key: IdempotencyKey = None) -> models.JobView:
+    """Submit the same request again, as a new job."""
+    return await caller.run(jobs.again, ref, key=key)
+
+
+@router.get("/jobs/{ref:path}/log")
+async def log(  # noqa: PLR0913 - one position, in parts
+    *,
+    ref: JobRef,
+    caller: AnyCaller,
+    attempt: Annotated[int | None, Query(ge=1, le=2**31)] = None,
+    rank: Annotated[int, Query(ge=0, le=100_000)] = 0,
+    offset: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    wait_s: WaitS = 0,
+) -> models.LogView:
+    """Lines of a worker's log from a byte offset; ``wait_s`` waits for new ones."""
+    where = logs.LogPosition(attempt=attempt, rank=rank, offset=offset, wait_s=wait_s)
+    return await caller.run(logs.log, ref, where)
+
+
+@router.get("/jobs/{ref:path}/curve")
+async def curve(ref: JobRef, caller: AnyCaller) -> models.Curve:
+    """A job's metric curve."""
+    return await caller.run(logs.curve, ref)
+
+
+# The shortest path last: ``{ref:path}`` would take the others' endings for a part of the name.
+@router.get("/jobs/{ref:path}")
+async def job(ref: JobRef, caller: AnyCaller) -> models.JobView:
+    """One job, by id or name."""
+    return await caller.run(jobs.job, ref)
+
+
+@router.put(
+    "/snapshots/{sha256}",
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {
+                "application/octet-stream": {"schema": {"type": "string", "format": "binary"}}
+            },
+        }
+    },
+)
+async def put_snapshot(
+    sha256: models.Sha256, request: Request, caller: AnyCaller
+) -> models.SnapshotView:
+    """Upload a snapshot; its bytes must have the hash that they are stored under."""
+    authorization.put_snapshot(caller.principal)
+    size_bytes = await _receive(request, caller.doorway.service, sha256)
+    return models.SnapshotView(sha256=sha256, size_bytes=size_bytes)
+
+
+async def _receive(request: Request, service: Service, sha256: str) -> int:
+    """Stream the body to disk; content that is there already is only counted."""
+    if await run_in_threadpool(service.snapshots.has, sha256):
+        return sum([len(chunk) async for chunk in request.stream()])
+    with await run_in_threadpool(service.snapshots.receive, sha256) as receiving:
+        async for chunk in request.stream():
+            await run_in_threadpool(receiving.write, chunk)
+        await run_in_threadpool(receiving.finish)
+        return receiving.size_bytes
+
+
+@router.post("/attempt/progress", tags=["attempt"])
+async def report_progress(report: models.ProgressReport, caller: AnyCaller) -> models.AttemptOrders:
+    """Tell how far the attempt is; the answer carries an announced stop."""
+    return await caller.run(attempts.report_progress, report)
+
+
+@router.post("/attempt/checkpoints", tags=["attempt"])
+async def report_checkpoint(
+    report: models.CheckpointReport, caller: AnyCaller
+) -> models.AttemptOrders:
+    """Hand in a complete checkpoint; refused with ``StaleAttempt`` when no longer current."""
+    return await caller.run(attempts.report_checkpoint, report)

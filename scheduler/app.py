@@ -1,0 +1,251 @@
+"""The composition root: settings in, one running scheduler out, and a clean end.
+
+Nothing is decided here: every part is made and handed to those that need it.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import yaml
+from fastapi import FastAPI
+from pydantic import ValidationError
+
+from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.scheduler import attempt_tokens, models
+from gpucommons.scheduler.accounts import accounts, home_of
+from gpucommons.scheduler.acting import executor_of
+from gpucommons.scheduler.api.app import ApiSettings, create_app
+from gpucommons.scheduler.api.authentication import (
+    AttemptDoor,
+    Authenticator,
+    Doors,
+    HubDoor,
+    MetricsDoor,
+    PeerDoor,
+)
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import Cancel, Cluster
+from gpucommons.scheduler.core.types import Attempt, Millis, Node, Pool, Workload
+from gpucommons.scheduler.directory import HubDirectory, NoDirectory
+from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.executors.base import Executor, LogChunk
+from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.hub import Hub
+from gpucommons.scheduler.ids import IdSource
+from gpucommons.scheduler.intake import plan_config
+from gpucommons.scheduler.local_nodes import local_nodes
+from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.options import SchedulerSettings
+from gpucommons.scheduler.servers import Servers
+from gpucommons.scheduler.service.activity import ActivityBoard
+from gpucommons.scheduler.service.service import Service, ServiceSettings
+from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service.views.leases import IdleLimits
+from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.upkeep import OPERATOR, Upkeep
+
+#: Bytes of log in one answer.
+_LOG_BYTES = 256 << 10
+_DAY_MS = 86_400_000
+_ATTEMPT_PREFIX = "gca-"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scheduler:
+    """Everything of one scheduler, made and not yet started."""
+
+    settings: SchedulerSettings
+    store: Store
+    loop: Loop
+    service: Service
+    upkeep: Upkeep
+    app: FastAPI
+    hub: Hub | None
+    servers: Servers | None
+
+
+def now_ms() -> Millis:
+    """The wall clock."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
+def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
+    """Make all parts. Call it inside the asyncio loop that will serve.
+
+    Raises
+    ------
+    Unavailable, BadRequest
+        When the store or the configuration file cannot be used.
+    """
+    settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    first_config = None if settings.config is None else read_config(settings.config)
+    agent = AgentClient(settings.agent)
+    hub = None
+    if settings.hub is not None:
+        hub = Hub(settings.hub.api_url, token=settings.hub.token)
+    store = open_store(settings.database)
+    key = attempt_tokens.load_key(settings.state / "attempt-key")
+    snapshots = Snapshots(settings.state / "snapshots", max_bytes=settings.max_snapshot_mib << 20)
+    new_ids = IdSource(now_ms)
+    servers = None
+    if hub is not None:
+        # Its callback needs the service, which needs the loop, which needs this.
+        servers = Servers(hub, now_ms=now_ms, on_down=lambda lease: _server_is_down(service, lease))
+    executor = _local_executor(
+        settings,
+        agent,
+        snapshots,
+        pools=lambda: _pools(loop.cluster, first_config),
+        on_change=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
+    )
+    loop = Loop(
+        Surroundings(
+            store=store,
+            executors={executor.name: executor},
+            now=now_ms,
+            new_ids=new_ids,
+            token_of=partial(attempt_tokens.token_of, key),
+            api_url=api_url,
+            on_server_act=servers or (lambda _act, _workload: None),
+            usage=agent.minutes,
+            retention_ms=settings.retention_days * _DAY_MS,
+            holder=f"scheduler {os.getpid()}",
+        )
+    )
+    service = Service(
+        store=store,
+        loop=loop,
+        logs=ExecutorLogs(executors={executor.name: executor}, cluster=lambda: loop.cluster),
+        directory=NoDirectory() if hub is None else HubDirectory(hub, now_ms=now_ms),
+        snapshots=snapshots,
+        activity=ActivityBoard(),
+        slices=Slices(agent, cluster=lambda: loop.cluster, observe=loop.observe),
+        now_ms=now_ms,
+        new_ids=new_ids,
+        settings=ServiceSettings(
+            idle=IdleLimits(
+                idle_after_ms=settings.idle_after_s * 1000,
+                warn_after_ms=settings.warn_after_s * 1000,
+            ),
+            shared_account=settings.shared_account,
+        ),
+    )
+    app = create_app(
+        service,
+        doors(settings, hub, key),
+        settings=ApiSettings(
+            max_snapshot_bytes=settings.max_snapshot_mib << 20,
+            healthy=lambda: loop.lost is None,
+        ),
+    )
+    return Scheduler(
+        settings=settings,
+        store=store,
+        loop=loop,
+        service=service,
+        upkeep=Upkeep(service, report=agent.devices, first_config=first_config),
+        app=app,
+        hub=hub,
+        servers=servers,
+    )
+
+
+def doors(settings: SchedulerSettings, hub: Hub | None, key: bytes) -> Authenticator:
+    """Every way in, in the order in which credentials are tried."""
+    found: list[Authenticator] = [
+        PeerDoor(operator_uid=os.geteuid()),
+        AttemptDoor(partial(attempt_tokens.attempt_of, key), prefix=_ATTEMPT_PREFIX),
+        MetricsDoor(secret_text(settings.state / "metrics-token")),
+    ]
+    if hub is not None:
+        found.append(HubDoor(hub, now_ms=now_ms))
+    return Doors(found)
+
+
+def secret_text(path: Path) -> str:
+    """A secret of this installation, made on first use, for its operator's eyes only."""
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    return path.read_text().strip()
+
+
+def read_config(path: Path) -> models.ConfigModel:
+    """The YAML file with pools, teams and policy.
+
+    Raises
+    ------
+    BadRequest
+        When it cannot be read or says something else.
+    """
+    try:
+        document = yaml.safe_load(path.read_text())
+        return models.ConfigModel.model_validate(document)
+    except (OSError, yaml.YAMLError, ValidationError) as error:
+        message = f"{path} is no configuration: {error}"
+        raise BadRequest(message) from None
+
+
+def _pools(cluster: Cluster, first: models.ConfigModel | None) -> tuple[Pool, ...]:
+    """The pools there are; before the first configuration is in force, those it will make."""
+    if cluster.pools or first is None:
+        return tuple(cluster.pools.values())
+    return plan_config(first, cluster).pools
+
+
+def _local_executor(
+    settings: SchedulerSettings,
+    agent: AgentClient,
+    snapshots: Snapshots,
+    *,
+    pools: Callable[[], tuple[Pool, ...]],
+    on_change: Callable[[], None],
+) -> LocalExecutor:
+    def nodes() -> tuple[Node, ...]:
+        return local_nodes(agent.devices(), pools())
+
+    return LocalExecutor(
+        LocalSettings(
+            state_dir=settings.state,
+            home_of=partial(home_of, settings),
+            nodes=nodes,
+            snapshot_path=snapshots.path,
+            account_of=accounts(settings, os.geteuid()),
+        ),
+        agent=agent,
+        on_change=on_change,
+    )
+
+
+def _server_is_down(service: Service, lease: Workload) -> None:
+    """The hub says that a server is down, though its spawner may not have told us."""
+    now = service.loop.cluster.workloads.get(lease.workload_id)
+    if now is not None and not is_final(now):
+        service.ask(OPERATOR, Cancel(workload_id=lease.workload_id, why="stopped"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ExecutorLogs:
+    """Logs, read by whoever ran the attempt."""
+
+    executors: Mapping[str, Executor]
+    cluster: Callable[[], Cluster]
+
+    def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
+        """See :class:`gpucommons.scheduler.service.service.Logs`."""
+        executor = self.executors.get(executor_of(self.cluster(), attempt) or "")
+        if executor is None:
+            message = f"The log of {workload.spec.name} lies on a node that is not here any more."
+            raise NotFound(message)
+        return executor.log(attempt, rank=rank, offset=offset, limit_bytes=_LOG_BYTES)

@@ -1,0 +1,121 @@
+"""One scheduler from start to end: sockets, threads, tasks, and what a signal does to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import AsyncIterator
+
+from gpucommons.gpu import unix_sockets
+from gpucommons.scheduler import attempt_tokens
+from gpucommons.scheduler.api.server import Server, close_all, listen_tcp, make_server
+from gpucommons.scheduler.app import Scheduler, build
+from gpucommons.scheduler.options import HubOptions, SchedulerSettings
+from gpucommons.scheduler.upkeep import Upkeep
+
+log = logging.getLogger("gpucommons.scheduler")
+
+#: Between two passes of upkeep; while the first configuration waits for the agent, shorter.
+_UPKEEP_S = 2.0
+_CONFIGURING_S = 0.2
+
+
+async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
+    """Run until ``stop`` is set or the lead is lost; returns the exit status.
+
+    Raises
+    ------
+    Unavailable, BadRequest, OSError
+        When something that it needs cannot be had.
+    """
+    tcp = listen_tcp(settings.api_port)
+    api_url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(close_all, [tcp])
+        scheduler = await _started(stack, settings, api_url)
+        unix = unix_sockets.listen(settings.state / "api.sock", backlog=256)
+        stack.callback(close_all, [unix])
+        if settings.hub is not None:
+            await stack.enter_async_context(_pages(settings, settings.hub, api_url))
+        server = make_server(scheduler.app)
+        upkeep = asyncio.create_task(_keep_up(scheduler.upkeep))
+        stack.push_async_callback(_cancelled, upkeep)
+        watch = asyncio.create_task(_watch(scheduler, server, stop))
+        stack.push_async_callback(_cancelled, watch)
+        log.info("the API answers at %s and %s", api_url, settings.state / "api.sock")
+        await server.serve(sockets=[tcp, unix])
+        return 0 if scheduler.loop.lost is None else 1
+
+
+async def _started(
+    stack: contextlib.AsyncExitStack, settings: SchedulerSettings, api_url: str
+) -> Scheduler:
+    scheduler = build(settings, api_url=api_url)
+    stack.callback(scheduler.store.close)
+    if scheduler.hub is not None:
+        stack.push_async_callback(scheduler.hub.close)
+    await asyncio.to_thread(scheduler.loop.start)
+    stack.push_async_callback(asyncio.to_thread, scheduler.loop.stop)
+    if scheduler.servers is not None:
+        stack.push_async_callback(scheduler.servers.close)
+    return scheduler
+
+
+@contextlib.asynccontextmanager
+async def _pages(settings: SchedulerSettings, hub: HubOptions, api_url: str) -> AsyncIterator[None]:
+    """The pages behind the hub's proxy."""
+    # Imports jupyterhub: without a hub nobody pays for that.
+    from gpucommons.scheduler.pages.server import PagesSettings, start  # noqa: PLC0415
+
+    server = await start(
+        PagesSettings(
+            port=settings.pages_port,
+            api_url=api_url,
+            hub_api_url=hub.api_url,
+            hub_api_token=hub.token,
+            cookie_secret=attempt_tokens.load_key(settings.state / "cookie-secret"),
+            prefix=hub.prefix,
+            hub_prefix=f"{hub.base_url}hub/",
+            hub_host=hub.host,
+            oauth_client_id=hub.client_id,
+            allow_admin_writes=settings.allow_admin_writes,
+        )
+    )
+    log.info("the pages answer at %s", server.url)
+    try:
+        yield
+    finally:
+        await server.stop()
+
+
+async def _keep_up(upkeep: Upkeep) -> None:
+    while True:
+        try:
+            await asyncio.to_thread(upkeep.step)
+        except Exception:
+            log.exception("this pass of upkeep failed; the next one tries again")
+        await asyncio.sleep(_UPKEEP_S if upkeep.configured else _CONFIGURING_S)
+
+
+async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> None:
+    """End the server when asked to, or when another scheduler has taken over."""
+    while scheduler.loop.lost is None and not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), 1.0)
+    server.should_exit = True
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def until_signalled(settings: SchedulerSettings) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return await serve(settings, stop)
