@@ -190,6 +190,7 @@ def withdraw(draft: Draft, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(draft, workload)
+    draft.withdrawn += 1
     if workload.state is State.NOMINATED:
         return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
     return draft.put(replace(workload, nomination=None))

@@ -32,6 +32,9 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 
+#: A promise that is withdrawn after its holder's turn gives that holder another turn.
+_ROUNDS = 5
+
 
 def decide(draft: Draft) -> None:
     """Decide one cycle on a draft."""
@@ -42,10 +45,23 @@ def decide(draft: Draft) -> None:
     admit_cleared(draft)
     # 2 Eligibility: who is in line at all.
     obstacles = _obstacles(draft)
+    for _ in range(_ROUNDS):
+        withdrawn = draft.withdrawn
+        _turns(draft, obstacles)
+        if draft.withdrawn == withdrawn:
+            break  # nobody lost a promise after its own turn
+    # Who is stopped for nobody any more goes on; who was admitted starts.
+    _spare_the_unneeded(draft)
+    _start_admitted(draft)
+    # 8 Reasons for everyone still waiting.
+    reasons.explain(draft, obstacles)
+
+
+def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     usage = draft.usage_now()
     # 3 Notebooks within fixed quota, oldest first; then what is left of headroom is kept.
     for workload in sorted(_waiting(draft, obstacles, leases=True), key=ordering.by_age):
-        notebooks.admit_or_reclaim(draft, workload)
+        notebooks.admit_or_reclaim(draft, draft.workloads[workload.workload_id])
     _redeem(draft)
     for pool in draft.pools.values():
         notebooks.keep_headroom(draft, pool.name, pool.headroom_milli_gpu)
@@ -58,18 +74,12 @@ def decide(draft: Draft) -> None:
         guarantee.consider(draft, draft.workloads[workload.workload_id], guarantees)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
     for workload in ordering.for_surplus(draft, usage, _waiting(draft, obstacles, leases=False)):
-        surplus.consider(draft, workload)
+        surplus.consider(draft, draft.workloads[workload.workload_id])
     for workload in ordering.for_guarantee(draft, usage, _just_admitted(draft)):
         surplus.grow(draft, workload)
     # 6 Preempt inside a team, by priority.
     for workload in sorted(_waiting(draft, obstacles, leases=False), key=ordering.in_team):
-        if workload.nomination is None:
-            _preempt(draft, workload, guarantees)
-    # Who is stopped for nobody any more goes on; who was admitted starts.
-    _spare_the_unneeded(draft)
-    _start_admitted(draft)
-    # 8 Reasons for everyone still waiting.
-    reasons.explain(draft, obstacles)
+        _preempt(draft, draft.workloads[workload.workload_id], guarantees)
 
 
 def _obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
@@ -109,6 +119,8 @@ def _just_admitted(draft: Draft) -> list[Workload]:
 
 def _preempt(draft: Draft, workload: Workload, guarantees: guarantee.Guarantees) -> None:
     spec = workload.spec
+    if workload.nomination is not None:
+        return
     for pool in spec.pools:
         ways = []
         if guarantee.entitled(draft, workload):

@@ -55,6 +55,8 @@ class Draft:
     uses: quota.Uses = field(default_factory=dict)
     #: Searches of this cycle that found nothing: rooms only shrink, so asking again is useless.
     misses: set[tuple[object, ...]] = field(default_factory=set)
+    #: How many promises were taken back.
+    withdrawn: int = 0
 
     @classmethod
     def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:

@@ -46,6 +46,8 @@ def may_borrow(draft: Draft, team: TeamName, pool: PoolName) -> int:
 
 def consider(draft: Draft, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
+    if workload.nomination and workload.nomination.hold_class is HoldClass.GUARANTEED:
+        return  # what it has been promised is better
     unpromise(draft, workload)
     for pool in workload.spec.pools:
         placements, hold_class = _place_free(draft, workload, pool)

@@ -1,0 +1,276 @@
+"""Random histories of a small cluster: what people, processes and machines may do, in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
+from hypothesis import strategies as st
+from properties.machines import Machines
+
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import (
+    Cancel,
+    NodesObserved,
+    Pause,
+    PutPools,
+    Resume,
+    SetNodeState,
+    SetQuotas,
+    Started,
+)
+from gpucommons.scheduler.core.types import (
+    Kind,
+    NodeState,
+    Quota,
+    State,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
+
+TEAMS = ("nlp", "speech", "vision")
+USERS = ("ann", "bob", "cyd")
+JOB_SIZES = (125, 250, 300, 500, 1000, 1000, 2000, 4000)
+NOTEBOOK_SIZES = (125, 250, 500, 1000, 2000)
+WAITS = (1, 1000, 10_000, 30_000, 60_000, 120_000, 600_000)
+
+small = st.integers(0, 7)
+step = st.one_of(
+    st.tuples(st.just("submit"), small, small, small, small),
+    st.tuples(st.just("submit"), small, small, small, small),
+    st.tuples(st.just("ticket"), small, small, small, small),
+    st.tuples(st.just("acquire"), small, small, small, small),
+    st.tuples(st.just("wait"), small, small, small, small),
+    st.tuples(st.just("wait"), small, small, small, small),
+    st.tuples(st.just("finish"), small, small, small, small),
+    st.tuples(
+        st.sampled_from(
+            [
+                "stop_server",
+                "started",
+                "cancel",
+                "pause",
+                "resume",
+                "checkpoint",
+                "stubborn",
+                "slow",
+                "crash",
+                "repeat",
+            ]
+        ),
+        small,
+        small,
+        small,
+        small,
+    ),
+)
+#: What admins and broken machines do as well.
+rough = st.one_of(
+    step,
+    step,
+    step,
+    st.tuples(
+        st.sampled_from(["quota", "node_lost", "node_back", "fence", "cordon", "headroom"]),
+        small,
+        small,
+        small,
+        small,
+    ),
+)
+
+
+class History:
+    """Plays steps; calls ``check`` after every commit."""
+
+    def __init__(
+        self,
+        check: Callable[[History], None],
+        *,
+        nodes: tuple[int, ...] = (4, 2),
+        headroom: int = 0,
+        quotas: tuple[tuple[int, int, int | None], ...] = (
+            (1500, 1000, None),
+            (500, 2000, 3000),
+            (0, 1000, None),
+        ),
+    ) -> None:
+        self.all_nodes = tuple(a_node(f"n{i}", gpus) for i, gpus in enumerate(nodes))
+        self.world = World(
+            *self.all_nodes,
+            pools=[a_pool(headroom_milli_gpu=headroom, notice_ms=10_000, grace_ms=20_000)],
+            teams=[
+                a_team(
+                    name, fixed_milli_gpu=fixed, guaranteed_milli_gpu=saved, limit_milli_gpu=limit
+                )
+                for name, (fixed, saved, limit) in zip(TEAMS, quotas, strict=True)
+            ],
+        )
+        self.machines = Machines(self.world)
+        self.check = check
+        self.before = self.world.cluster
+        self.away: set[str] = set()
+        self.crashed = False
+
+    def play(self, steps: list[tuple[str, int, int, int, int]]) -> None:
+        """Play all steps, a commit and a check after each."""
+        for name, *numbers in steps:
+            self.before = self.world.cluster
+            getattr(self, f"_{name}")(*numbers)
+            self._committed()
+            self.before = self.world.cluster
+            self.world.step(*self.machines.reports())
+            self._committed()
+
+    def _committed(self) -> None:
+        if not self.crashed:
+            self.machines.act(self.world.outcome.acts)
+        self.crashed = False
+        self.machines.tick()
+        self.check(self)
+
+    def live(self, number: int, *kinds: Kind) -> Workload | None:
+        """One of the live workloads."""
+        found = [
+            workload
+            for _, workload in sorted(self.world.cluster.workloads.items())
+            if not is_final(workload) and (not kinds or workload.spec.kind in kinds)
+        ]
+        return found[number % len(found)] if found else None
+
+    def _submit(self, team: int, size: int, shape: int, extra: int) -> None:
+        more: dict[str, Any] = {}
+        if shape in {5, 6}:
+            more = {"workers": 2 + shape - 5}
+        if shape == 7:
+            more = {"workers": 3, "min_workers": 1, "max_workers": 4}
+        if extra == 1:
+            more["over_quota"] = False
+        if extra in {2, 3}:
+            more["priority"] = ("high", "low")[extra - 2]
+        if extra == 4:
+            more["kind"] = Kind.RETRAIN
+        if extra == 5:
+            more["max_restarts"] = 1
+        milli = 0 if extra == 6 else JOB_SIZES[size]
+        name = f"job-{len(self.world.events)}"
+        spec = a_job(name, milli, team=TeamName(TEAMS[team % 3]), cpu_milli=100, **more)
+        self.world.try_submit(spec)
+
+    def _ticket(self, team: int, user: int, size: int, _: int) -> None:
+        self.world.try_submit(self._notebook(team, user, size))
+
+    def _acquire(self, team: int, user: int, size: int, _: int) -> None:
+        self.world.try_submit(self._notebook(team, user, size), redeem=True)
+
+    def _notebook(self, team: int, user: int, size: int) -> Any:
+        return a_notebook(USERS[user % 3], NOTEBOOK_SIZES[size % 5], team=TeamName(TEAMS[team % 3]))
+
+    def _wait(self, number: int, *_: int) -> None:
+        self.world.wait(WAITS[number % len(WAITS)])
+
+    def _finish(self, number: int, how: int, *_: int) -> None:
+        job = self.live(number, Kind.TRAINING, Kind.RETRAIN)
+        if job is not None:
+            self.machines.finish(job, (0, 0, 0, 1, -11)[how % 5])
+
+    def _stop_server(self, number: int, *_: int) -> None:
+        lease = self.live(number, Kind.NOTEBOOK)
+        if lease is not None:
+            self.world.step(*self.machines.stop_server(lease))
+
+    def _started(self, number: int, *_: int) -> None:
+        lease = self.live(number, Kind.NOTEBOOK)
+        if lease is not None:
+            self.world.ask(Started(workload_id=lease.workload_id))
+
+    def _cancel(self, number: int, *_: int) -> None:
+        self._ask_of_job(number, lambda job: Cancel(workload_id=job))
+
+    def _pause(self, number: int, *_: int) -> None:
+        self._ask_of_job(number, lambda job: Pause(workload_id=job))
+
+    def _resume(self, number: int, *_: int) -> None:
+        self._ask_of_job(number, lambda job: Resume(workload_id=job))
+
+    def _ask_of_job(self, number: int, action: Callable[[WorkloadId], Any]) -> None:
+        job = self.live(number, Kind.TRAINING, Kind.RETRAIN)
+        if job is not None:
+            self.world.ask(action(job.workload_id))
+
+    def _checkpoint(self, number: int, step_number: int, *_: int) -> None:
+        job = self.live(number, Kind.TRAINING, Kind.RETRAIN)
+        report = None if job is None else self.machines.checkpoint(job, step_number)
+        if report is not None:
+            self.world.step(report)
+
+    def _stubborn(self, number: int, *_: int) -> None:
+        alive = [one for one in self.machines.processes.values() if one.alive]
+        if alive:
+            alive[number % len(alive)].stubborn = True
+
+    def _slow(self, number: int, *_: int) -> None:
+        self.machines.slow = number % 2 == 0
+
+    def _crash(self, *_: int) -> None:
+        """The scheduler dies between its commit and its acts."""
+        self.crashed = True
+        self.world.step(*self.machines.reports())
+
+    def _repeat(self, *_: int) -> None:
+        """The same reports twice; acts twice."""
+        self.world.step(*self.machines.reports(), *self.machines.reports())
+        self.machines.act(self.world.outcome.acts)
+
+    def _quota(self, team: int, fixed: int, guaranteed: int, limit: int) -> None:
+        quota = Quota(
+            fixed_milli_gpu=fixed * 500,
+            guaranteed_milli_gpu=guaranteed * 500,
+            limit_milli_gpu=None if limit > 3 else 1000 * (limit + guaranteed),
+        )
+        self.world.ask(SetQuotas(quotas={(TeamName(TEAMS[team % 3]), TRAIN): quota}), "admin")
+
+    def _headroom(self, size: int, *_: int) -> None:
+        pool = self.world.cluster.pools[TRAIN]
+        changed = a_pool(
+            headroom_milli_gpu=size * 125, notice_ms=pool.notice_ms, grace_ms=pool.grace_ms
+        )
+        self.world.ask(PutPools(pools=(changed,)), "admin")
+
+    def _observe_nodes(self) -> None:
+        seen = tuple(node for node in self.all_nodes if node.node_id not in self.away)
+        self.world.step(NodesObserved(executor="fake", nodes=seen))
+
+    def _node_lost(self, number: int, *_: int) -> None:
+        self.away.add(self.all_nodes[number % len(self.all_nodes)].node_id)
+        self._observe_nodes()
+
+    def _node_back(self, number: int, *_: int) -> None:
+        node = self.all_nodes[number % len(self.all_nodes)].node_id
+        self.away.discard(node)
+        self._observe_nodes()
+        self.world.ask(SetNodeState(node_id=node, state=NodeState.READY), "admin")
+
+    def _fence(self, number: int, *_: int) -> None:
+        """An admin fences a lost node: by then its processes are really gone."""
+        node = self.all_nodes[number % len(self.all_nodes)].node_id
+        if node not in self.away:
+            return
+        for workload in self.world.cluster.workloads.values():
+            current = workload.current
+            if current is None or node not in {one.node_id for one in current.placements}:
+                continue
+            process = self.machines.processes.get(current.attempt_id)
+            if process is not None and all(one.node_id == node for one in current.placements):
+                process.alive, process.exit_code = False, None
+        self.world.ask(SetNodeState(node_id=node, state=NodeState.FENCED), "admin")
+
+    def _cordon(self, number: int, *_: int) -> None:
+        node = self.all_nodes[number % len(self.all_nodes)].node_id
+        if self.world.cluster.nodes[node].state is NodeState.READY:
+            self.world.ask(SetNodeState(node_id=node, state=NodeState.CORDONED), "admin")
+
+    def state(self, workload_id: WorkloadId) -> State:
+        """Where a workload stands."""
+        return self.world.state(workload_id)

@@ -1,0 +1,311 @@
+"""Promises 1 to 7 over random histories of a small cluster, with crashes between commit and act.
+
+``GPUCOMMONS_EXAMPLES`` sets how many histories each promise sees; `make properties` takes 10,000.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from properties import truths
+from properties.histories import History, rough, step
+
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.types import (
+    AttemptId,
+    HoldClass,
+    Kind,
+    NodeState,
+    State,
+    Workload,
+)
+
+EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
+many = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES <= 100,
+    suppress_health_check=list(HealthCheck),
+)
+orderly = st.lists(step, max_size=40)
+anything = st.lists(rough, max_size=50)
+
+
+@many
+@given(anything, st.sampled_from([0, 500, 1000]))
+def test_nothing_is_ever_held_twice_and_gangs_are_whole(steps: Any, headroom: int) -> None:
+    def check(history: History) -> None:
+        cluster = history.world.cluster
+        truths.nothing_is_held_twice(cluster)
+        truths.promises_do_not_overlap(cluster)
+        truths.gangs_are_whole(cluster)
+        truths.blocks_are_laid_out(cluster)
+        truths.stops_have_a_beneficiary(cluster)
+
+    History(check, headroom=headroom).play(steps)
+
+
+@many
+@given(orderly)
+def test_quotas_hold(steps: Any) -> None:
+    History(lambda history: truths.quotas_hold(history.world.cluster)).play(steps)
+
+
+@many
+@given(anything)
+def test_deciding_twice_changes_nothing(steps: Any) -> None:
+    def check(history: History) -> None:
+        before = history.world.cluster
+        again = history.world.step()
+        assert again.changes.empty, again.changes
+        assert again.cluster == before
+
+    History(check).play(steps)
+
+
+@many
+@given(anything)
+def test_never_two_attempts_at_once_and_one_final_state(steps: Any) -> None:
+    finals: dict[str, State] = {}
+
+    def check(history: History) -> None:
+        alive = [p.workload_id for p in history.machines.processes.values() if p.alive]
+        assert len(alive) == len(set(alive)), "two attempts of one job run"
+        for workload in history.world.outcome.changes.workloads:
+            known = finals.get(workload.workload_id)
+            assert known is None or known is workload.state
+            if is_final(workload):
+                finals[workload.workload_id] = workload.state
+            _resumes_from_the_last_checkpoint(history, workload)
+
+    History(check).play(steps)
+
+
+def _resumes_from_the_last_checkpoint(history: History, workload: Workload) -> None:
+    before = history.before.workloads.get(workload.workload_id)
+    attempt = workload.current
+    known = None if before is None else before.current
+    if before is None or attempt is None or known is not None:
+        return
+    if len(workload.attempts) == len(before.attempts) + 1:
+        assert attempt.resumed_from == before.checkpoint
+
+
+@many
+@given(orderly)
+def test_a_notebook_inside_its_quota_never_waits_for_another_team(steps: Any) -> None:
+    def check(history: History) -> None:
+        cluster = history.world.cluster
+        fixed = [HoldClass.FIXED]
+        for workload in cluster.workloads.values():
+            if workload.spec.kind is not Kind.NOTEBOOK or not truths.in_line(cluster, workload):
+                continue
+            size = workload.spec.roles[0].milli_gpu
+            team = workload.spec.team
+            used = sum(
+                one.milli_gpu * len(one.device_ids)
+                for other in cluster.workloads.values()
+                for held in [other.current or other.nomination]
+                if other.spec.team == team and held and held.hold_class is HoldClass.FIXED
+                for one in held.placements
+            )
+            if used + size > truths.quota_of(cluster, workload).fixed_milli_gpu:
+                continue
+            notebooks = truths.held_by(cluster, *fixed)
+            promised = truths.promised(cluster, *fixed)
+            for block in cluster.blocks:
+                if block.team == team and block.milli_gpu >= size:
+                    assert not _has_room(block, size, notebooks, promised)
+
+    History(check).play(steps)
+
+
+def _has_room(block: Any, size: int, *taken: dict[Any, int]) -> bool:
+    """Some aligned part of the block holds no notebook."""
+
+    def used(device_id: Any) -> int:
+        bits = 0
+        for one in taken:
+            bits |= one.get(device_id, 0)
+        return bits
+
+    if size >= 1000:
+        width = size // 1000
+        ids = block.device_ids
+        groups = [ids[i : i + width] for i in range(0, len(ids), width)]
+        return any(not any(used(d) for d in group) for group in groups)
+    ends = block.offset + min(block.milli_gpu, 1000)
+    return any(
+        not used(d) & (((1 << size) - 1) << offset)
+        for d in block.device_ids
+        for offset in range(block.offset, ends, size)
+    )
+
+
+@many
+@given(orderly)
+def test_a_job_inside_its_guarantee_waits_for_borrowers_only(steps: Any) -> None:
+    def check(history: History) -> None:
+        cluster = history.world.cluster
+        waiting = [w for w in _jobs_in_line(cluster) if _inside_guarantee(cluster, w)]
+        if len(waiting) != 1:
+            return  # an earlier gang may have reserved what a later job would need
+        firm = [HoldClass.FIXED, HoldClass.GUARANTEED]
+        free = truths.Free(
+            cluster,
+            [
+                truths.held_by(cluster, *firm),
+                truths.promised(cluster, *firm),
+                truths.in_blocks(cluster),
+            ],
+        )
+        assert not free.fits(truths.needed(waiting[0])), waiting[0]
+
+    History(check).play(steps)
+
+
+def _jobs_in_line(cluster: Any) -> list[Workload]:
+    return [
+        workload
+        for workload in cluster.workloads.values()
+        if workload.spec.kind is not Kind.NOTEBOOK and truths.in_line(cluster, workload)
+    ]
+
+
+def _inside_guarantee(cluster: Any, workload: Workload) -> bool:
+    quota = truths.quota_of(cluster, workload)
+    need = sum(truths.needed(workload))
+    guaranteed, _ = truths.training_use(cluster, workload.spec.team)
+    if need == 0 or workload.spec.kind is Kind.RETRAIN:
+        return False
+    if quota.limit_milli_gpu is not None and guaranteed + need > quota.limit_milli_gpu:
+        return False
+    return guaranteed + need <= quota.guaranteed_milli_gpu
+
+
+@many
+@given(orderly)
+def test_nothing_that_may_be_used_stays_free_while_work_waits(steps: Any) -> None:
+    def check(history: History) -> None:
+        cluster = history.world.cluster
+        everyone = list(HoldClass)
+        free = truths.Free(
+            cluster, [truths.held_by(cluster, *everyone), truths.promised(cluster, *everyone)]
+        )
+        for workload in _jobs_in_line(cluster):
+            need = truths.needed(workload)
+            quota = truths.quota_of(cluster, workload)
+            use = sum(truths.training_use(cluster, workload.spec.team))
+            if sum(need) and not workload.spec.over_quota:
+                continue
+            if quota.limit_milli_gpu is not None and use + sum(need) > quota.limit_milli_gpu:
+                continue
+            assert not free.fits(need), workload
+
+    History(check).play(steps)
+
+
+@many
+@given(orderly)
+def test_victims_clear_a_place_and_none_of_them_could_be_spared(steps: Any) -> None:
+    def check(history: History) -> None:
+        cluster = history.world.cluster
+        for workload in cluster.workloads.values():
+            nomination = workload.nomination
+            before = history.before.workloads.get(workload.workload_id)
+            if nomination is None or workload.current is not None:
+                continue
+            if before is not None and before.nomination == nomination:
+                continue
+            _decided_well(history, workload, nomination.victims)
+
+    History(check).play(steps)
+
+
+def _decided_well(history: History, workload: Workload, victims: tuple[AttemptId, ...]) -> None:
+    cluster = history.world.cluster
+    nomination = workload.nomination
+    assert nomination is not None
+    assert victims
+    if nomination.hold_class is not HoldClass.GUARANTEED:
+        return
+    if truths.quota_of(cluster, workload).limit_milli_gpu is not None:
+        return
+    others = {k: v for k, v in cluster.workloads.items() if k != workload.workload_id}
+    for victim in truths.victims_of(cluster, victims):
+        stop = victim.stop
+        if stop is None or stop.why != "reclaim" or stop.beneficiary != workload.workload_id:
+            continue
+        spared = [
+            one
+            for other in others.values()
+            for attempt in [other.current]
+            if attempt is not None and (attempt.attempt_id not in victims or attempt is victim)
+            for one in attempt.placements
+        ]
+        held: dict[Any, int] = {}
+        for one in spared:
+            for device_id in one.device_ids:
+                held[device_id] = held.get(device_id, 0) | truths.bits(one)
+        free = truths.Free(
+            cluster,
+            [
+                held,
+                truths.promised(cluster, *HoldClass, leaving=workload),
+                truths.in_blocks(cluster),
+            ],
+        )
+        assert not free.fits(truths.needed(workload)), (workload, victim)
+
+
+@many
+@given(orderly)
+def test_everything_ends_once_nobody_asks_for_more(steps: Any) -> None:
+    """Liveness: no promise, notice or grant gets stuck."""
+    history = History(lambda _: None)
+    history.play(steps)
+    history.machines.slow = False
+    for _ in range(200):
+        live = [w for w in history.world.cluster.workloads.values() if not is_final(w)]
+        if not live:
+            return
+        for workload in live:
+            if workload.spec.kind is Kind.NOTEBOOK:
+                history.world.step(*history.machines.stop_server(workload))
+            elif workload.state is State.PAUSED:
+                history._cancel(sorted(w.workload_id for w in live).index(workload.workload_id))
+            else:
+                history.machines.finish(workload, 0)
+        history.world.wait(20_000)
+        history._committed()
+        history.world.step(*history.machines.reports())
+        history._committed()
+        never = [
+            w
+            for w in history.world.cluster.workloads.values()
+            if w.state is State.QUEUED and w.reason and w.reason.code in {"limit", "misconfigured"}
+        ]
+        for workload in never:
+            live = [w for w in history.world.cluster.workloads.values() if not is_final(w)]
+            jobs = sorted(w.workload_id for w in live if w.spec.kind is not Kind.NOTEBOOK)
+            history._cancel(jobs.index(workload.workload_id))
+    left = [w for w in history.world.cluster.workloads.values() if not is_final(w)]
+    assert not left, left
+
+
+@many
+@given(st.lists(rough, max_size=30))
+def test_lost_nodes_take_nothing_new(steps: Any) -> None:
+    def check(history: History) -> None:
+        cluster, before = history.world.cluster, history.before
+        for workload, attempt in truths.current_attempts(cluster):
+            known = before.workloads.get(workload.workload_id)
+            if known is not None and known.current is not None:
+                continue
+            for one in attempt.placements:
+                assert cluster.nodes[one.node_id].state is NodeState.READY
+
+    History(check).play(steps)
