@@ -27,8 +27,8 @@ Json = dict[str, Any]
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """One line."""
-    return json.dumps(message, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    """One line, in ASCII: JSON may carry what no UTF-8 can (half a surrogate pair)."""
+    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
 
 
 def decode(line: bytes) -> Json:

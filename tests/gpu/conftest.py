@@ -98,8 +98,12 @@ def start_agent(
 
     yield start
     for process in started:
-        process.kill()
-        process.wait()
+        process.terminate()
+        try:
+            process.wait(timeout=_START_S)
+        finally:
+            process.kill()
+            process.wait()
         if process.stderr is not None:
             process.stderr.close()
 

@@ -99,6 +99,11 @@ def test_bad_fields_are_refused_and_change_nothing(
     assert answer_to(control, b'{"request":"slices"}\n')["slices"] == []
 
 
+def test_half_a_surrogate_pair_is_refused_like_any_unknown_device(control: socket.socket) -> None:
+    message = opening(shares=share(device_id="\ud800"))
+    assert answer_to(control, json.dumps(message).encode() + b"\n")["error"] == "UnknownDevice"
+
+
 def test_a_line_without_end_is_cut_off(control: socket.socket) -> None:
     with pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe, as the kernel pleases
         control.sendall(b"x" * (64 << 20))

@@ -102,10 +102,12 @@ def test_nothing_new_in_the_samples_is_no_use(look: Any, machine: Any) -> None:
     assert reading(look(), machine)["processes"][0]["compute_milli_gpu"] == 0
 
 
-def test_the_newest_sample_of_a_process_counts(look: Any, machine: Any) -> None:
-    now_us = time.time_ns() // 1000
-    machine.process(4711, memory_mib=1, sm=80, sampled_us=now_us)
-    machine.process(4711, memory_mib=1, sm=20, sampled_us=now_us - 500_000)
+def test_the_newest_sample_of_a_process_counts(
+    look: Any, machine: Any, nvml_state: ModuleType
+) -> None:
+    newest_us = nvml_state.in_an_hour_us()
+    machine.process(4711, memory_mib=1, sm=80, sampled_us=newest_us)
+    machine.process(4711, memory_mib=1, sm=20, sampled_us=newest_us - 500_000)
     assert reading(look(), machine)["processes"][0]["compute_milli_gpu"] == 800
 
 

@@ -51,6 +51,11 @@ class _State(ctypes.Structure):
     ]  # fmt: skip
 
 
+def in_an_hour_us() -> int:
+    """A time that no reader finds old, however slow the machine."""
+    return time.time_ns() // 1000 + 3_600_000_000
+
+
 class FakeNvml:
     """A machine with so many equal cards, as the fake library shows it."""
 
@@ -83,8 +88,8 @@ class FakeNvml:
         self, pid: int, *, device: int = 0, memory_mib: int | None = 1024, sm: int | None = None,
         kind: int = COMPUTE, sampled_us: int | None = None,
     ) -> None:  # fmt: skip
-        """Show a process on a card, now; ``sm`` None = no utilisation sample."""
-        newest_us = time.time_ns() // 1000 if sampled_us is None else sampled_us
+        """Show a process on a card; ``sm`` None = no utilisation sample, else one that stays news."""
+        newest_us = in_an_hour_us() if sampled_us is None else sampled_us
         with self._edit() as state:
             entry = state.processes[state.process_count]
             entry.device, entry.pid, entry.kind = device, pid, kind
