@@ -199,9 +199,10 @@ class LocalExecutor:
 
     def _order_stop(self, folder: AttemptFolder, kill_ms: int) -> None:
         order = read_json(folder.stop)
-        if order is None or order["kill_ms"] > kill_ms:
+        is_news = order is None or order["kill_ms"] > kill_ms
+        if is_news:
             write_json(folder.stop, {"kill_ms": kill_ms})
-        if folder.signalled.exists():
+        elif folder.signalled.exists():
             return
         facts = read_json(folder.supervisor)
         if facts is not None and folder.supervised():

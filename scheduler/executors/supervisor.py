@@ -182,14 +182,15 @@ class Supervisor:
         _reap_adopted({process.pid for process in self._workers.values()})
 
     def _obey(self) -> None:
-        if self._stopping:
-            return
         order = read_json(self._folder.stop)
         if order is None:
             return
+        # An order may be repeated with less time.
+        self._kill_by(order["kill_ms"] / 1000)
+        if self._stopping:
+            return
         self._stopping = True
         self._signal_workers()
-        self._kill_by(order["kill_ms"] / 1000)
         write_json(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
 
     def _kill_by(self, at_s: float) -> None:

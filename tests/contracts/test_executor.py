@@ -1,0 +1,516 @@
+"""The contract of every executor: fake ones in virtual time, local ones with real processes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from gpucommons.scheduler.core.state import AttemptEnded, AttemptStarted, Observation
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Kind,
+    Millis,
+    NodeId,
+    PoolName,
+    Role,
+    Spec,
+    State,
+    Stop,
+    TeamName,
+    UserName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.executors.base import Executor, Launch, Live
+from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
+from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+
+FAR = Millis(4_000_000_000_000)
+PATIENCE_S = 30
+
+
+@dataclass(frozen=True, kw_only=True)
+class Behaviour:
+    """What the workers of an attempt do: they print, and then end, or wait for SIGTERM, or ignore it."""
+
+    lines: tuple[str, ...] = ("ready",)
+    exit_code: int | None = None
+    ignores_term: bool = False
+    no_such_command: bool = False
+
+
+RUNS = Behaviour()
+ENDS = Behaviour(exit_code=0)
+
+
+class Rig(Protocol):
+    """One machine, and the executor that works on it now."""
+
+    executor: Executor
+
+    def restart(self) -> None:
+        """The scheduler dies and comes back: a new executor on the same machine."""
+        ...
+
+    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
+        """A command that behaves so."""
+        ...
+
+    def now(self) -> Millis:
+        """The machine's time."""
+        ...
+
+    def wait(self, ms: int) -> None:
+        """Let time pass."""
+        ...
+
+    def starts(self, launch: Launch) -> int:
+        """How often the first worker of an attempt began to run."""
+        ...
+
+    def clear(self) -> None:
+        """Leave nothing behind."""
+        ...
+
+
+class FakeRig:
+    def __init__(self, _folder: Path) -> None:
+        self._now_ms = 1_700_000_000_000
+        self.world = FakeWorld(now=self.now, script_of=self._script)
+        self.executor: Executor = FakeExecutor(self.world)
+
+    def _script(self, launch: Launch) -> Script:
+        behaviour = eval(launch.workload.spec.roles[0].command[0])  # noqa: S307 - written by command()
+        return Script(
+            start_ms=20,
+            start_fails="no such command: /nowhere" if behaviour.no_such_command else None,
+            run_ms=None if behaviour.exit_code is None else 30,
+            exit_code=behaviour.exit_code or 0,
+            stop_ms=None if behaviour.ignores_term else 10,
+            lines=behaviour.lines,
+        )
+
+    def restart(self) -> None:
+        self.executor.close()
+        self.executor = FakeExecutor(self.world)
+
+    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
+        return (repr(behaviour),)
+
+    def now(self) -> Millis:
+        return Millis(self._now_ms)
+
+    def wait(self, ms: int) -> None:
+        self._now_ms += ms
+
+    def starts(self, launch: Launch) -> int:
+        return self.world.starts.count(launch.attempt.attempt_id)
+
+    def clear(self) -> None:
+        self.executor.close()
+
+
+class LocalRig:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        (folder / "home").mkdir()
+        self.executor: Executor = self._boot()
+
+    def _boot(self) -> LocalExecutor:
+        return LocalExecutor(
+            LocalSettings(
+                state_dir=self._folder / "state",
+                home_of=lambda _user: self._folder / "home",
+                nodes=tuple,
+                environ={"PATH": os.environ["PATH"]},
+            )
+        )
+
+    def restart(self) -> None:
+        self.executor.close()
+        self.executor = self._boot()
+
+    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
+        if behaviour.no_such_command:
+            return ("/nowhere/no-such-command",)
+        handler = "signal.SIG_IGN" if behaviour.ignores_term else "lambda *_: os._exit(143)"
+        script = (
+            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
+            "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_DIR'];"
+            f"f = os.open({str(self._folder / 'starts')!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT);"
+            "os.write(f, (d + chr(10)).encode());"
+            f"[print(line, flush=True) for line in {behaviour.lines!r}];"
+        )
+        last = (
+            "time.sleep(600)" if behaviour.exit_code is None else f"sys.exit({behaviour.exit_code})"
+        )
+        return (sys.executable, "-c", script + last)
+
+    def now(self) -> Millis:
+        return Millis(time.time_ns() // 1_000_000)
+
+    def wait(self, ms: int) -> None:
+        time.sleep(ms / 1000)  # the one place where real processes need real time
+
+    def starts(self, launch: Launch) -> int:
+        file = self._folder / "starts"
+        found = file.read_text().splitlines() if file.exists() else []
+        return sum(s.startswith("0 ") and launch.attempt.attempt_id in s for s in found)
+
+    def clear(self) -> None:
+        self.restart()
+        # Nobody knows anything: whatever still runs is ended.
+        self.executor.adopt(())
+        executor, end_s = self.executor, time.monotonic() + PATIENCE_S
+        assert isinstance(executor, LocalExecutor)
+        attempts = [AttemptId(path.name) for path in (self._folder / "state/attempts").iterdir()]
+        while any(executor.folder(attempt_id).supervised() for attempt_id in attempts):
+            assert time.monotonic() < end_s, "an attempt that nobody knows still runs"
+            time.sleep(0.02)
+        executor.close()
+
+
+@pytest.fixture(params=[FakeRig, LocalRig], ids=["fake", "local"])
+def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
+    made: Rig = request.param(tmp_path)
+    yield made
+    made.clear()
+
+
+def launch(rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1) -> Launch:
+    attempt = Attempt(
+        attempt_id=AttemptId(f"0190aaaa-0000-7000-8000-{number:012}"),
+        workload_id=WorkloadId("w-1"),
+        number=number,
+        state=AttemptState.STARTING,
+        hold_class=HoldClass.CPU,
+        placements=tuple(
+            WorkerPlacement(role="worker", index=index, node_id=NodeId("here"), cpu_milli=100)
+            for index in range(workers)
+        ),
+        reserved_ms=rig.now(),
+    )
+    spec = Spec(
+        kind=Kind.TRAINING,
+        name="digits-1",
+        team=TeamName("vision"),
+        owner=UserName("ada"),
+        submitted_by=UserName("ada"),
+        pools=(PoolName("cpu"),),
+        roles=(Role(count=workers, command=rig.command(behaviour)),),
+    )
+    workload = Workload(
+        workload_id=attempt.workload_id,
+        spec=spec,
+        state=State.STARTING,
+        submitted_ms=rig.now(),
+        since_ms=rig.now(),
+        attempts=(attempt,),
+    )
+    return Launch(workload=workload, attempt=attempt, token="gca-x", api_url="http://127.0.0.1:1")
+
+
+def stopping(rig: Rig, started: Launch, *, kill_ms: int = FAR) -> Attempt:
+    stop = Stop(
+        why="preempt",
+        text="for nlp (its guarantee)",
+        announced_ms=rig.now(),
+        term_ms=rig.now(),
+        kill_ms=Millis(kill_ms),
+    )
+    return replace(started.attempt, state=AttemptState.STOPPING, stop=stop)
+
+
+def until(rig: Rig, true: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + PATIENCE_S
+    while not true():
+        assert time.monotonic() < give_up_s, "it did not happen in time"
+        rig.wait(10)
+
+
+def seen(rig: Rig, started: Launch, kind: type[Observation]) -> list[Observation]:
+    mine = started.attempt.attempt_id
+    return [o for o in rig.executor.observe() if isinstance(o, kind) and o.attempt_id == mine]  # type: ignore[union-attr] # not of nodes
+
+
+def runs(rig: Rig, started: Launch) -> None:
+    """Wait until all workers run and have printed."""
+    until(rig, lambda: bool(seen(rig, started, AttemptStarted)))
+    for rank in range(len(started.attempt.placements)):
+        until(rig, lambda rank=rank: bool(lines(rig, started, rank)))  # type: ignore[misc] # bound
+
+
+def end_of(rig: Rig, started: Launch) -> AttemptEnded:
+    until(rig, lambda: bool(seen(rig, started, AttemptEnded)))
+    end = seen(rig, started, AttemptEnded)[0]
+    assert isinstance(end, AttemptEnded)
+    return end
+
+
+def lines(rig: Rig, started: Launch, rank: int = 0) -> list[str]:
+    chunk = rig.executor.log(started.attempt, rank=rank, offset=0, limit_bytes=1 << 20)
+    return list(chunk.lines)
+
+
+def running(lives: Sequence[Live]) -> dict[str, bool]:
+    return {live.attempt_id: live.running for live in lives}
+
+
+# --- starting and ending -----------------------------------------------------------------------
+
+
+def test_an_attempt_is_seen_to_start_and_to_end(rig: Rig) -> None:
+    job = launch(rig, ENDS)
+    rig.executor.start(job)
+    end = end_of(rig, job)
+    assert (end.exit_code, end.start_failed, end.killed) == (0, False, False)
+    assert seen(rig, job, AttemptStarted)
+
+
+def test_starting_again_changes_nothing(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    for _ in range(3):
+        rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.start(job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    end_of(rig, job)
+    rig.executor.start(job)
+    rig.wait(100)
+    assert end_of(rig, job).exit_code == 143
+    assert rig.starts(job) == 1
+
+
+def test_a_gang_starts_whole(rig: Rig) -> None:
+    job = launch(rig, RUNS, workers=3)
+    rig.executor.start(job)
+    runs(rig, job)
+    assert [lines(rig, job, rank) for rank in range(3)] == [["ready"]] * 3
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert end_of(rig, job).exit_code == 143
+
+
+@pytest.mark.parametrize("code", [1, 3, 143])
+def test_the_exit_status_is_reported(rig: Rig, code: int) -> None:
+    job = launch(rig, Behaviour(exit_code=code))
+    rig.executor.start(job)
+    assert end_of(rig, job).exit_code == code
+
+
+def test_a_command_that_does_not_exist_is_a_failure_with_its_name(rig: Rig) -> None:
+    job = launch(rig, Behaviour(no_such_command=True))
+    rig.executor.start(job)
+    end = end_of(rig, job)
+    assert end.start_failed or end.exit_code in (126, 127)
+    assert "/nowhere" in " ".join((end.text, *lines(rig, job)))
+
+
+def test_an_end_is_repeated_until_it_is_forgotten(rig: Rig) -> None:
+    job = launch(rig, ENDS)
+    rig.executor.start(job)
+    assert end_of(rig, job) == end_of(rig, job)
+    rig.executor.forget(job.attempt.attempt_id)
+    assert rig.executor.observe() == ()
+    rig.executor.forget(job.attempt.attempt_id)
+
+
+def test_what_is_forgotten_is_not_started_again_and_its_log_stays(rig: Rig) -> None:
+    job = launch(rig, ENDS)
+    rig.executor.start(job)
+    end_of(rig, job)
+    rig.executor.forget(job.attempt.attempt_id)
+    rig.executor.start(job)
+    rig.wait(100)
+    assert rig.starts(job) == 1
+    assert lines(rig, job) == ["ready"]
+
+
+# --- stopping ----------------------------------------------------------------------------------
+
+
+def test_a_notice_stops_nothing_and_can_be_taken_back(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    runs(rig, job)
+    for _ in range(2):
+        rig.executor.announce(stopping(rig, job))
+    rig.wait(50)
+    for _ in range(2):
+        rig.executor.spare(job.attempt)
+    rig.wait(50)
+    assert seen(rig, job, AttemptEnded) == []
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert end_of(rig, job).exit_code == 143
+
+
+def test_a_signalled_attempt_ends_by_itself_within_its_grace(rig: Rig) -> None:
+    job = launch(rig, RUNS, workers=2)
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.announce(stopping(rig, job))
+    for _ in range(3):
+        rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    end = end_of(rig, job)
+    assert (end.exit_code, end.killed) == (143, False)
+
+
+def test_one_that_ignores_the_signal_is_killed_at_its_time(rig: Rig) -> None:
+    job = launch(rig, Behaviour(ignores_term=True))
+    rig.executor.start(job)
+    runs(rig, job)
+    kill_ms = rig.now() + 400
+    rig.executor.signal(stopping(rig, job, kill_ms=kill_ms), now_ms=rig.now())
+    end = end_of(rig, job)
+    assert rig.now() >= kill_ms
+    assert (end.exit_code, end.killed) == (-9, True)
+
+
+def test_the_earlier_of_two_kill_times_counts(rig: Rig) -> None:
+    job = launch(rig, Behaviour(ignores_term=True))
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    rig.wait(300)
+    rig.executor.signal(stopping(rig, job, kill_ms=rig.now() + 50), now_ms=rig.now())
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert end_of(rig, job).killed
+
+
+def test_a_stop_before_the_start_ends_it_and_prevents_the_start(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    end = end_of(rig, job)
+    assert end.exit_code != 0
+    rig.executor.start(job)
+    rig.wait(300)
+    assert rig.starts(job) == 0
+    assert seen(rig, job, AttemptStarted) == []
+
+
+def test_a_stop_right_after_the_start_ends_it_once(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    rig.executor.signal(stopping(rig, job, kill_ms=rig.now() + 500), now_ms=rig.now())
+    assert end_of(rig, job).exit_code != 0
+    rig.wait(300)
+    assert rig.starts(job) <= 1
+
+
+# --- after a restart ---------------------------------------------------------------------------
+
+
+def test_what_runs_is_adopted_and_can_be_stopped(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.restart()
+    assert running(rig.executor.adopt([job.attempt])) == {job.attempt.attempt_id: True}
+    rig.executor.start(job)
+    assert seen(rig, job, AttemptStarted)
+    assert seen(rig, job, AttemptEnded) == []
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert end_of(rig, job).exit_code == 143
+    assert rig.starts(job) == 1
+
+
+def test_what_ended_meanwhile_is_reported_with_its_status(rig: Rig) -> None:
+    job = launch(rig, Behaviour(exit_code=3))
+    rig.executor.start(job)
+    end_of(rig, job)
+    rig.restart()
+    assert running(rig.executor.adopt([job.attempt])) == {job.attempt.attempt_id: False}
+    assert end_of(rig, job).exit_code == 3
+
+
+def test_a_scheduler_that_dies_while_starting_starts_no_second_copy(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    rig.restart()
+    rig.executor.adopt([job.attempt])
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.wait(300)
+    assert rig.starts(job) == 1
+
+
+def test_what_was_never_started_leaves_no_trace(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    assert rig.executor.adopt([job.attempt]) == ()
+    rig.executor.start(job)
+    runs(rig, job)
+    assert rig.starts(job) == 1
+
+
+def test_what_nobody_knows_is_ended(rig: Rig) -> None:
+    job, stranger = launch(rig, RUNS), launch(rig, Behaviour(ignores_term=True), number=2)
+    for one in (job, stranger):
+        rig.executor.start(one)
+        runs(rig, one)
+    rig.restart()
+    assert running(rig.executor.adopt([job.attempt])) == {job.attempt.attempt_id: True}
+    assert seen(rig, stranger, AttemptEnded) == []
+
+    def only_mine() -> bool:
+        rig.restart()
+        found = running(rig.executor.adopt([job.attempt, stranger.attempt]))
+        return not found.get(stranger.attempt.attempt_id)
+
+    until(rig, only_mine)
+    assert seen(rig, job, AttemptEnded) == []
+
+
+def test_the_kill_time_holds_though_the_scheduler_is_dead(rig: Rig) -> None:
+    job = launch(rig, Behaviour(ignores_term=True))
+    rig.executor.start(job)
+    runs(rig, job)
+    stop = stopping(rig, job, kill_ms=rig.now() + 200)
+    rig.executor.signal(stop, now_ms=rig.now())
+    rig.restart()
+    rig.executor.adopt([stop])
+    assert end_of(rig, job).killed
+
+
+# --- logs --------------------------------------------------------------------------------------
+
+
+def test_a_log_is_read_in_whole_lines_by_byte_offsets(rig: Rig) -> None:
+    printed = ("one", "zwei ½", "", "four")
+    job = launch(rig, Behaviour(lines=printed, exit_code=0))
+    rig.executor.start(job)
+    end_of(rig, job)
+    read: list[str] = []
+    offset = 0
+    for _ in range(10):
+        chunk = rig.executor.log(job.attempt, rank=0, offset=offset, limit_bytes=10)
+        read += chunk.lines
+        offset = chunk.next_offset
+        if chunk.end:
+            break
+    assert tuple(read) == printed
+    assert offset == len("\n".join((*printed, "")).encode())
+    again = rig.executor.log(job.attempt, rank=0, offset=offset, limit_bytes=10)
+    assert (again.lines, again.next_offset, again.end) == ((), offset, True)
+
+
+def test_a_log_has_no_end_while_its_worker_runs(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    rig.executor.start(job)
+    runs(rig, job)
+    assert not rig.executor.log(job.attempt, rank=0, offset=0, limit_bytes=100).end
+
+
+def test_a_log_that_does_not_exist_is_empty(rig: Rig) -> None:
+    job = launch(rig, RUNS)
+    for rank in (0, 7):
+        assert rig.executor.log(job.attempt, rank=rank, offset=0, limit_bytes=100).lines == ()
