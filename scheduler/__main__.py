@@ -17,8 +17,8 @@ def main() -> int:
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
-    # httpx logs every request of ours at this level.
-    logging.getLogger("httpx").setLevel(logging.WARNING)
+    for chatty in ("alembic", "httpx", "uvicorn"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = read_settings(sys.argv[1:], os.environ)
     try:
         return asyncio.run(until_signalled(settings))

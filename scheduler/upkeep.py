@@ -63,7 +63,7 @@ class Upkeep:
 
     def _configure(self) -> None:
         """Apply the first configuration as soon as its quotas can be laid out."""
-        if self._first_config is None:
+        if self._first_config is None or not self._service.loop.cluster.nodes:
             return
         if self._service.loop.cluster.teams and self._pending is None:
             self._first_config = None  # configured by an earlier start: admins have the word

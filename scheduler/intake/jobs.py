@@ -64,9 +64,11 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     _check_names(request)
     _check_variables([*request.env, *request.secrets])
     asks_gpu = any(role.milli_gpu for role in request.roles)
+    # An admin may submit for any team, but has to name it.
+    named_by_admin = principal.admin and request.team is not None
     team = choose_team(
         request.team,
-        principal.teams,
+        frozenset(cluster.teams) if named_by_admin else principal.teams,
         cluster,
         usable=lambda team: not asks_gpu or any(map(trains_in, team.quotas.values())),
     )

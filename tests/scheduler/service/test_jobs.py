@@ -1,0 +1,148 @@
+"""Jobs from request to view, decided by the real core."""
+
+import pytest
+from service_world import ServiceWorld, a_request, done
+
+from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.errors import (
+    Conflict,
+    Forbidden,
+    InvalidTransition,
+    Misconfigured,
+    NotFound,
+    UnknownWorkload,
+)
+from gpucommons.scheduler.service import jobs, logs, quotes
+
+
+def test_a_job_is_stored_named_and_started(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    view = jobs.submit(world.service, ann, a_request(role={"milli_gpu": 500}), key=None)
+    assert (view.name, view.team, view.owner) == ("digits-1", "vision", "ann")
+    world.pass_time(1000)
+    running = jobs.job(world.service, ann, "digits-1")
+    assert (running.state, running.hold_class, running.pool) == ("running", "guaranteed", "gpu")
+    assert running.source == "train.py"
+    assert running.request is not None
+    assert running.request.roles[0].command == ["python", "train.py"]
+
+
+def test_the_same_key_stores_one_job(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    first = jobs.submit(world.service, ann, a_request(), key="k1")
+    assert jobs.submit(world.service, ann, a_request(), key="k1").id == first.id
+    with pytest.raises(Conflict, match="another request"):
+        jobs.submit(world.service, ann, a_request(name="other"), key="k1")
+    other = jobs.submit(world.service, world.principal("alf"), a_request(), key="k1")
+    assert other.id != first.id
+
+
+def test_jobs_are_found_by_id_name_and_team_but_not_by_strangers(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    view = jobs.submit(world.service, ann, a_request(), key=None)
+    for ref in (view.id, "digits-1", "vision/digits-1"):
+        assert jobs.job(world.service, world.principal("alf"), ref).id == view.id
+        with pytest.raises(UnknownWorkload):
+            jobs.job(world.service, world.principal("bob"), ref)
+    assert jobs.job(world.service, world.admin, "digits-1").id == view.id
+
+
+def test_a_team_list_shows_names_to_the_team_and_nothing_to_others(world: ServiceWorld) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(role={"milli_gpu": 500}), key=None)
+    mine = jobs.jobs(world.service, world.principal("alf"), jobs.JobFilter(), cursor=None)
+    assert [(job.name, job.owner) for job in mine.jobs] == [("digits-1", "ann")]
+    bob = world.principal("bob")
+    assert jobs.jobs(world.service, bob, jobs.JobFilter(), cursor=None).jobs == []
+    (seen,) = jobs.jobs(world.service, bob, jobs.JobFilter(team="vision"), cursor=None).jobs
+    assert (seen.name, seen.owner, seen.request, seen.attempts) == ("training", "", None, [])
+    by_owner = jobs.JobFilter(team="vision", owner="ann")
+    assert jobs.jobs(world.service, bob, by_owner, cursor=None).jobs == []
+
+
+def test_only_owner_lead_and_admin_cancel(world: ServiceWorld) -> None:
+    for number, name in enumerate(("ann", "ada", "root"), start=1):
+        jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+        ref = f"digits-{number}"
+        with pytest.raises(Forbidden, match="belongs to ann"):
+            jobs.cancel(world.service, world.principal("alf"), ref)
+        who = world.admin if name == "root" else world.principal(name)
+        done(jobs.cancel(world.service, who, ref))
+        world.pass_time(1000)
+        assert jobs.job(world.service, who, ref).state == "cancelled"
+    with pytest.raises(InvalidTransition, match="nothing more"):
+        jobs.cancel(world.service, world.principal("ann"), "digits-1")
+
+
+def test_a_job_is_paused_and_resumed(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(), key=None)
+    world.pass_time(1000)
+    done(jobs.pause(world.service, ann, "digits-1"))
+    world.pass_time(1000)
+    assert jobs.job(world.service, ann, "digits-1").state == "paused"
+    done(jobs.resume(world.service, ann, "digits-1"))
+    world.pass_time(1000)
+    view = jobs.job(world.service, ann, "digits-1")
+    assert (view.state, len(view.attempts)) == ("running", 2)
+
+
+def test_run_again_makes_a_job_of_the_caller(world: ServiceWorld) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    view = jobs.again(world.service, world.principal("alf"), "digits-1", key=None)
+    assert (view.name, view.owner) == ("digits-2", "alf")
+    with pytest.raises(UnknownWorkload):
+        jobs.again(world.service, world.principal("bob"), "digits-1", key=None)
+
+
+def test_dependencies_are_names_and_must_be_able_to_end_well(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    first = jobs.submit(world.service, ann, a_request(), key=None)
+    second = jobs.submit(world.service, ann, a_request(after=["digits-1"]), key=None)
+    assert second.request is not None
+    assert second.request.after == [first.id]
+    world.pass_time(1000)
+    waiting = jobs.job(world.service, ann, "digits-2")
+    assert waiting.reason is not None
+    assert waiting.reason.code == "dependency"
+    done(jobs.cancel(world.service, ann, "digits-1"))
+    world.pass_time(1000)
+    with pytest.raises(Misconfigured, match="digits-1 is cancelled"):
+        jobs.submit(world.service, ann, a_request(after=["digits-1"]), key=None)
+    with pytest.raises(UnknownWorkload):
+        jobs.submit(world.service, world.principal("bob"), a_request(after=["digits-1"]), key=None)
+
+
+def test_a_quote_says_what_would_happen_and_stores_nothing(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    inside = quotes.quote_job(world.service, ann, a_request(role={"milli_gpu": 1000}))
+    assert (inside.hold_class, inside.starts_now) == ("guaranteed", True)
+    beyond = quotes.quote_job(world.service, ann, a_request(role={"milli_gpu": 2000}))
+    assert beyond.hold_class == "over-quota"
+    assert "can be stopped" in beyond.text
+    assert jobs.jobs(world.service, ann, jobs.JobFilter(), cursor=None).jobs == []
+
+
+def test_logs_are_read_by_the_team_alone(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(), key=None)
+    world.pass_time(1000)
+    view = done(logs.log(world.service, ann, "digits-1", logs.LogPosition()))
+    assert (view.lines, view.attempt) == (["hello"], 1)
+    with pytest.raises(UnknownWorkload):
+        logs.log(world.service, world.principal("bob"), "digits-1", logs.LogPosition())
+    for where in (logs.LogPosition(attempt=7), logs.LogPosition(rank=9)):
+        with pytest.raises(NotFound):
+            done(logs.log(world.service, ann, "digits-1", where))
+
+
+def test_time_of_a_stopped_attempt_is_lost_back_to_its_checkpoint(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(1000)
+    world.pass_time(10_000)
+    done(jobs.pause(world.service, ann, "digits-1"))
+    world.pass_time(0)
+    view = jobs.job(world.service, ann, "digits-1")
+    assert view.state == State.PAUSED
+    assert view.lost_milli_gpu_s == 10_000
+    assert view.held_milli_gpu_s >= 10_000

@@ -1,0 +1,209 @@
+"""Notebooks' leases: taken, waited for, used, ended."""
+
+import pytest
+from service_world import ServiceWorld, a_request, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    Forbidden,
+    InvalidTransition,
+    Misconfigured,
+    NoFreeSlice,
+    UnknownWorkload,
+)
+from gpucommons.scheduler.service import jobs, leases, quotes
+
+
+def acquire(world: ServiceWorld, user: str = "ann", **ask: object) -> models.LeaseView:
+    request = models.LeaseRequest(**{"user": user, "milli_gpu": 500, **ask})
+    return done(leases.acquire(world.service, world.hub_service, request, key=None))
+
+
+def started(world: ServiceWorld, lease: models.LeaseView, pid: int | None = 4242) -> None:
+    done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport(pid=pid)))
+
+
+def end(world: ServiceWorld, lease: models.LeaseView, why: str = "stopped") -> models.LeaseView:
+    report = models.EndReport(why=why)
+    return done(leases.end_lease(world.service, world.hub_service, lease.id, report))
+
+
+def test_a_free_slice_is_taken_opened_and_bound(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    assert lease.slice is not None
+    assert (lease.slice.milli_gpu, lease.slice.memory_mib) == (500, (40960 - 1228) // 2)
+    assert list(world.agent.opened) == [lease.slice.slice_id]
+    started(world, lease)
+    assert world.agent.bound == {lease.slice.slice_id: [4242]}
+    mine = leases.my_lease(world.service, world.principal("ann"), None)
+    assert (mine.id, mine.state) == (lease.id, "active")
+
+
+def test_the_groups_of_the_hub_say_who_is_in_a_team(world: ServiceWorld) -> None:
+    assert acquire(world, "bob").team == "nlp"
+    with pytest.raises(Forbidden, match="in no team"):
+        acquire(world, "eve")
+
+
+def test_a_size_that_is_taken_is_refused_and_leaves_nothing(world: ServiceWorld) -> None:
+    acquire(world, milli_gpu=1000)
+    with pytest.raises(NoFreeSlice):
+        acquire(world, "alf")
+    assert len(leases.live_leases(world.service)) == 1
+
+
+def test_a_repeated_acquire_is_the_same_lease(world: ServiceWorld) -> None:
+    assert acquire(world).id == acquire(world).id
+
+
+def test_only_the_hub_acquires_and_only_for_somebody(world: ServiceWorld) -> None:
+    request = models.LeaseRequest(milli_gpu=500)
+    with pytest.raises(Forbidden):
+        leases.acquire(world.service, world.principal("ann"), request, key=None)
+    with pytest.raises(BadRequest, match="user"):
+        leases.acquire(world.service, world.hub_service, request, key=None)
+
+
+def test_the_device_is_free_only_when_no_process_is_left(world: ServiceWorld) -> None:
+    lease = acquire(world, milli_gpu=1000)
+    started(world, lease)
+    assert end(world, lease).state == "active"
+    world.service.slices.step()
+    with pytest.raises(NoFreeSlice):
+        acquire(world, "alf")
+    assert lease.slice is not None
+    world.agent.bound[lease.slice.slice_id].clear()
+    world.service.slices.step()
+    assert leases.lease(world.service, world.principal("ann"), lease.id).state == "ended"
+    assert acquire(world, "alf", milli_gpu=1000).state == "granted"
+    world.service.slices.step()
+    assert lease.slice.slice_id not in world.agent.opened
+
+
+def test_waiting_is_a_ticket_that_is_granted_and_starts_its_server(world: ServiceWorld) -> None:
+    first = acquire(world, milli_gpu=1000)
+    alf = world.principal("alf")
+    ticket = done(
+        leases.wait_in_line(world.service, alf, models.LeaseRequest(milli_gpu=500), key=None)
+    )
+    assert (ticket.state, ticket.position) == ("waiting", 1)
+    again = done(
+        leases.wait_in_line(world.service, alf, models.LeaseRequest(milli_gpu=500), key=None)
+    )
+    assert again.id == ticket.id
+    end(world, first)
+    world.pass_time(1000)
+    granted = leases.lease(world.service, alf, ticket.id)
+    assert granted.state == "granted"
+    assert ("StartServer", "alf") in world.server_acts
+    assert acquire(world, "alf").id == ticket.id
+
+
+def test_a_ticket_is_personal_and_its_owner_may_leave(world: ServiceWorld) -> None:
+    acquire(world, milli_gpu=1000)
+    alf = world.principal("alf")
+    with pytest.raises(Forbidden, match="personal"):
+        leases.wait_in_line(
+            world.service, alf, models.LeaseRequest(user="ann", milli_gpu=500), key=None
+        )
+    ticket = done(
+        leases.wait_in_line(world.service, alf, models.LeaseRequest(milli_gpu=500), key=None)
+    )
+    left = models.EndReport(why="left")
+    with pytest.raises(Forbidden):
+        leases.end_lease(world.service, world.principal("ann"), ticket.id, left)
+    assert done(leases.end_lease(world.service, alf, ticket.id, left)).state == "ended"
+
+
+def test_an_owner_cannot_free_a_device_under_a_running_server(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    started(world, lease)
+    with pytest.raises(Forbidden, match="stopping its server"):
+        leases.end_lease(
+            world.service, world.principal("ann"), lease.id, models.EndReport(why="left")
+        )
+
+
+def test_the_cullers_reason_replaces_the_plain_one(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    started(world, lease, pid=None)
+    end(world, lease)
+    report = models.EndReport(why="culled", text="idle 60 min")
+    done(leases.end_lease(world.service, world.culler, lease.id, report))
+    offers = quotes.offers(world.service, world.principal("ann"), None, "")
+    assert offers.last_end == "idle 60 min"
+
+
+def test_dropping_the_gpu_stops_the_server(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    with pytest.raises(InvalidTransition):
+        leases.drop(world.service, world.principal("ann"), lease.id)
+    started(world, lease)
+    with pytest.raises(Forbidden):
+        leases.drop(world.service, world.principal("alf"), lease.id)
+    done(leases.drop(world.service, world.principal("ann"), lease.id))
+    assert ("StopServer", "ann") in world.server_acts
+
+
+def test_keep_works_twice(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    started(world, lease)
+    ann = world.principal("ann")
+    for left in (1, 0):
+        kept = done(leases.keep(world.service, ann, lease.id, models.KeepRequest()))
+        assert kept.idle is not None
+        assert kept.idle.keeps_left == left
+    with pytest.raises(InvalidTransition, match="as often as allowed"):
+        done(leases.keep(world.service, ann, lease.id, models.KeepRequest()))
+
+
+def test_others_see_leases_without_names(world: ServiceWorld) -> None:
+    acquire(world, server_name="lab")
+    (seen,) = leases.leases(world.service, world.principal("bob"), state=None, cursor=None).leases
+    assert (seen.user, seen.server_name, seen.slice, seen.team) == ("", "", None, "vision")
+    with pytest.raises(UnknownWorkload):
+        leases.lease(world.service, world.principal("bob"), seen.id)
+    (mine,) = leases.leases(world.service, world.principal("alf"), state=None, cursor=None).leases
+    assert (mine.user, mine.server_name) == ("ann", "lab")
+
+
+def test_offers_agree_with_what_a_start_would_get(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    (offer,) = quotes.offers(world.service, ann, None, "").offers
+    assert [(size.milli_gpu, size.availability) for size in offer.sizes] == [
+        (250, "free"),
+        (500, "free"),
+        (1000, "free"),
+    ]
+    acquire(world, "alf", milli_gpu=500)
+    (offer,) = quotes.offers(world.service, ann, None, "").offers
+    assert [size.availability for size in offer.sizes] == ["free", "free", "wait"]
+    assert offer.fixed_used_milli_gpu == 500
+    with pytest.raises(Forbidden, match="personal"):
+        quotes.offers(world.service, ann, "alf", "")
+    assert quotes.offers(world.service, world.hub_service, "bob", "").user == "bob"
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        ({"milli_gpu": 300}, "is not a notebook size of gpu: it offers"),
+        ({"milli_gpu": 500, "pool": "cpu"}, "no fixed quota for notebooks in cpu"),
+        ({"milli_gpu": 500, "gpu_kind": "H100"}, "no GPU of kind 'H100'"),
+    ],
+)
+def test_what_can_never_be_is_refused_with_what_can(
+    world: ServiceWorld, ask: dict[str, object], sentence: str
+) -> None:
+    with pytest.raises(Misconfigured, match=sentence):
+        acquire(world, **ask)
+
+
+def test_a_job_is_no_lease_and_a_lease_is_no_job(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    job = jobs.submit(world.service, ann, a_request(), key=None)
+    with pytest.raises(UnknownWorkload):
+        leases.lease(world.service, ann, job.id)
+    with pytest.raises(UnknownWorkload):
+        jobs.job(world.service, ann, acquire(world).id)

@@ -1,0 +1,215 @@
+"""Quotas, configuration and nodes: all or nothing, audited, for admins."""
+
+import pytest
+from service_world import ServiceWorld, a_request, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    CannotLayOut,
+    Forbidden,
+    Misconfigured,
+    UnknownNode,
+    UnknownPool,
+    UnknownTeam,
+)
+from gpucommons.scheduler.service import history, jobs, settings
+
+
+def changes(*rows: tuple[str, int, int], dry_run: bool = False) -> models.QuotaChanges:
+    return models.QuotaChanges(
+        changes=[
+            models.QuotaChange(
+                team=team,
+                pool="gpu",
+                quota=models.QuotaModel(fixed_milli_gpu=fixed, guaranteed_milli_gpu=guaranteed),
+            )
+            for team, fixed, guaranteed in rows
+        ],
+        dry_run=dry_run,
+    )
+
+
+def quota_of(world: ServiceWorld, team: str) -> tuple[int, int]:
+    teams = history.teams(world.service, world.admin).teams
+    (use,) = next(one for one in teams if one.name == team).use
+    return use.quota.fixed_milli_gpu, use.quota.guaranteed_milli_gpu
+
+
+def test_a_quota_is_saved_with_an_audit_row(world: ServiceWorld) -> None:
+    view = done(settings.set_quotas(world.service, world.admin, changes(("vision", 500, 1500))))
+    assert view.ok
+    assert view.text == "1½ fixed + 2½ guaranteed = 4 of 4 GPUs: can be laid out"
+    assert quota_of(world, "vision") == (500, 1500)
+    where = history.EventFilter(kinds=frozenset({"quota-changed"}), newest=1)
+    (event,) = done(history.events(world.service, world.admin, where)).events
+    assert (event.by, event.team) == ("root", "vision")
+    assert event.data["old"] != event.data["new"]
+
+
+def test_what_cannot_be_laid_out_changes_nothing(world: ServiceWorld) -> None:
+    too_much = changes(("vision", 2000, 2000))
+    with pytest.raises(CannotLayOut, match="over by 2"):
+        done(settings.set_quotas(world.service, world.admin, too_much))
+    assert quota_of(world, "vision") == (1000, 1000)
+    checked = done(
+        settings.set_quotas(
+            world.service, world.admin, changes(("vision", 2000, 2000), dry_run=True)
+        )
+    )
+    assert (checked.ok, checked.fixed_milli_gpu, checked.total_milli_gpu) == (False, 3000, 4000)
+
+
+def test_a_dry_run_that_fits_changes_nothing(world: ServiceWorld) -> None:
+    events = world.store.last_event_number()
+    checked = done(
+        settings.set_quotas(world.service, world.admin, changes(("vision", 500, 500), dry_run=True))
+    )
+    assert checked.ok
+    assert quota_of(world, "vision") == (1000, 1000)
+    assert world.store.last_event_number() == events
+
+
+@pytest.mark.parametrize(
+    ("rows", "refusal"),
+    [
+        ([("nobody", 0, 0)], UnknownTeam),
+        ([("vision", 0, 0), ("vision", 500, 0)], Misconfigured),
+    ],
+)
+def test_bad_rows_are_named(
+    world: ServiceWorld, rows: list[tuple[str, int, int]], refusal: type[Exception]
+) -> None:
+    with pytest.raises(refusal):
+        settings.set_quotas(world.service, world.admin, changes(*rows))
+
+
+def test_only_admins_set_anything(world: ServiceWorld) -> None:
+    for name in ("ann", "ada"):
+        who = world.principal(name)
+        with pytest.raises(Forbidden):
+            settings.set_quotas(world.service, who, changes(("vision", 500, 500)))
+        with pytest.raises(Forbidden):
+            settings.put_config(world.service, who, models.ConfigModel())
+        with pytest.raises(Forbidden):
+            settings.get_config(world.service, who)
+        request = models.NodeStateRequest(state="cordoned")
+        with pytest.raises(Forbidden):
+            settings.set_node_state(world.service, who, "n1", request)
+
+
+def test_the_configuration_reads_back_as_it_was_written(world: ServiceWorld) -> None:
+    found = settings.get_config(world.service, world.admin)
+    again = models.ConfigModel.model_validate_json(found.model_dump_json())
+    done(settings.put_config(world.service, world.admin, again))
+    assert settings.get_config(world.service, world.admin) == found
+
+
+@pytest.mark.parametrize(
+    ("config", "refusal", "sentence"),
+    [
+        (
+            {"pools": [{"name": "new"}], "teams": [{"name": "big", "quotas": {"gpu": {"fixed_milli_gpu": 4000}}}]},
+            CannotLayOut,
+            "over by",
+        ),
+        ({"pools": [{"name": "new"}], "teams": [{"name": "a", "parent": "a"}]}, Misconfigured, "circle"),
+        ({"pools": [{"name": "new"}, {"name": "new"}]}, Misconfigured, "twice"),
+        ({"pools": [{"name": "new", "notebook_sizes": [300]}]}, Misconfigured, "no notebook size"),
+        ({"teams": [{"name": "a", "quotas": {"moon": {}}}]}, UnknownPool, "moon"),
+        ({"pools": [{"name": "new"}], "teams": [{"name": "a", "parent": "b"}]}, UnknownTeam, "b"),
+    ],
+)  # fmt: skip
+def test_a_configuration_is_applied_whole_or_not_at_all(
+    world: ServiceWorld, config: dict[str, object], refusal: type[Exception], sentence: str
+) -> None:
+    before = world.cluster
+    with pytest.raises(refusal, match=sentence):
+        settings.put_config(world.service, world.admin, models.ConfigModel(**config))
+    world.loop.cycle()
+    assert (world.cluster.pools, world.cluster.teams) == (before.pools, before.teams)
+
+
+def test_a_limit_below_the_guarantee_is_refused(world: ServiceWorld) -> None:
+    quota = models.QuotaModel(guaranteed_milli_gpu=1000, limit_milli_gpu=500)
+    row = models.QuotaChange(team="vision", pool="gpu", quota=quota)
+    with pytest.raises(Misconfigured, match="below the guarantee"):
+        settings.set_quotas(world.service, world.admin, models.QuotaChanges(changes=[row]))
+
+
+def test_a_cordoned_node_takes_nothing_new(world: ServiceWorld) -> None:
+    request = models.NodeStateRequest(state="cordoned", reason="new fans")
+    view = done(settings.set_node_state(world.service, world.admin, "n1", request))
+    assert view.state == "cordoned"
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 500}), key=None)
+    assert jobs.job(world.service, ann, "digits-1").state == "queued"
+    with pytest.raises(UnknownNode, match="n1"):
+        settings.set_node_state(world.service, world.admin, "n9", request)
+
+
+def test_the_map_shows_others_work_without_names(world: ServiceWorld) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(role={"milli_gpu": 500}), key=None)
+    for name, expected in (("alf", ("digits-1", "ann")), ("bob", (None, ""))):
+        nodes = history.nodes(world.service, world.principal(name)).nodes
+        (hold,) = [h for n in nodes for d in n.devices for h in d.holds]
+        assert (hold.name, hold.owner) == expected
+        assert (hold.team, hold.shown_as, hold.milli_gpu) == ("vision", "guaranteed", 500)
+
+
+def test_policy_may_show_names_of_others(world: ServiceWorld) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    config = models.ConfigModel(policy=models.PolicyModel(show_names=True))
+    done(settings.put_config(world.service, world.admin, config))
+    where = jobs.JobFilter(team="vision")
+    (seen,) = jobs.jobs(world.service, world.principal("bob"), where, cursor=None).jobs
+    assert (seen.owner, seen.request) == ("ann", None)
+
+
+def test_pools_say_what_is_free(world: ServiceWorld) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(role={"milli_gpu": 500}), key=None)
+    pools = {p.name: p for p in history.pools(world.service, world.principal("bob")).pools}
+    assert (pools["gpu"].total_milli_gpu, pools["gpu"].free_milli_gpu) == (4000, 3500)
+    assert pools["gpu"].gpu_kind == "A100-40"
+    assert pools["cpu"].total_milli_gpu == 0
+
+
+def test_a_report_is_of_own_teams_and_of_a_span(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(3_600_000)
+    span = {"from_ms": world.now_ms - 4_000_000, "to_ms": world.now_ms + 1}
+    (row,) = history.report(world.service, ann, **span).rows
+    assert (row.team, row.owner) == ("vision", "ann")
+    assert row.held_milli_gpu_h == pytest.approx(1000, rel=0.02)
+    assert row.used_milli_gpu_h is None
+    assert history.report(world.service, world.principal("bob"), **span).rows == []
+    assert len(history.report(world.service, world.admin, **span).rows) == 1
+    with pytest.raises(BadRequest, match="no span"):
+        history.report(world.service, ann, from_ms=5, to_ms=5)
+
+
+def test_events_are_of_own_teams(world: ServiceWorld) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    seen = done(history.events(world.service, world.principal("alf"), history.EventFilter()))
+    assert "submitted" in {event.kind for event in seen.events}
+    assert {event.team for event in seen.events} == {"vision"}
+    bob = done(history.events(world.service, world.principal("bob"), history.EventFilter()))
+    assert "vision" not in {event.team for event in bob.events}
+    assert bob.last == seen.last == world.store.last_event_number()
+    all_of_them = done(history.events(world.service, world.admin, history.EventFilter()))
+    assert {event.team for event in all_of_them.events} >= {None, "vision", "nlp"}
+
+
+def test_events_go_on_after_a_cursor(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    seen = done(history.events(world.service, ann, history.EventFilter()))
+    waiting = history.events(world.service, ann, history.EventFilter(after=seen.last, wait_s=1))
+    assert waiting.probe() is None
+    jobs.submit(world.service, ann, a_request(), key=None)
+    found = waiting.probe()
+    assert found is not None
+    assert found.events[0].kind == "submitted"
+    newest = history.EventFilter(newest=1)
+    (last,) = done(history.events(world.service, ann, newest)).events
+    assert last.number == found.events[-1].number

@@ -1,0 +1,285 @@
+"""A whole scheduler in one process and in virtual time: real loop, real core, no threads.
+
+Every wish is decided before the call that made it returns, so tests read like conversations.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+from builders import T0, a_node
+from fastapi import FastAPI
+
+from gpucommons.gpu.agent_client import SliceReading
+from gpucommons.gpu.errors import UnknownSlice
+from gpucommons.gpu.slices import GpuSlice, SliceId
+from gpucommons.gpu.usage import UsageSample
+from gpucommons.scheduler import models
+from gpucommons.scheduler.api.app import ApiSettings, create_app
+from gpucommons.scheduler.api.authentication import AttemptDoor, Doors, HubDoor, MetricsDoor
+from gpucommons.scheduler.attempt_tokens import attempt_of, token_of
+from gpucommons.scheduler.core.state import Cluster, Observation, StartServer, StopServer
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    Millis,
+    Node,
+    UserName,
+    Workload,
+)
+from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
+from gpucommons.scheduler.hub import Hub
+from gpucommons.scheduler.ids import IdSource
+from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.service import settings
+from gpucommons.scheduler.service.activity import ActivityBoard
+from gpucommons.scheduler.service.principal import (
+    Identity,
+    Principal,
+    PrincipalKind,
+    read_rights,
+    resolve,
+)
+from gpucommons.scheduler.service.service import Pending, Service, ServiceSettings
+from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.store.memory import MemoryStore
+
+KEY = b"k" * 32
+METRICS_TOKEN = "metrics-token"
+CONFIG: Mapping[str, Any] = {
+    "pools": [
+        {"name": "gpu", "executor": "fake", "notice_s": 10, "grace_s": 10},
+        {"name": "cpu", "executor": "fake"},
+    ],
+    "teams": [
+        {
+            "name": "vision",
+            "members": ["ann", "ada", "alf"],
+            "leads": ["ada"],
+            "quotas": {"gpu": {"fixed_milli_gpu": 1000, "guaranteed_milli_gpu": 1000}},
+        },
+        {
+            "name": "nlp",
+            "groups": ["nlp-people"],
+            "leads": ["nora"],
+            "quotas": {"gpu": {"fixed_milli_gpu": 1000, "guaranteed_milli_gpu": 1000}},
+        },
+    ],
+}
+NODES = (a_node("n1", 4, pool="gpu"), a_node("c1", 0, pool="cpu"))
+SUBMIT, ADMIN, LEASE = (f"custom:gpucommons:{verb}" for verb in ("submit", "admin", "lease"))
+
+
+class InlineLoop(Loop):
+    """Decides at once, in the thread of whoever asks."""
+
+    _turn = threading.RLock()
+
+    def wake(self) -> None:
+        with self._turn:
+            self.cycle()
+
+    def observe(self, observation: Observation) -> None:
+        super().observe(observation)
+        self.wake()
+
+
+class FakeAgent:
+    """A node agent that believes what it is told."""
+
+    def __init__(self) -> None:
+        self.opened: dict[SliceId, GpuSlice] = {}
+        self.bound: dict[SliceId, list[int]] = {}
+        self.samples: tuple[UsageSample, ...] = ()
+
+    def open(self, gpu_slice: GpuSlice) -> None:
+        self.opened[gpu_slice.slice_id] = gpu_slice
+
+    def bind(self, slice_id: SliceId, pid: int) -> None:
+        self.bound.setdefault(slice_id, []).append(pid)
+
+    def close_slice(self, slice_id: SliceId) -> None:
+        self.opened.pop(slice_id, None)
+        self.bound.pop(slice_id, None)
+
+    def reading(self, slice_id: SliceId) -> SliceReading:
+        if slice_id not in self.opened:
+            raise UnknownSlice
+        return SliceReading(sample=None, pids=tuple(self.bound.get(slice_id, ())))
+
+    def usage(self) -> tuple[UsageSample, ...]:
+        return self.samples
+
+
+class FakeDirectory:
+    """Groups of users, as the hub knows them."""
+
+    def __init__(self) -> None:
+        self.groups: dict[str, frozenset[str]] = {"bob": frozenset({"nlp-people"})}
+
+    def groups_of(self, user: UserName) -> frozenset[str]:
+        return self.groups.get(user, frozenset())
+
+
+class ServiceWorld:
+    """One scheduler, its clock, its machine, and people who talk to it."""
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        config: Mapping[str, Any] = CONFIG,
+        nodes: Sequence[Node] = NODES,
+    ) -> None:
+        self.now_ms = T0
+        self.store = MemoryStore()
+        self.script = Script(lines=("hello",))
+        self.machine = FakeWorld(
+            now=lambda: self.now_ms, nodes=tuple(nodes), script_of=lambda _: self.script
+        )
+        self.executor = FakeExecutor(self.machine)
+        self.server_acts: list[tuple[str, str]] = []
+        ids = IdSource(lambda: self.now_ms)
+        self.loop = InlineLoop(
+            Surroundings(
+                store=self.store,
+                executors={"fake": self.executor},
+                now=lambda: self.now_ms,
+                new_ids=ids,
+                token_of=lambda attempt_id: token_of(KEY, attempt_id),
+                api_url="http://127.0.0.1:1",
+                on_server_act=self._server_act,
+            )
+        )
+        self.loop.open()
+        self.loop.cycle()
+        self.agent = FakeAgent()
+        self.directory = FakeDirectory()
+        self.service = Service(
+            store=self.store,
+            loop=self.loop,
+            logs=self,
+            directory=self.directory,
+            snapshots=Snapshots(folder / "snapshots"),
+            activity=ActivityBoard(),
+            slices=Slices(self.agent, cluster=lambda: self.loop.cluster, observe=self.loop.observe),
+            now_ms=lambda: self.now_ms,
+            new_ids=ids,
+            settings=ServiceSettings(),
+        )
+        if config:
+            admin = self.principal("root", ADMIN)
+            done(settings.put_config(self.service, admin, models.ConfigModel(**config)))
+
+    def _server_act(self, act: StartServer | StopServer, workload: Workload) -> None:
+        self.server_acts.append((type(act).__name__, workload.spec.owner))
+
+    def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
+        return self.executor.log(attempt, rank=rank, offset=offset, limit_bytes=1 << 16)
+
+    @property
+    def cluster(self) -> Cluster:
+        return self.loop.cluster
+
+    def pass_time(self, milliseconds: int) -> None:
+        """Let time go by, and the loop decide."""
+        self.now_ms = Millis(self.now_ms + milliseconds)
+        self.loop.cycle()
+
+    def principal(
+        self, name: str, *scopes: str, kind: PrincipalKind = PrincipalKind.USER
+    ) -> Principal:
+        identity = Identity(
+            name=UserName(name),
+            kind=kind,
+            groups=self.directory.groups_of(UserName(name)),
+            rights=read_rights(scopes or (f"{SUBMIT}!user={name}",)),
+        )
+        return resolve(identity, self.cluster.teams)
+
+    @property
+    def hub_service(self) -> Principal:
+        return self.principal("gpucommons-spawner", LEASE, kind=PrincipalKind.HUB_SERVICE)
+
+    @property
+    def culler(self) -> Principal:
+        return self.principal("gpucommons-culler", LEASE, kind=PrincipalKind.CULLER)
+
+    @property
+    def admin(self) -> Principal:
+        return self.principal("root", ADMIN)
+
+
+def done(pending: Pending[Any]) -> Any:
+    """The answer of something that the inline loop has decided already."""
+    found = pending.probe()
+    return pending.give_up() if found is None else found
+
+
+def a_request(**changes: Any) -> models.JobRequest:
+    role = {"command": ["python", "train.py"], **changes.pop("role", {})}
+    return models.JobRequest(**{"name": "digits", "roles": [role], **changes})
+
+
+# --- the API over it -------------------------------------------------------------------------
+
+#: Tokens of a fake hub: the model it answers ``GET /user`` with.
+TOKENS: dict[str, dict[str, Any]] = {
+    "ann-token": {"kind": "user", "name": "ann", "scopes": [f"{SUBMIT}!user=ann"]},
+    "ann-reads": {"kind": "user", "name": "ann", "scopes": ["custom:gpucommons:read!user=ann"]},
+    "alf-token": {"kind": "user", "name": "alf", "scopes": [f"{SUBMIT}!user=alf"]},
+    "ada-token": {"kind": "user", "name": "ada", "scopes": [f"{SUBMIT}!user=ada"]},
+    "bob-token": {
+        "kind": "user",
+        "name": "bob",
+        "groups": ["nlp-people"],
+        "scopes": [f"{SUBMIT}!user=bob"],
+    },
+    "root-token": {"kind": "user", "name": "root", "scopes": [ADMIN]},
+    "plain-token": {"kind": "user", "name": "ann", "scopes": ["users:activity!user=ann"]},
+    "hub-token": {"kind": "service", "name": "gpucommons-spawner", "scopes": [LEASE]},
+    "culler-token": {"kind": "service", "name": "gpucommons-culler", "scopes": [LEASE]},
+    "prometheus-token": {"kind": "service", "name": "prometheus", "scopes": ["read:metrics"]},
+}
+
+
+class FakeHubServer:
+    """JupyterHub's API as far as tokens go."""
+
+    def __init__(self, tokens: dict[str, dict[str, Any]] | None = None) -> None:
+        self.tokens = dict(TOKENS if tokens is None else tokens)
+        self.asked: list[str] = []
+        self.status: int | None = None
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(f"{request.method} {request.url.path}")
+        token = request.headers["Authorization"].removeprefix("token ")
+        if self.status is not None:
+            return httpx.Response(self.status)
+        if token not in self.tokens:
+            return httpx.Response(403, json={"status": 403, "message": "Forbidden"})
+        return httpx.Response(200, json=self.tokens[token])
+
+    def hub(self) -> Hub:
+        return Hub("http://hub/hub/api", token="service", transport=httpx.MockTransport(self))
+
+
+def an_app(world: ServiceWorld, hub: FakeHubServer | None = None, **options: Any) -> FastAPI:
+    doors = Doors(
+        [
+            AttemptDoor(lambda token: attempt_of(KEY, token), prefix="gca-"),
+            MetricsDoor(METRICS_TOKEN),
+            HubDoor((hub or FakeHubServer()).hub(), now_ms=lambda: world.now_ms),
+        ]
+    )
+    return create_app(world.service, doors, settings=ApiSettings(**options))
+
+
+def attempt_token(attempt_id: str) -> str:
+    return token_of(KEY, AttemptId(attempt_id))
