@@ -229,10 +229,7 @@ def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -
     kept = tuple(
         replace(one, slice_id=None)
         for rank, one in enumerate(attempt.placements)
-        if rank not in freed
-        and any(
-            (one.role, one.node_id, one.device_ids, one.offset) == _place(k) for k in kept_before
-        )
+        if rank not in freed and any(_place(one) == _place(k) for k in kept_before)
     )
     indexes: dict[str, int] = {}
     renumbered = []

@@ -28,9 +28,11 @@ def for_priority(
     need = milli_gpu(workers)
     limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
 
-    def takeable(other: Workload, _: HoldClass) -> bool:
+    def takeable(other: Workload, held: HoldClass) -> bool:
         return (
             not is_lease(other)
+            # In-guarantee work would win its devices back from a borrower at its next turn.
+            and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
             and other.spec.team == spec.team
             and priority(other) < priority(workload)
             and ran_long_enough(draft, other, pool)

@@ -22,6 +22,7 @@ from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.quota import Use, quota_of
 from gpucommons.scheduler.core.room import HoldKey, NodeRoom, Room
+from gpucommons.scheduler.core.stops import FOR_OTHERS
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
@@ -67,9 +68,10 @@ def units(draft: Draft, pool: PoolName, takeable: Takeable) -> list[Unit]:
         by_attempt.setdefault(hold.key.attempt_id, []).append(hold.key)
         classes[hold.key] = hold.hold_class
         owner[hold.key.attempt_id] = hold.workload_id
+    condemned = _condemned(draft)
     for attempt_id in sorted(by_attempt):
         workload = draft.workloads[owner[attempt_id]]
-        found.extend(_of_attempt(draft, workload, classes, takeable))
+        found.extend(_of_attempt(draft, workload, classes, takeable, condemned))
     for workload in sorted(draft.workloads.values(), key=lambda one: one.workload_id):
         promise = workload.nomination
         if promise is None or workload.current is not None:
@@ -80,7 +82,11 @@ def units(draft: Draft, pool: PoolName, takeable: Takeable) -> list[Unit]:
 
 
 def _of_attempt(
-    draft: Draft, workload: Workload, classes: dict[HoldKey, HoldClass], takeable: Takeable
+    draft: Draft,
+    workload: Workload,
+    classes: dict[HoldKey, HoldClass],
+    takeable: Takeable,
+    condemned: set[AttemptId],
 ) -> Iterable[Unit]:
     attempt = workload.current
     if attempt is None:
@@ -90,34 +96,45 @@ def _of_attempt(
         return  # partly on a node that takes no work: it cannot be seen to end
     stop = attempt.stop
     resizing = stop is not None and stop.why == "resize"
-    ending = stop is not None and not resizing
-    if ending:
+    final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
+    if final and not resizing:
         yield Unit(workload.workload_id, tuple(keys), 0, attempt.reserved_ms, ending=True)
         return
-    lost = work_lost(workload, attempt, draft.now_ms)
+    # Notice was given for somebody who still waits: it ends without a further loss.
+    ending = attempt.attempt_id in condemned
+    lost = 0 if ending else work_lost(workload, attempt, draft.now_ms)
     surplus = _surplus(workload, attempt)
-    kept = (
-        set()
-        if workload.nomination is None
-        else {
-            (one.role, one.node_id, one.device_ids, one.offset)
-            for one in workload.nomination.placements
-        }
-    )
+    kept = set() if workload.nomination is None else set(map(spot, workload.nomination.placements))
     rest = []
     for key in keys:
-        one = attempt.placements[key.rank]
-        freed = resizing and (one.role, one.node_id, one.device_ids, one.offset) not in kept
-        if freed:
+        freed = resizing and spot(attempt.placements[key.rank]) not in kept
+        if freed and (final or takeable(workload, classes[key])):
             yield Unit(
                 workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
             )
-        elif key.rank in surplus and takeable(workload, classes[key]):
+        elif key.rank in surplus and not freed and takeable(workload, classes[key]):
             yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
         else:
             rest.append(key)
     if rest and takeable(workload, attempt.hold_class):
-        yield Unit(workload.workload_id, tuple(rest), lost, attempt.reserved_ms)
+        whole_ending = ending and not resizing
+        yield Unit(
+            workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
+        )
+
+
+def spot(one: WorkerPlacement) -> tuple[object, ...]:
+    """Where a worker lies, whatever its number."""
+    return (one.role, one.node_id, one.device_ids, one.offset)
+
+
+def _condemned(draft: Draft) -> set[AttemptId]:
+    return {
+        attempt_id
+        for workload in draft.workloads.values()
+        if workload.nomination is not None and workload.current is None
+        for attempt_id in workload.nomination.victims
+    }
 
 
 def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
@@ -151,9 +168,9 @@ class _Trial:
             self.room.promise(workload)
 
 
-def _dearness(unit: Unit) -> tuple[bool, bool, int, int, str]:
+def _dearness(unit: Unit) -> tuple[bool, bool, int, int]:
     # Ending ones cost nothing; then a surplus worker before a whole job, least work, newest.
-    return (not unit.ending, unit.whole, unit.lost, -unit.since_ms, unit.workload_id)
+    return (not unit.ending, unit.whole, unit.lost, -unit.since_ms)
 
 
 def irreducible(
@@ -161,7 +178,8 @@ def irreducible(
 ) -> tuple[tuple[Unit, ...], tuple[WorkerPlacement, ...]] | None:
     """Return the units that must go and the place they leave, or None where nothing helps."""
     trial = _Trial(draft, room)
-    gone = sorted(candidates, key=_dearness)
+    newest_first = sorted(candidates, key=lambda unit: unit.workload_id, reverse=True)
+    gone = sorted(newest_first, key=_dearness)
     for unit in gone:
         trial.take(unit)
     place_found = fit(room, gone)
@@ -181,10 +199,11 @@ def irreducible(
             return tuple(gone), place_found
 
 
-def cost(taken: Sequence[Unit]) -> tuple[int, int, int]:
-    """Work lost, how many are stopped anew, and how many there are."""
+def cost(taken: Sequence[Unit]) -> tuple[int, int, int, int]:
+    """Work lost, how many are stopped anew, how many there are; of equals the newest."""
     lost = {unit.workload_id: unit.lost for unit in taken if not unit.ending}
-    return (sum(lost.values()), len(lost), len(taken))
+    newest = max((unit.since_ms for unit in taken), default=0)
+    return (sum(lost.values()), len(lost), len(taken), -newest)
 
 
 def cheapest(

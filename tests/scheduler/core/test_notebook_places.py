@@ -1,0 +1,211 @@
+"""Where notebooks lie: free and headroom blocks first, then swaps, then one reclaim."""
+
+from __future__ import annotations
+
+from builders import World, a_job, a_node, a_notebook, a_pool, a_team
+
+from gpucommons.scheduler.core.state import (
+    AttemptEnded,
+    Cancel,
+    ReportIdle,
+    Started,
+    StartServer,
+    StopServer,
+)
+from gpucommons.scheduler.core.types import HoldClass, Millis, ReasonClass, State
+
+
+def test_an_acquire_takes_a_free_slice_in_the_same_cycle() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.get(world.submit(a_notebook(milli_gpu=500), redeem=True))
+    assert lease.state is State.GRANTED
+    assert lease.redeem_by_ms is None
+    assert lease.current is not None
+    assert lease.current.hold_class is HoldClass.FIXED
+    assert world.outcome.acts == ()
+
+
+def test_a_ticket_on_a_free_slice_is_granted_and_its_server_started() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    ticket = world.submit(a_notebook())
+    assert world.state(ticket) is State.GRANTED
+    assert world.outcome.acts == (StartServer(workload_id=ticket),)
+    assert world.submit(a_notebook(), redeem=True) == ticket
+    assert world.outcome.acts == ()
+    world.ask(Started(workload_id=ticket))
+    assert world.state(ticket) is State.ACTIVE
+
+
+def test_an_unredeemed_grant_lapses_and_keeps_its_age() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    ticket = world.submit(a_notebook("ann"))
+    submitted = world.get(ticket).submitted_ms
+    world.wait(119_999)
+    assert world.state(ticket) is State.GRANTED
+    other = world.submit(a_notebook("bob"))
+    world.wait(1)
+    assert world.state(ticket) is State.WAITING
+    assert world.get(ticket).submitted_ms == submitted
+    assert world.state(other) is State.GRANTED
+
+
+def test_a_refused_acquire_leaves_no_trace() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    world.submit(a_notebook("ann"), redeem=True)
+    before = world.cluster.workloads
+    verdict = world.try_submit(a_notebook("bob"), redeem=True)
+    assert verdict.error == "NoFreeSlice"
+    assert "vision has 0 of ½ notebook GPUs free" in verdict.text
+    assert world.cluster.workloads == before
+    assert world.outcome.acts == ()
+
+
+def test_a_refused_acquire_of_another_size_keeps_the_ticket_it_would_have_replaced() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    world.submit(a_notebook("bob"), redeem=True)
+    ticket = world.submit(a_notebook("ann", 500))
+    assert world.try_submit(a_notebook("ann", 250), redeem=True).error == "NoFreeSlice"
+    assert world.state(ticket) is State.WAITING
+
+
+def test_a_smaller_ticket_replaces_the_first_and_keeps_its_age() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    world.submit(a_notebook("bob"), redeem=True)
+    first = world.submit(a_notebook("ann", 500))
+    age = world.get(first).submitted_ms
+    world.wait(5_000)
+    second = world.submit(a_notebook("ann", 250))
+    assert second != first
+    assert world.state(first) is State.ENDED
+    assert world.get(second).submitted_ms == age
+    assert world.submit(a_notebook("ann", 250)) == second
+
+
+def test_a_lent_block_swaps_with_an_unused_one_of_another_team() -> None:
+    world = World(
+        a_node(gpus=2),
+        teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp", fixed_milli_gpu=1000)],
+    )
+    lent = world.run(a_job("digits-1", 1000))
+    held = world.get(lent).current
+    assert held is not None
+    team = next(
+        block.team
+        for block in world.cluster.blocks
+        if block.device_ids == held.placements[0].device_ids
+    )
+    ticket = world.submit(a_notebook("ann", 1000, team=team), redeem=True)
+    assert world.state(ticket) is State.GRANTED
+    assert world.stop_of(lent) is None
+
+
+def test_a_lent_block_swaps_with_free_area_outside_blocks() -> None:
+    world = World(
+        a_node(gpus=1), a_node("n2", gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000)]
+    )
+    outside = world.run(a_job("digits-1", 1000))
+    lent = world.run(a_job("digits-2", 1000))
+    world.end(outside)
+    ticket = world.submit(a_notebook("ann", 1000), redeem=True)
+    assert world.state(ticket) is State.GRANTED
+    assert world.stop_of(lent) is None
+
+
+def test_headroom_is_never_lent() -> None:
+    world = World(
+        a_node(gpus=2),
+        pools=[a_pool(headroom_milli_gpu=1000)],
+        teams=[a_team("vision", fixed_milli_gpu=2000)],
+    )
+    first, second = world.submit(a_job("digits-1")), world.submit(a_job("digits-2"))
+    assert world.state(first) is State.STARTING
+    assert world.state(second) is State.QUEUED
+    assert world.try_submit(a_notebook("ann", 1000), redeem=True).error is None
+
+
+def test_another_teams_notebook_is_never_in_the_way() -> None:
+    world = World(
+        a_node(gpus=1),
+        teams=[a_team("vision", fixed_milli_gpu=500), a_team("nlp", fixed_milli_gpu=500)],
+    )
+    for team in ("vision", "nlp"):
+        assert world.try_submit(a_notebook(team, team=team), redeem=True).error is None
+    refused = world.try_submit(a_notebook("cyd"), redeem=True)
+    assert refused.error == "NoFreeSlice"
+
+
+def test_a_ticket_within_quota_is_nominated_and_told_so() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp")])
+    world.run(a_job("bert-1", 1000, team="nlp"))
+    ticket = world.get(world.submit(a_notebook()))
+    assert ticket.state is State.WAITING
+    assert ticket.nomination is not None
+    assert ticket.reason is not None
+    assert ticket.reason.code is ReasonClass.DRAINING
+    assert "bert-1 ends there first" in ticket.reason.text
+
+
+def test_leaving_the_line_spares_the_borrower() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp")])
+    borrower = world.run(a_job("bert-1", 1000, team="nlp"))
+    ticket = world.submit(a_notebook())
+    assert world.stop_of(borrower) is not None
+    world.ask(Cancel(workload_id=ticket, why="left"))
+    assert world.state(ticket) is State.ENDED
+    assert world.stop_of(borrower) is None
+    assert world.state(borrower) is State.RUNNING
+    assert "spared" in world.kinds()
+
+
+def test_a_stopped_server_frees_its_device_only_when_its_processes_are_gone() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    attempt_id = world.attempt_id(lease)
+    world.ask(Cancel(workload_id=lease, why="stopped"))
+    assert world.get(lease).current is not None
+    assert world.outcome.acts == ()
+    world.step(AttemptEnded(attempt_id=attempt_id, exit_code=None))
+    assert world.state(lease) is State.ENDED
+    world.ask(Cancel(workload_id=lease, why="culled", text="idle 60 min"))
+    assert world.get(lease).ended_text == "idle 60 min"
+
+
+def test_a_reclaimed_server_is_stopped_until_the_hub_says_so() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    world.ask(Cancel(workload_id=lease, why="reclaimed", text="an admin took it back"))
+    assert world.outcome.acts == (StopServer(workload_id=lease),)
+    assert world.step().acts == (StopServer(workload_id=lease),)
+    world.ask(Cancel(workload_id=lease, why="stopped"))
+    assert world.outcome.acts == ()
+    world.end(lease, None)
+    assert world.get(lease).ended_text == "an admin took it back"
+
+
+def test_a_warning_is_given_and_taken_back() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    returns = Millis(world.now + 600_000)
+    world.ask(ReportIdle(workload_id=lease, idle_since_ms=world.now, returns_ms=returns))
+    assert world.state(lease) is State.WARNED
+    idleness = world.get(lease).idleness
+    assert idleness is not None
+    assert idleness.warned_ms == world.now
+    world.ask(ReportIdle(workload_id=lease, idle_since_ms=None, returns_ms=None))
+    assert world.state(lease) is State.ACTIVE
+
+
+def test_only_one_notebook_may_have_the_last_piece() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000)])
+    first = world.submit(a_notebook("ann", 500))
+    second = world.submit(a_notebook("bob", 1000))
+    assert world.state(first) is State.GRANTED
+    reason = world.get(second).reason
+    assert reason is not None
+    assert reason.code is ReasonClass.LIMIT
+    assert reason.text == "Needs 1 GPU; vision has ½ of 1 notebook GPUs free."
+    assert reason.unblock == "Would start now with ½ GPU."
+    assert reason.startable_milli_gpu == 500
