@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -18,11 +19,7 @@ import psutil
 
 from benchmarks.tour.timeline import TourFailedError, wait_for
 
-PARTS = {
-    "agent": "gpucommons.gpu.agent",
-    "scheduler": "gpucommons.scheduler",
-    "culler": "gpucommons.idle_culler",
-}
+PARTS = ("agent", "scheduler", "culler")
 
 
 def free_port() -> int:
@@ -90,13 +87,12 @@ class Machine:
         return (self.state / "password").read_text().strip()
 
     def part(self, name: str) -> psutil.Process | None:
-        """The running process of a part."""
-        module = PARTS[name]
-        for process in psutil.process_iter(["cmdline", "create_time"]):
-            command = process.info["cmdline"] or []
-            if module in command and any(str(self.state) in word for word in command):
-                return process
-        return None
+        """The running process of a part, as `up` wrote it down."""
+        try:
+            pid = json.loads((self.state / "pids.json").read_text())[name]["pid"]
+            return psutil.Process(int(pid))
+        except (FileNotFoundError, KeyError, psutil.NoSuchProcess):
+            return None
 
     def need(self, name: str) -> psutil.Process:
         """The running process of a part, which must be there."""
@@ -136,10 +132,12 @@ class Machine:
         self._folder.cleanup()
 
     def _tails(self) -> str:
-        parts = [f"--- gpucommons up\n{self.output()[-3000:]}"]
-        for path in sorted((self.state / "logs").glob("*.log")):
-            parts.append(f"--- {path.name}\n{path.read_text(errors='replace')[-3000:]}")
-        return "\n".join(parts)
+        logs = {
+            path.name: path.read_text(errors="replace")
+            for path in sorted((self.state / "logs").glob("*.log"))
+        }
+        logs["gpucommons up"] = self.output()
+        return "\n".join(f"--- {name}\n{text[-2500:]}" for name, text in logs.items())
 
 
 def idle_cost(machine: Machine, *, seconds: float) -> tuple[int, float]:

@@ -76,6 +76,7 @@ class LocalExecutor:
         self._root = settings.state_dir / "attempts"
         self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
         self._tracked: dict[AttemptId, Attempt] = {}
+        self._bound: set[AttemptId] = set()
         self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
 
     def _track(self, attempt: Attempt) -> None:
@@ -231,7 +232,9 @@ class LocalExecutor:
         for attempt_id, attempt in list(self._tracked.items()):
             folder = self.folder(attempt_id)
             self._reap(attempt_id)
-            if folder.started.exists():
+            started = read_json(folder.started)
+            if started is not None:
+                self._bind(attempt, started["pids"])
                 seen.append(AttemptStarted(attempt_id=attempt_id))
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
@@ -239,6 +242,22 @@ class LocalExecutor:
             if ended is not None:
                 seen.append(ended)
         return tuple(seen)
+
+    def _bind(self, attempt: Attempt, pids: Mapping[str, int]) -> None:
+        """Tell the agent, once, which process tree each slice belongs to."""
+        if self._agent is None or attempt.attempt_id in self._bound:
+            return
+        try:
+            for rank, placement in enumerate(attempt.placements):
+                if placement.slice_id is not None and str(rank) in pids:
+                    self._agent.bind(placement.slice_id, pids[str(rank)])
+        except AgentUnavailable as error:
+            _LOG.warning("attempt %s: %s", attempt.attempt_id, error)
+            return
+        except GpuError as error:
+            # Such a short life that the worker is gone already: nothing to attribute.
+            _LOG.info("attempt %s: %s", attempt.attempt_id, error)
+        self._bound.add(attempt.attempt_id)
 
     def _reap(self, attempt_id: AttemptId) -> None:
         supervisor = self._supervisors.get(attempt_id)
@@ -288,6 +307,7 @@ class LocalExecutor:
         """See the protocol."""
         attempt = self._tracked.pop(attempt_id, None)
         self._watch.leave(attempt_id)
+        self._bound.discard(attempt_id)
         supervisor = self._supervisors.pop(attempt_id, None)
         if supervisor is not None:
             # Its exit is on record, so it is about to leave: no zombie may stay.

@@ -153,7 +153,8 @@ class Supervisor:
                 process.stdin.close()
             self._pump.add(process.stdout, log)
             self._workers[worker.rank] = process
-        write_json(self._folder.started, {"started_ms": int(time.time() * 1000)})
+        pids = {str(rank): process.pid for rank, process in self._workers.items()}
+        write_json(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
 
     def _watch(self) -> None:
         while len(self._codes) < len(self._workers):
