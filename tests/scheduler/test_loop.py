@@ -292,6 +292,27 @@ def test_what_a_stale_attempt_says_is_not_recorded(machine: Machine) -> None:
     assert machine.store.points(job) == ()
 
 
+def test_the_ledger_holds_what_was_held_to_the_millisecond(machine: Machine) -> None:
+    machine.script = Script(run_ms=150_000)
+    minutes: list[int] = []
+
+    def usage(after_ms: Millis) -> tuple[()]:
+        minutes.append(after_ms)
+        raise Unavailable
+
+    loop = machine.loop(usage=usage)
+    job = machine.submit()
+    machine.cycles(loop, 2, step_ms=50)
+    machine.cycles(loop, 20, step_ms=10_000)
+    attempt = found(machine, job).attempts[0]
+    assert attempt.ended_ms is not None
+    rows = machine.store.ledger(from_ms=Millis(0), to_ms=Millis(2**60))
+    assert sum(row.held_milli_gpu_ms for row in rows) == 1000 * (
+        attempt.ended_ms - attempt.reserved_ms
+    )
+    assert len(minutes) >= 3, "usage that cannot be read must not stop the books"
+
+
 # --- what goes wrong ---------------------------------------------------------------------------
 
 

@@ -1,0 +1,321 @@
+"""The ledger: exact to the millisecond, however often the scheduler was down."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.usage import UsageMinute
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    Checkpoint,
+    HoldClass,
+    Idleness,
+    Kind,
+    Millis,
+    Node,
+    NodeId,
+    PoolName,
+    Role,
+    Spec,
+    State,
+    Stop,
+    TeamName,
+    UserName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.ledger import MINUTE_MS, LedgerKeeper, Span, rows_of
+from gpucommons.scheduler.store.base import Epoch, LedgerRow
+from gpucommons.scheduler.store.memory import MemoryStore
+
+#: The start of some minute.
+T = 28_333_333 * MINUTE_MS
+NODE = Node(node_id=NodeId("n"), pool=PoolName("train"), devices=(), cpu_milli=1, memory_mib=1)
+NODES = {NODE.node_id: NODE}
+SLICE = SliceId("s-1")
+
+
+def attempt(from_ms: int, to_ms: int | None = None, **changes: object) -> Attempt:
+    plain = Attempt(
+        attempt_id=AttemptId(f"a-{from_ms}"),
+        workload_id=WorkloadId("w"),
+        number=1,
+        state=AttemptState.RUNNING if to_ms is None else AttemptState.ENDED,
+        hold_class=HoldClass.OVER_QUOTA,
+        placements=(
+            WorkerPlacement(
+                role="worker",
+                index=0,
+                node_id=NODE.node_id,
+                device_ids=(DeviceId("sim-0"),),
+                milli_gpu=500,
+                slice_id=SLICE,
+            ),
+        ),
+        reserved_ms=Millis(from_ms),
+        started_ms=Millis(from_ms),
+        ended_ms=None if to_ms is None else Millis(to_ms),
+        exit_code=None if to_ms is None else 0,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type] # any field
+
+
+def job(*attempts: Attempt, **changes: object) -> Workload:
+    spec = Spec(
+        kind=Kind.TRAINING,
+        name="digits-1",
+        team=TeamName("vision"),
+        owner=UserName("ada"),
+        submitted_by=UserName("ada"),
+        pools=(PoolName("elsewhere"), PoolName("train")),
+        roles=(Role(),),
+    )
+    plain = Workload(
+        workload_id=WorkloadId("w"),
+        spec=spec,
+        state=State.RUNNING,
+        submitted_ms=Millis(T),
+        since_ms=Millis(T),
+        attempts=attempts,
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type] # any field
+
+
+def evicted(from_ms: int, to_ms: int, why: str = "guarantee") -> Attempt:
+    at = Millis(to_ms)
+    stop = Stop(why=why, text="", announced_ms=at, term_ms=at, kill_ms=at)
+    return attempt(from_ms, to_ms, stop=stop, exit_code=143)
+
+
+def saved(of: Attempt, at_ms: int) -> Checkpoint:
+    return Checkpoint(
+        attempt_id=of.attempt_id, step=1, path="x", size_bytes=1, sha256="", at_ms=Millis(at_ms)
+    )
+
+
+def rows(workload: Workload, from_ms: int, to_ms: int) -> list[LedgerRow]:
+    return list(rows_of(workload, NODES, Span(from_ms=from_ms, to_ms=to_ms), {}))
+
+
+def held(found: Sequence[LedgerRow]) -> list[tuple[int, int]]:
+    return [((row.minute_ms - T) // MINUTE_MS, row.held_milli_gpu_ms) for row in found]
+
+
+# --- what was held -----------------------------------------------------------------------------
+
+
+def test_each_minute_holds_what_the_attempts_held_in_it() -> None:
+    workload = job(attempt(T + 30_000, T + 70_000), attempt(T + 110_000))
+    assert held(rows(workload, T, T + 3 * MINUTE_MS)) == [
+        (0, 500 * 30_000),
+        (1, 500 * (10_000 + 10_000)),
+        (2, 500 * 60_000),
+    ]
+
+
+def test_a_row_tells_who_and_under_which_quota() -> None:
+    (row,) = rows(job(attempt(T)), T, T + 1)
+    assert (row.workload_id, row.team, row.pool, row.owner) == ("w", "vision", "train", "ada")
+    assert (row.kind, row.hold_class, row.idle) == (Kind.TRAINING, HoldClass.OVER_QUOTA, False)
+
+
+def test_nothing_held_is_no_row() -> None:
+    assert rows(job(), T, T + MINUTE_MS) == []
+    assert rows(job(attempt(T - 5, T)), T, T + MINUTE_MS) == []
+    on_cpu = WorkerPlacement(role="worker", index=0, node_id=NODE.node_id, cpu_milli=1000)
+    assert rows(job(attempt(T, placements=(on_cpu,))), T, T + MINUTE_MS) == []
+
+
+def test_a_minute_is_idle_when_the_culler_said_so_before_it_began() -> None:
+    idle = job(attempt(T), idleness=Idleness(idle_since_ms=Millis(T + 1)))
+    assert [row.idle for row in rows(idle, T, T + 2 * MINUTE_MS)] == [False, True]
+
+
+def test_usage_of_several_slices_is_weighted_by_samples() -> None:
+    def minute(slice_id: str, samples: int, percent: int | None, memory: int | None) -> UsageMinute:
+        return UsageMinute(
+            slice_id=SliceId(slice_id),
+            minute_ms=T,
+            samples=samples,
+            compute_percent_mean=percent,
+            compute_percent_max=percent,
+            memory_used_mib_max=memory,
+        )
+
+    placement = attempt(T).placements[0]
+    others = tuple(replace(placement, slice_id=SliceId(f"s-{i}")) for i in (1, 2, 3))
+    usage = {
+        (SliceId("s-1"), T): minute("s-1", 60, 90, 100),
+        (SliceId("s-2"), T): minute("s-2", 20, 10, None),
+        (SliceId("s-3"), T): minute("s-3", 60, None, 300),
+    }
+    span = Span(from_ms=T, to_ms=T + MINUTE_MS)
+    (row,) = rows_of(job(attempt(T, placements=others)), NODES, span, usage)
+    assert (row.compute_percent_mean, row.memory_used_mib_max) == (70, 300)
+
+
+# --- what was thrown away ----------------------------------------------------------------------
+
+
+def test_an_eviction_throws_away_what_was_done_since_the_checkpoint() -> None:
+    gone = evicted(T, T + 90_000)
+    workload = job(gone, state=State.QUEUED, checkpoint=saved(gone, T + 50_000))
+    found = rows(workload, T, T + 2 * MINUTE_MS)
+    assert [row.lost_milli_gpu_ms for row in found] == [500 * 10_000, 500 * 30_000]
+
+
+def test_without_a_checkpoint_everything_was_for_nothing() -> None:
+    (row,) = rows(job(evicted(T, T + 40_000), state=State.QUEUED), T, T + MINUTE_MS)
+    assert row.lost_milli_gpu_ms == 500 * 40_000
+
+
+def test_a_later_checkpoint_of_another_attempt_saves_nothing_of_this_one() -> None:
+    first, second = evicted(T, T + 20_000), attempt(T + 30_000)
+    resumed = replace(second, resumed_from=saved(first, T + 15_000))
+    workload = job(first, resumed, checkpoint=saved(resumed, T + 50_000))
+    (row,) = rows(workload, T, T + MINUTE_MS)
+    assert row.lost_milli_gpu_ms == 500 * 5_000
+
+
+def test_success_failure_and_cancel_throw_nothing_away() -> None:
+    for ended in (
+        attempt(T, T + 40_000),
+        attempt(T, T + 40_000, exit_code=1),
+        evicted(T, T + 40_000, why="cancel"),
+    ):
+        (row,) = rows(job(ended, state=State.FAILED), T, T + MINUTE_MS)
+        assert row.lost_milli_gpu_ms == 0
+
+
+def test_a_lost_attempt_threw_its_work_away() -> None:
+    (row,) = rows(job(attempt(T, T + 40_000, exit_code=None)), T, T + MINUTE_MS)
+    assert row.lost_milli_gpu_ms == 500 * 40_000
+
+
+# --- keeping it --------------------------------------------------------------------------------
+
+
+class Book:
+    """A store's ledger and a keeper that can be restarted."""
+
+    def __init__(self, measured: Sequence[UsageMinute] = ()) -> None:
+        self.store = MemoryStore()
+        self.epoch = self.store.take_lead("me")
+        self.measured = list(measured)
+        self.cluster = Cluster(nodes=NODES)
+        self.keeper = self.restart(T)
+
+    def restart(self, now_ms: int) -> LedgerKeeper:
+        self.keeper = LedgerKeeper(
+            written=lambda from_ms, to_ms: self.store.ledger(from_ms=from_ms, to_ms=to_ms),
+            measured=lambda after_ms: [m for m in self.measured if m.minute_ms > after_ms],
+        )
+        self.keeper.resume(self.cluster, Millis(now_ms))
+        return self.keeper
+
+    def commit(self, workload: Workload, now_ms: int) -> None:
+        before = self.cluster
+        self.store.add_ledger(self.epoch, self.keeper.closing(before, [workload], Millis(now_ms)))
+        live = workload.current is not None or workload.state is State.QUEUED
+        self.cluster = replace(before, workloads={workload.workload_id: workload} if live else {})
+
+    def tick(self, now_ms: int) -> None:
+        if now_ms >= self.keeper.due_at_ms():
+            self.store.add_ledger(self.epoch, self.keeper.due(self.cluster, Millis(now_ms)))
+            self.keeper.wrote(Millis(now_ms))
+
+    def rows(self) -> tuple[LedgerRow, ...]:
+        return self.store.ledger(from_ms=Millis(0), to_ms=Millis(2**60))
+
+
+def measured(minute: int, percent: int) -> UsageMinute:
+    return UsageMinute(
+        slice_id=SLICE,
+        minute_ms=T + minute * MINUTE_MS,
+        samples=60,
+        compute_percent_mean=percent,
+        compute_percent_max=percent,
+        memory_used_mib_max=7,
+    )
+
+
+def test_rows_are_due_once_a_minute_after_the_agents_have_measured() -> None:
+    book = Book([measured(0, 40)])
+    book.commit(job(attempt(T)), T)
+    book.tick(T + MINUTE_MS + 4_999)
+    assert book.rows() == ()
+    assert book.keeper.due_at_ms() == T + MINUTE_MS + 5_000
+    book.tick(T + MINUTE_MS + 5_000)
+    (row,) = book.rows()
+    assert (row.held_milli_gpu_ms, row.compute_percent_mean) == (500 * MINUTE_MS, 40)
+
+
+def test_an_end_is_written_at_once_and_its_usage_follows() -> None:
+    book = Book([measured(0, 40)])
+    book.commit(job(attempt(T)), T)
+    book.commit(job(attempt(T, T + 20_000), state=State.SUCCEEDED), T + 20_000)
+    (row,) = book.rows()
+    assert (row.held_milli_gpu_ms, row.compute_percent_mean) == (500 * 20_000, None)
+    book.tick(T + MINUTE_MS + 5_000)
+    (row,) = book.rows()
+    assert (row.held_milli_gpu_ms, row.compute_percent_mean) == (500 * 20_000, 40)
+
+
+def test_an_eviction_reaches_back_over_rows_that_were_written_and_keeps_their_usage() -> None:
+    book = Book([measured(0, 40), measured(1, 50)])
+    running = attempt(T)
+    book.commit(job(running), T)
+    for minute in (1, 2):
+        book.tick(T + minute * MINUTE_MS + 5_000)
+    gone = evicted(T, T + 130_000)
+    book.commit(job(gone, state=State.QUEUED, checkpoint=saved(gone, T + 50_000)), T + 130_000)
+    found = book.rows()
+    assert [row.lost_milli_gpu_ms // 500 for row in found] == [10_000, 60_000, 10_000]
+    assert [row.compute_percent_mean for row in found] == [40, 50, None]
+
+
+@given(
+    jumps=st.lists(st.integers(1, 200_000), min_size=1, max_size=12),
+    restarts=st.lists(st.booleans(), min_size=12, max_size=12),
+    ends_after=st.integers(1, 12),
+)
+def test_sums_are_exact_whenever_the_scheduler_was_down(
+    jumps: list[int], restarts: list[bool], ends_after: int
+) -> None:
+    book = Book()
+    now = T + 12_345
+    began = now
+    book.commit(job(attempt(began)), now)
+    ended: int | None = None
+    for index, jump in enumerate(jumps):
+        now += jump
+        if restarts[index]:
+            book.restart(now)
+        if index + 1 == ends_after:
+            ended = now
+            book.commit(job(attempt(began, ended), state=State.SUCCEEDED), now)
+        book.tick(now)
+    if ended is None:
+        ended = now + 1
+        book.commit(job(attempt(began, ended), state=State.SUCCEEDED), ended)
+    assert sum(row.held_milli_gpu_ms for row in book.rows()) == 500 * (ended - began)
+
+
+def test_a_scheduler_that_was_down_for_days_fills_the_gap() -> None:
+    book = Book()
+    days = 3 * 24 * 3_600_000
+    book.commit(job(attempt(T)), T)
+    book.restart(T + days)
+    book.commit(job(attempt(T, T + days), state=State.SUCCEEDED), T + days)
+    assert sum(row.held_milli_gpu_ms for row in book.rows()) == 500 * days
+    assert Epoch(1) == book.epoch
