@@ -59,7 +59,12 @@ def default_name(path: str) -> str:
 
 
 def request_for_file(
-    job: FileJob, options: Mapping[str, Any], role: Mapping[str, Any], *, max_bytes: int
+    job: FileJob,
+    options: Mapping[str, Any],
+    role: Mapping[str, Any],
+    *,
+    max_bytes: int,
+    extra: Mapping[str, bytes] | None = None,
 ) -> tuple[JobRequest, Packed]:
     """Pack the folder and complete the request.
 
@@ -73,6 +78,8 @@ def request_for_file(
         Fields of its one role but ``command``.
     max_bytes
         Largest snapshot.
+    extra
+        Files that join the snapshot (a lock file of the notebook's packages).
 
     Raises
     ------
@@ -80,7 +87,7 @@ def request_for_file(
         When the file is missing, cannot run, or the folder cannot be packed.
     """
     command = command_for(job)
-    packed = pack(job.root, max_bytes=max_bytes)
+    packed = pack(job.root, max_bytes=max_bytes, extra=extra)
     if job.path not in {file.path for file in packed.files}:
         message = f"{job.path} is not among the files of {job.root} that can be packed."
         raise BadRequest(message)

@@ -1,0 +1,89 @@
+"""The Jupyter Server extension: puts the parts together, starts and stops them with the server.
+
+Outside a hub, without a scheduler or without a GPU it still loads; what is missing is said on the
+panel, and nothing else of the server is touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from typing import Any
+
+from jupyter_server.extension.application import ExtensionApp
+
+from gpucommons.labextension.activity import collector_for
+from gpucommons.labextension.fanout import Fanout
+from gpucommons.labextension.feed import Feed
+from gpucommons.labextension.files import FilesHandler, SubmitFileHandler
+from gpucommons.labextension.handlers import SETTING, Parts
+from gpucommons.labextension.place import Place
+from gpucommons.labextension.proxy import ProxyHandler
+from gpucommons.labextension.reporter import Reporter
+from gpucommons.labextension.sampler import Sampler
+from gpucommons.labextension.websocket import TabHandler
+from gpucommons.scheduler.client import AsyncSchedulerClient
+
+
+class GpuCommonsExtension(ExtensionApp):
+    """GPU Commons in a notebook server: live usage, jobs, and what the idle culler needs to know."""
+
+    name = "gpucommons.labextension"
+
+    def initialize_settings(self) -> None:
+        """Make the parts; nothing runs yet."""
+        place, fanout = Place.from_environment(os.environ), Fanout()
+        scheduler = AsyncSchedulerClient(place.url, token=place.token) if place.url else None
+        self.parts = Parts(
+            place=place,
+            scheduler=scheduler,
+            fanout=fanout,
+            feed=Feed(scheduler, fanout, place),
+            sampler=Sampler(place.slice_socket, fanout),
+        )
+        self.settings[SETTING] = self.parts
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def initialize_handlers(self) -> None:
+        """All routes below ``gpucommons/``."""
+        self.handlers.extend(
+            [
+                (r"/gpucommons/ws", TabHandler),
+                (r"/gpucommons/api/(.+)", ProxyHandler),
+                (r"/gpucommons/files", FilesHandler),
+                (r"/gpucommons/submit-file", SubmitFileHandler),
+            ]
+        )
+
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:
+        parts = self.parts
+        self._start(parts.sampler.run())
+        self._start(parts.feed.run())
+        if parts.scheduler is not None and parts.place.lease_id:
+            reporter = Reporter(
+                scheduler=parts.scheduler,
+                collector=collector_for(serverapp, os.environ),
+                lease_id=parts.place.lease_id,
+                take_lease=parts.feed.take_lease,
+                last_activity_times=serverapp.web_app.settings["last_activity_times"],
+            )
+            self._start(reporter.run())
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(self._ended)
+        self._tasks.append(task)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """A part that breaks is a bug of ours: said loudly, and the server goes on."""
+        if not task.cancelled() and task.exception() is not None:
+            self.log.error("a part of GPU Commons ended", exc_info=task.exception())
+
+    async def stop_extension(self) -> None:
+        """Stop with the server."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.parts.scheduler is not None:
+            await self.parts.scheduler.close()

@@ -1,0 +1,167 @@
+"""What the scheduler knows and this user may see, kept fresh for the tabs that are open.
+
+One long-poll for events per server. Whatever they touch is read again and told when it changed;
+while nobody looks, nobody asks.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from gpucommons.labextension.fanout import Fanout, Message, Tab
+from gpucommons.labextension.place import Place
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client.calls import Call
+from gpucommons.scheduler.errors import NotFound, SchedulerError
+
+R = TypeVar("R", bound=BaseModel)
+
+log = logging.getLogger("gpucommons.labextension")
+
+#: How long the scheduler may hold the question for events…
+QUIET_WAIT_S = 20.0
+#: …and while something runs, whose progress is no event.
+LIVE_WAIT_S = 2.0
+LAST_PAUSE_S = 10.0
+NEWEST_FINAL = 20
+ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
+
+
+class SendsCalls(Protocol):
+    """The scheduler's asyncio client, or a fake of it."""
+
+    async def send(self, call: Call[R]) -> R:
+        """Send a call."""
+        ...
+
+
+class Feed:
+    """Keeps what every tab shows, and sends what changed."""
+
+    def __init__(
+        self,
+        scheduler: SendsCalls | None,
+        fanout: Fanout,
+        place: Place,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._scheduler = scheduler
+        self._fanout = fanout
+        self._place = place
+        self._sleep = sleep
+        self._whoami: dict[str, Any] | None = None
+        self._known: dict[str, Message] = {}
+        self._cursor: int | None = None
+        self._state = "none" if scheduler is None else "unreachable"
+        self._trouble = ALONE if scheduler is None else "Asking the scheduler…"
+
+    # --- what a tab gets ---------------------------------------------------------------------
+
+    def hello(self) -> Message:
+        """First message of every tab, and again when the scheduler comes or goes."""
+        lease = self._known.get("lease", {}).get("lease")
+        hello = {
+            "type": "hello",
+            "whoami": self._whoami,
+            "lease": lease,
+            "shared_account": self._place.shared_account,
+            "scheduler": self._state,
+            "now_ms": time.time_ns() // 1_000_000,
+        }
+        return hello if self._state == "ok" else {**hello, "message": self._trouble}
+
+    def greet(self, tab: Tab) -> None:
+        """Everything that is known already."""
+        tab.put(self.hello())
+        for message in self._known.values():
+            tab.put(message)
+
+    def take_lease(self, lease: models.LeaseView | None) -> None:
+        """A newer view of this server's lease, from whoever got it."""
+        self._tell("lease", {"lease": _json(lease) if lease is not None else None})
+
+    async def refresh_soon(self) -> None:
+        """Something was done through this server: show it without waiting for its event."""
+        if self._scheduler is not None and self._state == "ok":
+            await self._read_again(self._scheduler)
+
+    # --- keeping it fresh --------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        if self._scheduler is None:
+            return
+        pause_s = 1.0
+        while True:
+            await self._fanout.wait_until_occupied()
+            try:
+                await self._step(self._scheduler)
+                pause_s = 1.0
+            except SchedulerError as error:
+                self._say_state("unreachable", str(error))
+                self._cursor = None
+                await self._sleep(pause_s)
+                pause_s = min(LAST_PAUSE_S, pause_s * 2)
+
+    async def _step(self, scheduler: SendsCalls) -> None:
+        if self._cursor is None:
+            whoami = await scheduler.send(calls.whoami())
+            self._whoami = _json(whoami)
+            self._cursor = (await scheduler.send(calls.events(newest=1))).last
+            await self._read_again(scheduler)
+            self._say_state("ok", "")
+            return
+        wait_s = LIVE_WAIT_S if self._has_running() else QUIET_WAIT_S
+        news = await scheduler.send(calls.events(after=self._cursor, wait_s=wait_s))
+        self._cursor = news.last
+        for event in news.events:
+            self._fanout.send({"type": "event", "event": _json(event)})
+        if news.events or self._has_running():
+            await self._read_again(scheduler)
+
+    async def _read_again(self, scheduler: SendsCalls) -> None:
+        live, final, teams, lease = await asyncio.gather(
+            scheduler.send(calls.jobs(live=True)),
+            scheduler.send(calls.jobs(live=False, limit=NEWEST_FINAL)),
+            scheduler.send(calls.teams()),
+            self._read_lease(scheduler),
+        )
+        self._tell("jobs", {"jobs": [_json(job) for job in (*live.jobs, *final.jobs)]})
+        self._tell("teams", {"teams": [_json(team) for team in teams.teams]})
+        self.take_lease(lease)
+
+    async def _read_lease(self, scheduler: SendsCalls) -> models.LeaseView | None:
+        try:
+            return await scheduler.send(calls.my_lease(self._place.server_name))
+        except NotFound:
+            return None
+
+    def _has_running(self) -> bool:
+        jobs = self._known.get("jobs", {}).get("jobs", [])
+        return any(job["state"] in ("starting", "running", "preempting", "pausing") for job in jobs)
+
+    def _tell(self, kind: str, content: Message) -> None:
+        """Send what changed, keep it for tabs to come."""
+        message = {"type": kind, **content}
+        if self._known.get(kind) != message:
+            self._known[kind] = message
+            self._fanout.send(message)
+
+    def _say_state(self, state: str, trouble: str) -> None:
+        if (state, trouble) != (self._state, self._trouble):
+            if state != self._state:
+                log.info("scheduler %s %s", state, trouble)
+            self._state, self._trouble = state, trouble
+            self._fanout.send(self.hello())
+
+
+def _json(view: BaseModel) -> dict[str, Any]:
+    return view.model_dump(mode="json")

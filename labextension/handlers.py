@@ -1,0 +1,135 @@
+"""What all our handlers share: who may call, how a refusal looks, what a body may be.
+
+Everything below ``gpucommons/`` needs a logged-in user whom the server's authorizer allows; what
+changes something needs the server's owner, because it is done with the owner's token.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jupyter_server.base.handlers import APIHandler, JupyterHandler
+from pydantic import BaseModel, ValidationError
+
+from gpucommons.labextension.place import Place
+from gpucommons.scheduler.client import AsyncSchedulerClient
+from gpucommons.scheduler.errors import (
+    BadRequest,
+    Forbidden,
+    SchedulerError,
+    TooLarge,
+    Unavailable,
+)
+from gpucommons.scheduler.models import ErrorView
+
+if TYPE_CHECKING:
+    from gpucommons.labextension.fanout import Fanout
+    from gpucommons.labextension.feed import Feed
+    from gpucommons.labextension.sampler import Sampler
+
+M = TypeVar("M", bound=BaseModel)
+
+#: For the server's authorizer.
+AUTH_RESOURCE = "gpucommons"
+#: A job's description; files go another way.
+MAX_BODY_BYTES = 256 * 1024
+#: Key of our parts in the web application's settings.
+SETTING = "gpucommons"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Parts:
+    """What the handlers work with; one per server."""
+
+    place: Place
+    #: None where there is no scheduler.
+    scheduler: AsyncSchedulerClient | None
+    fanout: Fanout
+    feed: Feed
+    sampler: Sampler
+
+
+class Ours:
+    """Mixed into every handler of ours."""
+
+    auth_resource = AUTH_RESOURCE
+    # An open tab talks to us all the time; that is not activity.
+    _track_activity = False
+
+    @property
+    def parts(self: Any) -> Parts:
+        """The parts of this server."""
+        parts: Parts = self.settings[SETTING]
+        return parts
+
+
+class ApiHandler(Ours, APIHandler):
+    """A REST handler that answers refusals with a sentence."""
+
+    def scheduler(self) -> AsyncSchedulerClient:
+        """The scheduler.
+
+        Raises
+        ------
+        Unavailable
+            Where this server knows none.
+        """
+        if self.parts.scheduler is None:
+            raise Unavailable(
+                "There is no GPU Commons scheduler here: this server was not started by its hub."
+            )
+        return self.parts.scheduler
+
+    def require_owner(self) -> None:
+        """Refuse whoever is logged in here but is not whose server and token this is."""
+        refuse_others(self, self.parts.place)
+
+    def body_as(self, model: type[M]) -> M:
+        """The body as a model; an empty one is the model's defaults."""
+        if len(self.request.body) > MAX_BODY_BYTES:
+            message = f"This body is larger than {MAX_BODY_BYTES // 1024} KiB."
+            raise TooLarge(message)
+        try:
+            return model.model_validate_json(self.request.body or b"{}")
+        except ValidationError as error:
+            raise BadRequest(sentence_of(error)) from None
+
+    def refuse(self, error: SchedulerError) -> None:
+        """Answer with the error's status and sentence."""
+        self.set_status(error.status)
+        view = ErrorView(error=error.code, message=str(error))
+        self.finish(view.model_dump_json(exclude={"details"}))
+
+    async def show_soon(self) -> None:
+        """Something was done: the open tabs shall see it without waiting for its event."""
+        try:
+            await self.parts.feed.refresh_soon()
+        except SchedulerError as error:
+            self.log.debug("not refreshed: %s", error)
+
+    def answer(self, view: BaseModel) -> None:
+        """Answer with a view."""
+        self.finish(view.model_dump_json())
+
+
+def refuse_others(handler: JupyterHandler, place: Place) -> None:
+    """See :meth:`ApiHandler.require_owner`.
+
+    Raises
+    ------
+    Forbidden
+        When the caller is somebody else. Outside a hub there is only one user.
+    """
+    name = handler.current_user.username
+    if place.owner and name != place.owner:
+        message = f"This is {place.owner}'s server: only they may do this here, not {name}."
+        raise Forbidden(message)
+
+
+def sentence_of(error: ValidationError) -> str:
+    """What is wrong, field by field, without what was sent (it may be a secret)."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]
+    )

@@ -1,0 +1,41 @@
+"""Where this notebook server stands: in a hub with a lease, or alone. Read once from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Self
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """What the spawner tells a notebook server; everything may be missing."""
+
+    #: The scheduler; "" = there is none.
+    url: str = ""
+    #: The server's own token. Never leaves this process.
+    token: str = ""
+    lease_id: str = ""
+    slice_socket: str = ""
+    #: Whose server it is; "" outside a hub.
+    owner: str = ""
+    server_name: str = ""
+    #: Users share one operating-system account: nothing isolates them.
+    shared_account: bool = False
+
+    @classmethod
+    def from_environment(cls, environ: Mapping[str, str]) -> Self:
+        """Read the variables that spawner and hub set."""
+        return cls(
+            url=environ.get("GPUCOMMONS_URL", ""),
+            token=environ.get("JUPYTERHUB_API_TOKEN", ""),
+            lease_id=environ.get("GPUCOMMONS_LEASE_ID", ""),
+            slice_socket=environ.get("GPUCOMMONS_SLICE_SOCKET", ""),
+            owner=environ.get("JUPYTERHUB_USER", ""),
+            server_name=environ.get("JUPYTERHUB_SERVER_NAME", ""),
+            shared_account=environ.get("GPUCOMMONS_SHARED_ACCOUNT") == "1",
+        )
+
+    def __repr__(self) -> str:
+        """Without the token."""
+        return f"Place(url={self.url!r}, owner={self.owner!r}, server_name={self.server_name!r})"

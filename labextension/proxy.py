@@ -1,0 +1,168 @@
+"""The page's way to the scheduler: a fixed table of calls, sent with this server's own token.
+
+Nothing of the request's address or headers is passed on. A row names the call, the pattern checks
+the parameters, the body must be the call's model: what is not in the table does not exist.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import unquote
+
+from jupyter_server.auth.decorator import authorized
+from pydantic import BaseModel
+from tornado import web
+
+from gpucommons.labextension.handlers import ApiHandler
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client.calls import Call
+from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
+
+REF = r"(?P<ref>[a-z0-9][a-z0-9/-]{0,101})"
+ID = r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+_LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
+_KEY = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
+
+
+class Nothing(models.Model):
+    """An empty body."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What a row may use of a request."""
+
+    ref: str = ""
+    id: str = ""
+    query: Mapping[str, str]
+    body: Any = None
+    #: Makes a repeated request harmless.
+    key: str = ""
+    server_name: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """One route."""
+
+    method: str
+    pattern: str
+    call: Callable[[Asked], Call[Any]]
+    body: type[BaseModel] = Nothing
+
+
+def _jobs(asked: Asked) -> Call[models.JobList]:
+    unknown = asked.query.keys() - _LISTED
+    if unknown:
+        message = f"There is no filter {min(unknown)!r}; there are: {sorted(_LISTED)}."
+        raise BadRequest(message)
+    options: dict[str, Any] = dict(asked.query)
+    if "limit" in options:
+        if not re.fullmatch(r"[0-9]{1,3}", options["limit"]):
+            raise BadRequest("limit must be a number from 1 to 999.")
+        options["limit"] = int(options["limit"])
+    if "live" in options:
+        if options["live"] not in ("true", "false"):
+            raise BadRequest("live must be true or false.")
+        options["live"] = options["live"] == "true"
+    return calls.jobs(**options)
+
+
+TABLE = (
+    Row(method="GET", pattern="whoami", call=lambda _: calls.whoami()),
+    Row(method="GET", pattern="offers", call=lambda a: calls.offers(server_name=a.server_name)),
+    Row(method="GET", pattern="pools", call=lambda _: calls.pools()),
+    Row(method="GET", pattern="teams", call=lambda _: calls.teams()),
+    Row(method="GET", pattern="jobs", call=_jobs),
+    Row(method="GET", pattern=f"jobs/{REF}", call=lambda a: calls.job(a.ref)),
+    Row(method="GET", pattern=f"jobs/{REF}/curve", call=lambda a: calls.curve(a.ref)),
+    Row(method="GET", pattern="lease", call=lambda a: calls.my_lease(a.server_name)),
+    Row(
+        method="POST",
+        pattern="jobs",
+        call=lambda a: calls.submit(a.body, key=a.key),
+        body=models.JobRequest,
+    ),
+    Row(
+        method="POST",
+        pattern="quote",
+        call=lambda a: calls.quote_job(a.body),
+        body=models.JobRequest,
+    ),
+    Row(method="POST", pattern=f"jobs/{REF}/cancel", call=lambda a: calls.cancel(a.ref)),
+    Row(method="POST", pattern=f"jobs/{REF}/pause", call=lambda a: calls.pause(a.ref)),
+    Row(method="POST", pattern=f"jobs/{REF}/resume", call=lambda a: calls.resume(a.ref)),
+    Row(method="POST", pattern=f"jobs/{REF}/again", call=lambda a: calls.again(a.ref, key=a.key)),
+    Row(
+        method="POST",
+        pattern=f"leases/{ID}/keep",
+        call=lambda a: calls.keep(a.id, a.body),
+        body=models.KeepRequest,
+    ),
+    Row(method="POST", pattern=f"leases/{ID}/drop", call=lambda a: calls.drop(a.id)),
+)
+
+
+def find(method: str, segments: list[str]) -> tuple[Row, dict[str, str]]:
+    """The row for a request.
+
+    Raises
+    ------
+    NotFound
+        When the table has none.
+    """
+    path = "/".join(segments)
+    # The longest pattern first: a reference may contain a slash, so may swallow the verb.
+    for row in sorted(TABLE, key=lambda row: -len(row.pattern)):
+        match = re.fullmatch(row.pattern, path)
+        if row.method == method and match is not None:
+            return row, match.groupdict()
+    message = f"There is no {method} {path} here."
+    raise NotFound(message)
+
+
+class ProxyHandler(ApiHandler):
+    """Every route of the table."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, path: str) -> None:
+        """Read."""
+        await self._pass_on("GET", path)
+
+    @web.authenticated
+    @authorized
+    async def post(self, path: str) -> None:
+        """Change something: the server's owner only."""
+        await self._pass_on("POST", path)
+
+    async def _pass_on(self, method: str, path: str) -> None:
+        try:
+            if method != "GET":
+                self.require_owner()
+            row, parameters = find(method, [unquote(segment) for segment in path.split("/")])
+            query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
+            asked = Asked(
+                **parameters,
+                query=query,
+                body=self.body_as(row.body) if method != "GET" else None,
+                key=self._key(),
+                server_name=self.parts.place.server_name,
+            )
+            view = await self.scheduler().send(row.call(asked))
+        except SchedulerError as error:
+            self.refuse(error)
+            return
+        self.answer(view)
+        if method != "GET" and row.pattern != "quote":
+            await self.show_soon()
+
+    def _key(self) -> str:
+        """The page's own idempotency key, or one for this request."""
+        key = self.request.headers.get("Idempotency-Key", "")
+        return key if _KEY.match(key) else str(uuid.uuid4())

@@ -1,0 +1,66 @@
+"""Tells the scheduler every few seconds what this server does: the culler's eyes.
+
+No report is not idleness, so a report that fails costs nothing but a log line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from gpucommons.labextension.feed import SendsCalls
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models import ActivityReport, LeaseView
+
+log = logging.getLogger("gpucommons.labextension")
+
+REPORT_EVERY_S = 15.0
+
+
+class Collects(Protocol):
+    """Where reports come from."""
+
+    async def collect(self) -> ActivityReport:
+        """What happens right now."""
+        ...
+
+
+@dataclass(kw_only=True)
+class Reporter:
+    """Reports for one lease until cancelled."""
+
+    scheduler: SendsCalls
+    collector: Collects
+    lease_id: str
+    #: Gets the lease as the scheduler sees it after each report (the idle timer moves with it).
+    take_lease: Callable[[LeaseView], None]
+    #: The server's own record of activity, which plain cullers and ``shutdown_no_activity`` read.
+    last_activity_times: dict[str, Any]
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    _failing: bool = False
+
+    async def run(self) -> None:
+        """Report, wait, report."""
+        while True:
+            await self.report()
+            await self.sleep(REPORT_EVERY_S)
+
+    async def report(self) -> None:
+        """One report."""
+        report = await self.collector.collect()
+        if any(entry.busy for entry in report.kernels):
+            self.last_activity_times["gpucommons"] = datetime.now(UTC)
+        try:
+            lease = await self.scheduler.send(calls.report_activity(self.lease_id, report))
+        except SchedulerError as error:
+            if not self._failing:
+                log.warning("activity is not reported, tried again: %s", error)
+            self._failing = True
+        else:
+            self._failing = False
+            self.take_lease(lease)

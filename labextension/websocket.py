@@ -1,0 +1,121 @@
+"""The one WebSocket of a tab: usage, lease, jobs, teams, events, and what it follows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Literal
+
+from jupyter_server.auth.decorator import authorized, ws_authenticated
+from jupyter_server.base.handlers import JupyterHandler
+from jupyter_server.base.websocket import WebSocketMixin
+from pydantic import Field, TypeAdapter, ValidationError
+from tornado.websocket import WebSocketHandler
+
+from gpucommons.labextension.fanout import Tab
+from gpucommons.labextension.following import Follow
+from gpucommons.labextension.handlers import Ours, sentence_of
+from gpucommons.scheduler.models import Model, Ref
+
+#: Jobs that one tab may follow at a time; the oldest gives way.
+MAX_FOLLOWED = 8
+MAX_MESSAGE_BYTES = 4096
+#: Close code "try again later".
+TRY_LATER = 1013
+
+
+class FollowMessage(Model):
+    """The page looks at a job."""
+
+    type: Literal["follow"]
+    job: Ref
+    rank: int = Field(default=0, strict=True, ge=0, le=1023)
+
+
+class UnfollowMessage(Model):
+    """The page looks away."""
+
+    type: Literal["unfollow"]
+    job: Ref
+
+
+_MESSAGE: TypeAdapter[FollowMessage | UnfollowMessage] = TypeAdapter(
+    FollowMessage | UnfollowMessage
+)
+
+
+class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
+    """One open tab."""
+
+    @ws_authenticated
+    @authorized
+    async def get(self, *arguments: Any, **options: Any) -> None:
+        """Open, for users whom the authorizer lets read."""
+        self.tab = Tab()
+        self.followed: dict[str, asyncio.Task[None]] = {}
+        self.writer: asyncio.Task[None] | None = None
+        await super().get(*arguments, **options)
+
+    def open(self, *_arguments: str, **_options: str) -> None:
+        """Greet with everything that is known."""
+        super().open()
+        self.parts.feed.greet(self.tab)
+        self.tab.put(self.parts.sampler.message())
+        self.parts.fanout.add(self.tab)
+        self.writer = asyncio.create_task(self._write())
+
+    async def _write(self) -> None:
+        """Hand on what waits, at the tab's own pace; a tab that is too slow is closed."""
+        overrun = asyncio.create_task(self.tab.overrun.wait())
+        try:
+            while not overrun.done():
+                sending = asyncio.create_task(self._write_next())
+                await asyncio.wait((sending, overrun), return_when=asyncio.FIRST_COMPLETED)
+                if not sending.done():
+                    sending.cancel()
+                elif sending.exception() is not None:
+                    return
+            self.log.warning("a tab did not keep up with its messages and was closed")
+            self.close(TRY_LATER, "This tab did not keep up; it connects again.")
+        finally:
+            overrun.cancel()
+
+    async def _write_next(self) -> None:
+        await self.write_message(await self.tab.next())
+
+    def on_message(self, text: str | bytes) -> None:
+        """Follow or unfollow."""
+        try:
+            if len(text) > MAX_MESSAGE_BYTES:
+                self.tab.put({"type": "error", "message": "This message is too long."})
+                return
+            message = _MESSAGE.validate_json(text)
+        except ValidationError as error:
+            self.tab.put({"type": "error", "message": sentence_of(error)})
+            return
+        self._unfollow(message.job)
+        if isinstance(message, FollowMessage):
+            self._follow(message)
+
+    def _follow(self, message: FollowMessage) -> None:
+        scheduler = self.parts.scheduler
+        if scheduler is None:
+            self.tab.put({"type": "error", "message": "There is no GPU Commons scheduler here."})
+            return
+        while len(self.followed) >= MAX_FOLLOWED:
+            self._unfollow(next(iter(self.followed)))
+        follow = Follow(scheduler=scheduler, tab=self.tab, ref=message.job, rank=message.rank)
+        self.followed[message.job] = asyncio.create_task(follow.run())
+
+    def _unfollow(self, job: str) -> None:
+        task = self.followed.pop(job, None)
+        if task is not None:
+            task.cancel()
+
+    def on_close(self) -> None:
+        """Forget the tab."""
+        super().on_close()
+        self.parts.fanout.remove(self.tab)
+        for job in list(self.followed):
+            self._unfollow(job)
+        if self.writer is not None:
+            self.writer.cancel()
