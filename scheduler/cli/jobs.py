@@ -207,6 +207,8 @@ def _follow(scheduler: SchedulerClient, ref: str, rank: int) -> int:
     """Print a job's log through all its attempts until it ends; exit like the job."""
     attempt, offset = 1, 0
     while True:
+        # The cursor first: what happens while we look must end the wait below at once.
+        seen = scheduler.send(calls.events(job=ref, newest=1)).last
         job = scheduler.send(calls.job(ref))
         if job.attempts:
             chunk = scheduler.send(
@@ -224,9 +226,7 @@ def _follow(scheduler: SchedulerClient, ref: str, rank: int) -> int:
         if job.state in FINAL:
             sys.stderr.write(f"{job.name} {job.state}\n")
             return 0 if job.state == "succeeded" else 1
-        scheduler.send(
-            calls.events(after=scheduler.send(calls.events(job=ref)).last, job=ref, wait_s=FOLLOW_S)
-        )
+        scheduler.send(calls.events(after=seen, job=ref, wait_s=FOLLOW_S))
 
 
 def logs(arguments: argparse.Namespace) -> int:
