@@ -20,8 +20,8 @@ from gpucommons.scheduler.core import (
     surplus,
 )
 from gpucommons.scheduler.core.admission import admit_cleared, nominate, withdraw
-from gpucommons.scheduler.core.demand import elastic
-from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.demand import elastic, shape
+from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease, move, move_attempt
 from gpucommons.scheduler.core.types import (
     AttemptState,
@@ -78,8 +78,10 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     for workload in ordering.for_guarantee(draft, usage, _just_admitted(draft)):
         surplus.grow(draft, workload)
     # 6 Preempt inside a team, by priority.
+    lowest = preemption.lowest_held(draft)
     for workload in sorted(_waiting(draft, obstacles, leases=False), key=ordering.in_team):
-        _preempt(draft, draft.workloads[workload.workload_id], guarantees)
+        if ordering.priority(workload) > lowest.get(workload.spec.team, ordering.HIGHEST):
+            _preempt(draft, draft.workloads[workload.workload_id], guarantees)
 
 
 def _obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
@@ -117,7 +119,7 @@ def _just_admitted(draft: Draft) -> list[Workload]:
     ]
 
 
-def _preempt(draft: Draft, workload: Workload, guarantees: guarantee.Guarantees) -> None:
+def _preempt(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     spec = workload.spec
     if workload.nomination is not None:
         return
@@ -128,11 +130,15 @@ def _preempt(draft: Draft, workload: Workload, guarantees: guarantee.Guarantees)
         if spec.over_quota and surplus.may_borrow(draft, spec.team, pool):
             ways.append(HoldClass.OVER_QUOTA)
         for hold_class in ways:
+            miss = ("priority", hold_class, shape(spec), pool, spec.team, spec.priority)
+            if miss in draft.misses:
+                continue
             saved = guarantees.get(pool, {}).get(spec.team, 0)
             plan = preemption.for_priority(draft, workload, pool, hold_class, saved)
             if plan is not None:
                 nominate(draft, workload, plan)
                 return
+            draft.misses.add(miss)
 
 
 def _spare_the_unneeded(draft: Draft) -> None:

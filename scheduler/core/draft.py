@@ -30,6 +30,8 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 
+#: Guarantees in force, per pool and team.
+Guarantees = dict[PoolName, dict[TeamName, int]]
 #: The culler's account of an end may come after the hub's.
 _LEASES_REMEMBERED_MS = 120_000
 
@@ -55,6 +57,8 @@ class Draft:
     uses: quota.Uses = field(default_factory=dict)
     #: Searches of this cycle that found nothing: rooms only shrink, so asking again is useless.
     misses: set[tuple[object, ...]] = field(default_factory=set)
+    #: What guarantees are worth with the nodes there are; None until somebody asks.
+    guarantees: Guarantees | None = None
     #: How many promises were taken back.
     withdrawn: int = 0
 
@@ -107,6 +111,7 @@ class Draft:
     def survey(self) -> None:
         """Look at the devices anew: after this, :attr:`room` and :attr:`uses` are true."""
         self.misses.clear()
+        self.guarantees = None
         self.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
         self.uses = quota.uses(self.nodes, self.workloads.values())
 

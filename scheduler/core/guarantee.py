@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.demand import (
     placed_milli_gpu,
     shape,
 )
-from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.lifecycle import with_attempt
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Load, Room, mask_of
@@ -35,16 +35,16 @@ from gpucommons.scheduler.core.types import (
     Workload,
 )
 
-#: Guarantees in force, per pool and team.
-Guarantees = dict[PoolName, dict[TeamName, int]]
-
 
 def in_force(draft: Draft) -> Guarantees:
     """Guarantees of all pools, shrunk where nodes are lost."""
-    return {
-        pool: quota.effective_guarantees(draft.nodes.values(), draft.blocks, draft.teams, pool)
-        for pool in draft.pools
-    }
+    if draft.guarantees is None:
+        nodes = tuple(draft.nodes.values())
+        draft.guarantees = {
+            pool: quota.effective_guarantees(nodes, draft.blocks, draft.teams, pool)
+            for pool in draft.pools
+        }
+    return draft.guarantees
 
 
 def entitled(draft: Draft, workload: Workload) -> bool:

@@ -339,7 +339,7 @@ def keep_headroom(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
         for device in node.devices.values():
             device.headroom = 0
     left = milli_gpu_kept
-    parts = list(free_blocks(draft, pool))
+    parts = list(free_blocks(draft, pool)) if left else []
     while left > 0 and parts:
         part = parts.pop(0)
         if part.milli_gpu > left and part.milli_gpu > 125:  # noqa: PLR2004 - as above

@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.types import PoolName, TeamName, Workload
 
 #: Priorities by name.
 PRIORITIES = {"low": -100, "normal": 0, "high": 100}
+HIGHEST = max(PRIORITIES.values())
 
 Usage = dict[tuple[TeamName, PoolName], int]
 

@@ -87,6 +87,8 @@ def _share_spots(
         if not _suits(device, worker):
             continue
         free = FULL & ~device.blocked(hold_class)
+        if free.bit_count() < worker.milli_gpu:
+            continue
         anywhere = starts(free, worker.milli_gpu)
         if not anywhere:
             continue
@@ -182,6 +184,18 @@ def best_spot(nodes: Sequence[NodeRoom], worker: Worker, hold_class: HoldClass) 
             if best is None or rank < best[0]:
                 best = (rank, spot)
     return None if best is None else best[1]
+
+
+def capacity(node: NodeRoom, worker: Worker) -> int:
+    """How many workers like this one an empty node takes."""
+    limits = [node.node.cpu_milli // max(1, worker.cpu_milli)]
+    limits.append(node.node.memory_mib // max(1, worker.memory_mib))
+    suiting = sum(_suits(device, worker) for device in node.devices.values())
+    if worker.whole_gpus:
+        limits.append(suiting // worker.whole_gpus)
+    elif worker.milli_gpu:
+        limits.append(suiting * (WHOLE_MILLI_GPU // worker.milli_gpu))
+    return min(limits)
 
 
 def placed(worker: Worker, spot: Spot) -> WorkerPlacement:

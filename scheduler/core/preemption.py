@@ -11,12 +11,22 @@ from gpucommons.scheduler.core.admission import Plan, Unit
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.ordering import priority
+from gpucommons.scheduler.core.ordering import HIGHEST, priority
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.reclaim import cheapest, ran_long_enough, units, use_without
 from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.types import HoldClass, PoolName, WorkerPlacement, Workload
+from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, WorkerPlacement, Workload
+
+
+def lowest_held(draft: Draft) -> dict[TeamName, int]:
+    """The lowest priority of a job that holds or was promised devices, by team."""
+    found: dict[TeamName, int] = {}
+    for workload in draft.workloads.values():
+        if not is_lease(workload) and (workload.current or workload.nomination):
+            team = workload.spec.team
+            found[team] = min(found.get(team, HIGHEST), priority(workload))
+    return found
 
 
 def for_priority(
@@ -46,7 +56,10 @@ def for_priority(
             return ()
         return place(room, workers, hold_class, pool)
 
-    found = cheapest(draft, pool, units(draft, pool, takeable), fit, single=len(workers) == 1)
+    candidates = units(draft, pool, takeable)
+    if all(draft.workloads[unit.workload_id].spec.team != spec.team for unit in candidates):
+        return None
+    found = cheapest(draft, pool, candidates, fit, single=len(workers) == 1)
     if found is None:
         return None
     return Plan(

@@ -8,10 +8,10 @@ from dataclasses import replace
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
-from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only, shape
+from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only, shape
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
-from gpucommons.scheduler.core.placement import place
+from gpucommons.scheduler.core.placement import capacity, place
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import (
     HoldClass,
@@ -159,11 +159,11 @@ def _pools(draft: Draft, workload: Workload) -> list[PoolName]:
 def _impossible(draft: Draft, workload: Workload) -> Reason | None:
     """It would not even fit if nothing ran."""
     spec = workload.spec
-    empty = Room.of(draft.nodes.values(), (), ())
-    if any(place(empty, must_have(spec), HoldClass.OVER_QUOTA, p) for p in _pools(draft, workload)):
+    pools = _pools(draft, workload)
+    if any(_fits_empty(draft, must_have(spec), pool) for pool in pools):
         return None
     kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
-    nodes = [node for pool in _pools(draft, workload) for node in empty.usable(pool)]
+    nodes = [node for pool in pools for node in draft.room.usable(pool)]
     there = {device.kind for node in nodes for device in node.node.devices}
     where = ", ".join(_pools(draft, workload))
     missing = [kind for kind in kinds if kind not in there]
@@ -178,6 +178,15 @@ def _impossible(draft: Draft, workload: Workload) -> Reason | None:
         f" have at most {most} GPUs, {cpu / 1000:g} CPUs and {memory / 1024:.3g} GiB each."
     )
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
+
+
+def _fits_empty(draft: Draft, workers: tuple[Worker, ...], pool: PoolName) -> bool:
+    alike = {replace(worker, role="", index=0) for worker in workers}
+    if len(alike) > 1:
+        empty = Room.of(draft.nodes.values(), (), ())
+        return bool(place(empty, workers, HoldClass.OVER_QUOTA, pool))
+    one = workers[0]
+    return sum(capacity(node, one) for node in draft.room.usable(pool)) >= len(workers)
 
 
 def _ask(workload: Workload) -> str:

@@ -61,22 +61,19 @@ def units(draft: Draft, pool: PoolName, takeable: Takeable) -> list[Unit]:
     """Everything in a pool that may be taken, in one fixed order."""
     found: list[Unit] = []
     nodes = {node.node.node_id for node in draft.room.usable(pool)}
-    by_attempt: dict[AttemptId, list[HoldKey]] = {}
-    classes: dict[HoldKey, HoldClass] = {}
-    owner = {}
-    for hold in draft.room.holds(pool):
-        by_attempt.setdefault(hold.key.attempt_id, []).append(hold.key)
-        classes[hold.key] = hold.hold_class
-        owner[hold.key.attempt_id] = hold.workload_id
     condemned = _condemned(draft)
-    for attempt_id in sorted(by_attempt):
-        workload = draft.workloads[owner[attempt_id]]
-        found.extend(_of_attempt(draft, workload, classes, takeable, condemned))
-    for workload in sorted(draft.workloads.values(), key=lambda one: one.workload_id):
-        promise = workload.nomination
-        if promise is None or workload.current is not None:
-            continue
-        if promise.placements[0].node_id in nodes and takeable(workload, promise.hold_class):
+    for workload_id in sorted(draft.workloads):
+        workload = draft.workloads[workload_id]
+        attempt, promise = workload.current, workload.nomination
+        if attempt is not None:
+            # One that lies partly on a node that takes no work cannot be seen to end.
+            if all(one.node_id in nodes for one in attempt.placements):
+                found.extend(_of_attempt(draft, workload, attempt, takeable, condemned))
+        elif (
+            promise is not None
+            and promise.placements[0].node_id in nodes
+            and takeable(workload, promise.hold_class)
+        ):
             found.append(Unit(workload.workload_id, (), 0, promise.decided_ms))
     return found
 
@@ -84,21 +81,19 @@ def units(draft: Draft, pool: PoolName, takeable: Takeable) -> list[Unit]:
 def _of_attempt(
     draft: Draft,
     workload: Workload,
-    classes: dict[HoldKey, HoldClass],
+    attempt: Attempt,
     takeable: Takeable,
     condemned: set[AttemptId],
 ) -> Iterable[Unit]:
-    attempt = workload.current
-    if attempt is None:
-        return
-    keys = [HoldKey(attempt.attempt_id, rank) for rank in range(len(attempt.placements))]
-    if any(key not in classes for key in keys):
-        return  # partly on a node that takes no work: it cannot be seen to end
     stop = attempt.stop
     resizing = stop is not None and stop.why == "resize"
     final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
     if final and not resizing:
-        yield Unit(workload.workload_id, tuple(keys), 0, attempt.reserved_ms, ending=True)
+        keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+        yield Unit(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
+        return
+    takes = {c: takeable(workload, c) for c in (attempt.hold_class, HoldClass.OVER_QUOTA)}
+    if not any(takes.values()):
         return
     # Notice was given for somebody who still waits: it ends without a further loss.
     ending = attempt.attempt_id in condemned
@@ -106,17 +101,21 @@ def _of_attempt(
     surplus = _surplus(workload, attempt)
     kept = set() if workload.nomination is None else set(map(spot, workload.nomination.placements))
     rest = []
-    for key in keys:
-        freed = resizing and spot(attempt.placements[key.rank]) not in kept
-        if freed and (final or takeable(workload, classes[key])):
+    for rank, one in enumerate(attempt.placements):
+        key, may = (
+            HoldKey(attempt.attempt_id, rank),
+            takes[class_of_worker(attempt.hold_class, one)],
+        )
+        freed = resizing and spot(one) not in kept
+        if freed and (final or may):
             yield Unit(
                 workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
             )
-        elif key.rank in surplus and not freed and takeable(workload, classes[key]):
+        elif rank in surplus and not freed and may:
             yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
         else:
             rest.append(key)
-    if rest and takeable(workload, attempt.hold_class):
+    if rest and takes[attempt.hold_class]:
         whole_ending = ending and not resizing
         yield Unit(
             workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
@@ -140,7 +139,9 @@ def _condemned(draft: Draft) -> set[AttemptId]:
 def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
     """Ranks that an elastic job can do without."""
     first = workload.spec.roles[0].name
-    low, _ = bounds(workload.spec)
+    low, high = bounds(workload.spec)
+    if low == high:
+        return set()
     ranks = [
         rank for rank, one in enumerate(attempt.placements) if one.role == first and one.device_ids
     ]
