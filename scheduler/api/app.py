@@ -2,28 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
-from starlette.responses import Response
 
 from gpucommons.scheduler.api import errors, history, jobs, leases, settings
 from gpucommons.scheduler.api.authentication import Authenticator
 from gpucommons.scheduler.api.body_limit import BodyLimit
 from gpucommons.scheduler.api.caller import Doorway
+from gpucommons.scheduler.api.observing import Observing
 from gpucommons.scheduler.api.waiting import Waiting
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.metrics import Metrics
 from gpucommons.scheduler.service.service import Service
-
-_HEADERS = {
-    "Cache-Control": "no-store",
-    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,10 +52,10 @@ def create_app(
     app.state.doorway = Doorway(service=service, authenticator=authenticator, waiting=waiting)
     _include(app, history.metrics_router(counted.registry), _health(chosen))
     errors.install(app)
-    _observe(app, counted)
     app.add_middleware(
         BodyLimit, streamed="/v1/snapshots/", max_streamed_bytes=chosen.max_snapshot_bytes
     )
+    app.add_middleware(Observing, metrics=counted)
     return app
 
 
@@ -90,20 +83,3 @@ def _health(chosen: ApiSettings) -> APIRouter:
         return {"ok": True}
 
     return router
-
-
-def _observe(app: FastAPI, counted: Metrics) -> None:
-    """Count requests by route, and add the headers that every answer has."""
-
-    @app.middleware("http")
-    async def observe(
-        request: Request, proceed: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        begun = time.perf_counter()
-        response = await proceed(request)
-        route = request.scope.get("route")
-        name = getattr(route, "name", None) or "none"
-        counted.request(request.method, name, response.status_code, time.perf_counter() - begun)
-        for header, value in _HEADERS.items():
-            response.headers[header] = value
-        return response

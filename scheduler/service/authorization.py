@@ -19,7 +19,8 @@ _OWN_ENDS = frozenset({"left", "stopped"})
 # --- who, what exists ------------------------------------------------------------------------
 
 
-def _read(principal: Principal) -> None:
+def read(principal: Principal) -> None:
+    """Whoever has a right of ours, but attempts."""
     if principal.kind is PrincipalKind.ATTEMPT:
         message = "An attempt's token reports progress and checkpoints, nothing else."
         raise Forbidden(message)
@@ -39,22 +40,22 @@ def _admin(principal: Principal, what: str) -> None:
 
 def whoami(principal: Principal) -> None:
     """Everyone with a right of ours."""
-    _read(principal)
+    read(principal)
 
 
 def pools(principal: Principal) -> None:
     """Readers."""
-    _read(principal)
+    read(principal)
 
 
 def nodes(principal: Principal) -> None:
     """Readers; the view hides what is not theirs."""
-    _read(principal)
+    read(principal)
 
 
 def teams(principal: Principal) -> None:
     """Readers; the view hides what is not theirs."""
-    _read(principal)
+    read(principal)
 
 
 def set_node_state(principal: Principal) -> None:
@@ -101,7 +102,7 @@ def _submit(principal: Principal) -> None:
 
 def _see(principal: Principal, workload: Workload) -> None:
     """Own, of an own or led team, or admin; else it does not exist."""
-    _read(principal)
+    read(principal)
     if is_job(workload):
         seen = sees(principal, workload.spec.team, workload.spec.owner)
     else:
@@ -168,7 +169,7 @@ def quote_job(principal: Principal) -> None:
 
 def jobs(principal: Principal) -> None:
     """Readers; only own teams' jobs in full."""
-    _read(principal)
+    read(principal)
 
 
 def job(principal: Principal, workload: Workload) -> None:
@@ -245,7 +246,7 @@ def _is_culler(principal: Principal) -> bool:
 
 def offers(principal: Principal, user: str) -> None:
     """Users for themselves; the hub and admins for anybody."""
-    _read(principal)
+    read(principal)
     if not (_is_hub(principal) or principal.admin or principal.name == user):
         message = f"Offers are personal: {principal.name} may not ask for those of {user}."
         raise Forbidden(message)
@@ -273,7 +274,7 @@ def wait_in_line(principal: Principal, user: str) -> None:
 
 def leases(principal: Principal) -> None:
     """Readers; those of other teams without names."""
-    _read(principal)
+    read(principal)
 
 
 def lease(principal: Principal, workload: Workload) -> None:
@@ -283,7 +284,7 @@ def lease(principal: Principal, workload: Workload) -> None:
 
 def my_lease(principal: Principal) -> None:
     """People."""
-    _read(principal)
+    read(principal)
     if principal.kind not in _PEOPLE:
         message = f"{principal.name} is a {principal.kind}: only people have a lease of their own."
         raise Forbidden(message)
@@ -346,7 +347,7 @@ def activities(principal: Principal) -> None:
     if not (_is_culler(principal) or principal.admin or principal.leads):
         message = "Activities of notebooks are for the culler, admins and leads of teams."
         raise Forbidden(message)
-    _read(principal)
+    read(principal)
 
 
 def sees_activity(principal: Principal, workload: Workload) -> bool:
@@ -374,7 +375,7 @@ def report_idle(principal: Principal) -> None:
 
 def events(principal: Principal) -> None:
     """Readers; only events of their own teams."""
-    _read(principal)
+    read(principal)
 
 
 def sees_event(principal: Principal, event: Event) -> bool:
@@ -388,7 +389,7 @@ def sees_event(principal: Principal, event: Event) -> bool:
 
 def report(principal: Principal) -> None:
     """Readers; only rows of their own teams."""
-    _read(principal)
+    read(principal)
 
 
 def is_job(workload: Workload) -> bool:

@@ -42,9 +42,10 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
 
     Raises
     ------
-    UnknownWorkload, BadRequest
-        When there is none, or several teams have one of that name.
+    UnknownWorkload, BadRequest, Forbidden
+        When there is none, several teams have one of that name, or the caller may not look.
     """
+    authorization.read(principal)
     if _ID.match(ref):
         found = workload_of(service, ref)
         if not authorization.is_job(found):

@@ -1,0 +1,306 @@
+"""Every route has a rule: who passes it and who does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from fastapi.routing import APIRoute
+from service_world import METRICS_TOKEN, ServiceWorld, a_request, attempt_token, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.service import authorization, jobs, leases
+
+#: Routes without a rule: they say nothing about anybody.
+PUBLIC = {"healthz"}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a route is called, and with whose token it answers what."""
+
+    method: str
+    path: str
+    passes: tuple[str, ...]
+    refused: dict[str, int]
+    body: Any = None
+    content: bytes | None = None
+    query: dict[str, Any] = field(default_factory=dict)
+
+
+JOB = {"name": "digits", "roles": [{"command": ["true"]}]}
+LEASE = {"user": "ann", "milli_gpu": 250}
+SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+#: Of an attempt, and of a token without any right of ours.
+NOBODY = {"attempt": 403, "plain-token": 403}
+NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
+
+RULES: dict[str, Rule] = {
+    "whoami": Rule("GET", "/whoami", ("ann-reads", "hub-token"), NOBODY),
+    "pools": Rule("GET", "/pools", ("ann-reads", "hub-token"), NOBODY),
+    "nodes": Rule("GET", "/nodes", ("ann-reads", "hub-token"), NOBODY),
+    "teams": Rule("GET", "/teams", ("ann-reads", "hub-token"), NOBODY),
+    "set_node_state": Rule(
+        "PUT", "/nodes/n1/state", ("root-token",), NOT_ADMIN, body={"state": "ready"}
+    ),
+    "put_config": Rule("PUT", "/config", ("root-token",), NOT_ADMIN, body={}),
+    "get_config": Rule("GET", "/config", ("root-token",), NOT_ADMIN),
+    "set_quotas": Rule(
+        "PUT",
+        "/quotas",
+        ("root-token",),
+        NOT_ADMIN,
+        body={"changes": [{"team": "vision", "pool": "gpu", "quota": {}}], "dry_run": True},
+    ),
+    "put_snapshot": Rule(
+        "PUT",
+        f"/snapshots/{SHA}",
+        ("ann-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "hub-token": 403},
+        content=b"",
+    ),
+    "submit": Rule(
+        "POST", "/jobs", ("ann-token",), NOBODY | {"ann-reads": 403, "hub-token": 403}, body=JOB
+    ),
+    "quote_job": Rule(
+        "POST", "/quote", ("ann-token",), NOBODY | {"ann-reads": 403, "culler-token": 403}, body=JOB
+    ),
+    "jobs": Rule("GET", "/jobs", ("ann-reads", "bob-token"), NOBODY),
+    "job": Rule(
+        "GET",
+        "/jobs/digits-1",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
+    "cancel": Rule(
+        "POST",
+        "/jobs/digits-1/cancel",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "culler-token": 404},
+    ),
+    "pause": Rule(
+        "POST",
+        "/jobs/digits-1/pause",
+        ("ada-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "resume": Rule(
+        "POST",
+        "/jobs/paused-1/resume",
+        ("root-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+    ),
+    "again": Rule(
+        "POST",
+        "/jobs/digits-1/again",
+        ("alf-token",),
+        NOBODY | {"ann-reads": 403, "bob-token": 404},
+    ),
+    "log": Rule(
+        "GET", "/jobs/digits-1/log", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
+    ),
+    "curve": Rule(
+        "GET", "/jobs/digits-1/curve", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
+    ),
+    "report_progress": Rule(
+        "POST",
+        "/attempt/progress",
+        ("attempt",),
+        {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403},
+        body={"step": 1},
+    ),
+    "report_checkpoint": Rule(
+        "POST",
+        "/attempt/checkpoints",
+        ("attempt",),
+        {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403},
+        body={"step": 1, "path": "checkpoints/step-1", "size_bytes": 1, "sha256": SHA},
+    ),
+    "offers": Rule(
+        "GET",
+        "/offers",
+        ("ann-reads", "hub-token", "root-token"),
+        NOBODY | {"bob-token": 403, "culler-token": 403},
+        query={"user": "ann"},
+    ),
+    "acquire": Rule(
+        "POST",
+        "/leases/acquire",
+        ("hub-token",),
+        NOBODY | {"ann-token": 403, "root-token": 403, "culler-token": 403},
+        body=LEASE,
+    ),
+    "wait_in_line": Rule(
+        "POST",
+        "/leases",
+        ("ann-token", "hub-token"),
+        NOBODY | {"ann-reads": 403, "bob-token": 403, "root-token": 403, "culler-token": 403},
+        body=LEASE | {"server_name": "second"},
+    ),
+    "leases": Rule("GET", "/leases", ("ann-reads", "bob-token", "culler-token"), NOBODY),
+    "my_lease": Rule(
+        "GET", "/lease", ("ann-reads",), NOBODY | {"bob-token": 404, "hub-token": 403}
+    ),
+    "lease": Rule(
+        "GET",
+        "/leases/{lease}",
+        ("ann-reads", "alf-token", "hub-token", "culler-token", "root-token"),
+        NOBODY | {"bob-token": 404},
+    ),
+    "started": Rule(
+        "POST",
+        "/leases/{lease}/started",
+        ("hub-token",),
+        NOBODY | {"ann-token": 403, "root-token": 403, "culler-token": 403},
+        body={},
+    ),
+    "end_lease": Rule(
+        "POST",
+        "/leases/{lease}/end",
+        ("culler-token", "hub-token"),
+        NOBODY | {"ann-token": 403, "alf-token": 403, "bob-token": 404, "ann-reads": 403},
+        body={"why": "stopped"},
+    ),
+    "keep": Rule(
+        "POST",
+        "/leases/{lease}/keep",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "culler-token": 403},
+        body={},
+    ),
+    "drop": Rule(
+        "POST",
+        "/leases/{lease}/drop",
+        ("ann-token",),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "hub-token": 403},
+    ),
+    "reclaim": Rule(
+        "POST",
+        "/leases/{lease}/reclaim",
+        ("ada-token",),
+        NOBODY | {"ann-token": 403, "alf-token": 403, "bob-token": 404, "culler-token": 403},
+        body={"force": True, "reason": "needed"},
+    ),
+    "report_activity": Rule(
+        "PUT",
+        "/leases/{lease}/activity",
+        ("ann-reads",),
+        NOBODY | {"alf-token": 403, "root-token": 403, "bob-token": 404, "hub-token": 403},
+        body={},
+    ),
+    "activities": Rule(
+        "GET",
+        "/activities",
+        ("culler-token", "root-token", "ada-token"),
+        NOBODY | {"ann-token": 403, "hub-token": 403},
+    ),
+    "activity": Rule(
+        "GET",
+        "/leases/{lease}/activity",
+        ("culler-token", "root-token", "ada-token"),
+        NOBODY | {"ann-token": 403, "hub-token": 403, "bob-token": 404},
+    ),
+    "report_idle": Rule(
+        "PUT",
+        "/leases/{lease}/idle",
+        ("culler-token",),
+        NOBODY | {"ann-token": 403, "hub-token": 403, "root-token": 403},
+        body={},
+    ),
+    "events": Rule("GET", "/events", ("ann-reads", "bob-token"), NOBODY),
+    "report": Rule(
+        "GET", "/report", ("ann-reads", "bob-token"), NOBODY, query={"from_ms": 0, "to_ms": 1}
+    ),
+    "metrics": Rule(
+        "GET",
+        "/metrics",
+        ("root-token", "prometheus-token", METRICS_TOKEN),
+        NOBODY | {"ann-token": 403, "hub-token": 403},
+    ),
+}
+
+
+def operations(app: FastAPI) -> dict[str, tuple[str, str]]:
+    document = app.openapi()
+    return {
+        operation["operationId"]: (method.upper(), path)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    }
+
+
+def test_every_route_is_in_the_table_and_has_a_rule(app: FastAPI) -> None:
+    found = operations(app)
+    assert set(found) - PUBLIC == set(RULES)
+    for name in RULES:
+        assert callable(getattr(authorization, name)), name
+
+
+def test_no_route_is_outside_the_document(app: FastAPI) -> None:
+    hidden = [r for r in app.routes if isinstance(r, APIRoute) and not r.include_in_schema]
+    assert hidden == []
+
+
+@pytest.fixture
+def send(world: ServiceWorld, http: httpx.AsyncClient) -> Callable[[Rule, str | None], Any]:
+    """Call a route with somebody's token, where a job, a paused job and a notebook exist."""
+    ann = world.principal("ann")
+    for name in ("digits", "paused"):
+        jobs.submit(world.service, ann, a_request(name=name), key=None)
+    world.pass_time(1000)
+    done(jobs.pause(world.service, ann, "paused-1"))
+    world.pass_time(1000)
+    ask = models.LeaseRequest(user="ann", milli_gpu=500)
+    lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
+    done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))
+    running = jobs.job(world.service, ann, "digits-1")
+
+    async def call(rule: Rule, who: str | None) -> httpx.Response:
+        token = attempt_token(running.attempts[0].id) if who == "attempt" else who
+        prefix = "" if rule.path == "/metrics" else "/v1"
+        return await http.request(
+            rule.method,
+            prefix + rule.path.replace("{lease}", lease.id),
+            json=rule.body,
+            content=rule.content,
+            params=rule.query,
+            headers={} if token is None else {"Authorization": f"token {token}"},
+        )
+
+    return call
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+async def test_who_may_passes(name: str, send: Callable[[Rule, str | None], Any]) -> None:
+    for who in RULES[name].passes[:1]:
+        response = await send(RULES[name], who)
+        assert response.is_success, (who, response.text)
+
+
+@pytest.mark.parametrize(
+    ("name", "who"), [(name, who) for name, rule in RULES.items() for who in rule.passes[1:]]
+)
+async def test_others_who_may_pass_too(
+    name: str, who: str, send: Callable[[Rule, str | None], Any]
+) -> None:
+    response = await send(RULES[name], who)
+    assert response.is_success, response.text
+
+
+@pytest.mark.parametrize("name", sorted(RULES))
+async def test_who_may_not_is_refused_with_a_sentence(
+    name: str, send: Callable[[Rule, str | None], Any]
+) -> None:
+    rule = RULES[name]
+    assert rule.refused
+    for who, status in rule.refused.items():
+        response = await send(rule, who)
+        assert response.status_code == status, (who, response.text)
+        assert len(models.ErrorView.model_validate_json(response.content).message) > 10
+    for who in (None, "no-such-token", "gca-someone.else"):
+        response = await send(rule, who)
+        assert response.status_code == 401, (who, response.text)
