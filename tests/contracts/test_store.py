@@ -494,3 +494,20 @@ def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:
     # Numbers go on where they were, even if every event is gone.
     store.prune(epoch, before_ms=Millis(10**12))
     assert store.commit(epoch, Changes(now_ms=NOW, events=(event("c"),)))[0].number == 3
+
+
+def test_replicas_on_one_database_share_everything_and_one_of_them_leads(database: str) -> None:
+    first, second = open_store(database), open_store(database)
+    old = first.take_lead("first")
+    asked = second.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
+    assert first.pending_intents() == (asked,)
+    assert first.put_intent(submit(2, idempotency_key="k", fingerprint="f")) == asked
+    first.commit(old, Changes(now_ms=NOW, workloads=(job(1),), events=(event("a"),)))
+    new = second.take_lead("second")
+    with pytest.raises(LeaderLost, match="second has taken over"):
+        first.commit(old, Changes(now_ms=NOW, events=(event("lost"),)))
+    second.commit(new, Changes(now_ms=NOW, events=(event("b"),)))
+    assert [(e.number, e.event.text) for e in first.events()] == [(1, "a"), (2, "b")]
+    assert [first.next_name(VISION, "x"), second.next_name(VISION, "x")] == ["x-1", "x-2"]
+    first.close()
+    second.close()

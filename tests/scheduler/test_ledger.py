@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices import DeviceId
@@ -284,6 +284,7 @@ def test_an_eviction_reaches_back_over_rows_that_were_written_and_keeps_their_us
     assert [row.compute_percent_mean for row in found] == [40, 50, None]
 
 
+@settings(deadline=None)
 @given(
     jumps=st.lists(st.integers(1, 200_000), min_size=1, max_size=12),
     restarts=st.lists(st.booleans(), min_size=12, max_size=12),

@@ -372,6 +372,21 @@ def test_no_call_of_an_executor_can_stop_the_loop(machine: Machine, call: str) -
     assert machine.world.runs == {}
 
 
+def test_an_attempt_whose_executor_is_not_here_waits_for_it(
+    machine: Machine, caplog: pytest.LogCaptureFixture
+) -> None:
+    job = machine.submit()
+    machine.cycles(machine.loop())
+    assert found(machine, job).state is State.RUNNING
+    without = machine.loop(executors={})
+    machine.ask(Cancel(workload_id=job))
+    machine.cycles(without, step_ms=60_000)
+    assert found(machine, job).state is State.CANCELLING
+    assert "No executor runs" in caplog.text
+    machine.cycles(machine.loop())
+    assert found(machine, job).state is State.CANCELLED
+
+
 def test_nodes_that_cannot_be_asked_for_are_not_lost(machine: Machine) -> None:
     failing: set[str] = set()
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import types
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, NewType, Union, get_args, get_origin, get_type_hints
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from gpucommons.scheduler.core import state
@@ -73,6 +73,7 @@ def generic(origin: Any, arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     ],
     ids=str,
 )
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_what_is_written_is_read_back(kind: Any, data: st.DataObject) -> None:
     value = data.draw(values(kind))
@@ -90,6 +91,7 @@ class Sample:
     pair: tuple[int, str] = (1, "a")
     kind: core.Kind = core.Kind.TRAINING
     names: frozenset[str] = frozenset()
+    weights: Mapping[str, int] = field(default_factory=dict)
 
 
 def changed(**change: Any) -> str:
@@ -116,6 +118,7 @@ def changed(**change: Any) -> str:
         {"pair": {"0": 1}},
         {"kind": "dance"},
         {"names": "ab"},
+        {"weights": []},
         {"surprise": 1},
     ],
     ids=str,
@@ -149,8 +152,22 @@ def test_an_action_of_another_name_is_refused() -> None:
         decode(state.Action, '{"v": 1, "d": {"is": "Explode"}}')
 
 
+def test_a_document_of_another_class_is_refused() -> None:
+    with pytest.raises(BadDocument, match="not of type Sample"):
+        decode(Sample, '{"v": 1, "d": [1]}')
+
+
+def test_a_type_that_has_no_json_is_a_mistake_in_the_code() -> None:
+    with pytest.raises(TypeError, match="cannot be stored"):
+        encode([], list[int])
+
+
 def test_a_value_of_another_type_is_not_written() -> None:
     with pytest.raises(BadDocument):
         encode(core.Quota(fixed_milli_gpu="1"))  # type: ignore[arg-type] # on purpose
+    with pytest.raises(BadDocument):
+        encode(Sample(number=1), core.Quota)
+    with pytest.raises(BadDocument, match="Quota is none of"):
+        encode(core.Quota(), state.Action)
     with pytest.raises(BadDocument):
         encode(state.Event(at_ms=core.Millis(1), kind="k", by="b", text="t", data={"x": object()}))
