@@ -1,0 +1,128 @@
+"""What people are told before they ask: the quota line, notebook sizes, and why."""
+
+from __future__ import annotations
+
+import pytest
+from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
+
+from gpucommons.scheduler.core import preview
+from gpucommons.scheduler.core.types import HoldClass, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import UnknownTeam
+
+VISION, ANN = TeamName("vision"), UserName("ann")
+
+
+def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
+    found = preview.sizes(world.cluster, VISION, TRAIN, UserName(user))
+    return {one.milli_gpu: (one.availability, one.text) for one in found}
+
+
+def test_a_quote_says_guaranteed_over_quota_or_neither() -> None:
+    world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
+    one = preview.quote(world.cluster, a_job("d", 1000), world.now)
+    assert one.hold_class is HoldClass.GUARANTEED
+    assert one.starts_now
+    assert one.text == (
+        "Guaranteed. vision has 2 of 2 guaranteed GPUs free: no other team can stop this job."
+    )
+    world.run(a_job("d-1"))
+    four = preview.quote(world.cluster, a_job("d", 4000), world.now)
+    assert four.hold_class is HoldClass.OVER_QUOTA
+    assert not four.starts_now
+    assert four.text == (
+        "Over-quota. vision guarantee 2, in use 1: 4 asked is over-quota, all 4 can be stopped;"
+        " 1 would be guaranteed."
+    )
+    assert four.reason is not None
+    assert four.reason.text == "Needs 4 GPUs on one node; 3 are free."
+    assert (four.guaranteed_milli_gpu, four.guaranteed_used_milli_gpu) == (2000, 1000)
+    world.run(a_job("d-2"))
+    two = preview.quote(world.cluster, a_job("d", 2000), world.now)
+    assert two.starts_now
+    assert two.text == (
+        "Over-quota. All of vision's 2 guaranteed GPUs are in use, so both can be stopped for"
+        " their owners."
+    )
+
+
+def test_a_quote_changes_nothing_and_refuses_like_a_submit() -> None:
+    world = World(teams=[a_team()])
+    before = world.cluster
+    preview.quote(world.cluster, a_job(), world.now)
+    assert world.cluster is before
+    with pytest.raises(UnknownTeam, match="no team nobody"):
+        preview.quote(world.cluster, a_job(team=TeamName("nobody")), world.now)
+
+
+def test_a_quote_for_work_without_a_gpu() -> None:
+    world = World(teams=[a_team()])
+    quoted = preview.quote(world.cluster, a_job("d", 0), world.now)
+    assert (quoted.hold_class, quoted.starts_now) == (HoldClass.CPU, True)
+
+
+def test_sizes_are_free_wait_or_never() -> None:
+    world = World(a_node(gpus=4), teams=[a_team(fixed_milli_gpu=500)])
+    assert sizes(world) == {
+        250: ("free", "free now"),
+        500: ("free", "free now"),
+        1000: ("never", "needs 1, the largest notebook of vision has ½ GPU: ask your admin"),
+    }
+
+
+def test_a_full_team_waits_in_line() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
+    world.submit(a_notebook("bob", 500), redeem=True)
+    assert sizes(world)[1000] == (
+        "wait",
+        "needs 1, vision has ½: wait in line, or ask your admin",
+    )
+    assert sizes(world)[500] == ("free", "free now")
+
+
+def test_lent_blocks_are_won_back_by_waiting() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000), a_team("nlp")])
+    world.run(a_job("b", 1000, team="nlp"))
+    assert sizes(world)[500] == (
+        "wait",
+        "lent to training: yours within 60 s if you wait in line",
+    )
+
+
+def test_the_users_own_grant_is_free_for_that_user() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
+    world.submit(a_notebook("ann", 1000))
+    assert sizes(world, "ann")[1000][0] == "free"
+    assert sizes(world, "bob")[1000][0] == "wait"
+
+
+def test_a_team_without_fixed_quota_has_no_notebook_sizes() -> None:
+    world = World(teams=[a_team()])
+    assert set(sizes(world).values()) == {
+        ("never", "vision has no notebook GPUs here: ask your admin")
+    }
+    assert preview.sizes(world.cluster, TeamName("nobody"), TRAIN, ANN) == ()
+
+
+def test_sizes_tell_their_memory() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
+    found = preview.sizes(world.cluster, VISION, TRAIN, ANN)
+    assert [one.memory_mib for one in found] == [9933, 19866, 39732]
+
+
+def test_why_speaks_of_waiting_running_and_stopping_work() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(), a_team("nlp", guaranteed_milli_gpu=1000)])
+    running = world.run(a_job("d-1"))
+    found = preview.why(world.cluster, running)
+    assert found is not None
+    assert found.text == (
+        "d-1 is running on n1 (over-quota). It borrows: the owners of these GPUs can take them back."
+    )
+    waiting = world.submit(a_job("d-2"))
+    found = preview.why(world.cluster, waiting)
+    assert found is not None
+    assert (found.text, found.position) == ("Needs 1 GPU; 0 are free.", 1)
+    world.submit(a_job("bert", team="nlp"))
+    found = preview.why(world.cluster, running)
+    assert found is not None
+    assert found.text.endswith("It is being stopped: for nlp (its guarantee).")
+    assert preview.why(world.cluster, WorkloadId("nobody")) is None
