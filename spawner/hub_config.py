@@ -17,12 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from jupyterhub.app import JupyterHub
+from jupyterhub.services.service import Service
 
 #: The name of the service that carries pages and API; its URL and its scopes contain it.
 SERVICE = "gpucommons"
 CULLER_SERVICE = "gpucommons-culler"
 SPAWNER_SERVICE = "gpucommons-spawner"
 ADMIN_GROUP = "gpucommons-admins"
+
+_PAGES_TIMEOUT_S = 2
 
 ACCESS = f"access:services!service={SERVICE}"
 READ = "custom:gpucommons:read"
@@ -87,6 +90,8 @@ def configure(c: Any, settings: HubSettings) -> None:
 
 
 def _services(settings: HubSettings) -> list[dict[str, Any]]:
+    # A hub that restarts while the scheduler is down should not wait half a minute for it.
+    patience = {"timeout": _PAGES_TIMEOUT_S} if Service.class_traits().get("timeout") else {}
     return [
         {
             "name": SERVICE,
@@ -96,6 +101,7 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
             "oauth_client_allowed_scopes": [READ, SUBMIT, ADMIN],
             # The navigation bar has a link of its own.
             "display": False,
+            **patience,
         },
         {"name": CULLER_SERVICE, "api_token": settings.culler_token},
         {"name": SPAWNER_SERVICE, "api_token": settings.spawner_token},

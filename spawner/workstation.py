@@ -12,7 +12,7 @@ from typing import Any
 
 from gpucommons.spawner.hub_config import HubSettings, configure
 
-#: Ends hub and notebooks in order when the supervisor is asked to stop.
+#: Ends hub and notebooks in order when the supervisor is asked to stop; tells a new proxy the routes.
 UP_SERVICE = "gpucommons-up"
 
 
@@ -35,7 +35,7 @@ def configure_workstation(c: Any, facts_path: str) -> None:
     )
     c.JupyterHub.services.append({"name": UP_SERVICE, "api_token": _token(state, "up")})
     c.JupyterHub.load_roles.append(
-        {"name": UP_SERVICE, "services": [UP_SERVICE], "scopes": ["shutdown"]}
+        {"name": UP_SERVICE, "services": [UP_SERVICE], "scopes": ["shutdown", "proxy"]}
     )
     _addresses(c, facts, state)
     _admission(c, facts, state)
@@ -63,11 +63,10 @@ def _admission(c: Any, facts: dict[str, Any], state: Path) -> None:
     if facts["admission"] == "accounts":
         c.JupyterHub.authenticator_class = "pam"
     else:
-        c.JupyterHub.authenticator_class = "dummy"
-        c.DummyAuthenticator.password = (state / "password").read_text().strip()
+        c.JupyterHub.authenticator_class = "shared-password"
+        password = (state / "password").read_text().strip()
+        c.SharedPasswordAuthenticator.user_password = password
     c.Authenticator.allowed_users = set(facts["users"])
-    if facts["admission"] == "one":
-        c.Authenticator.admin_users = set(facts["users"])
 
 
 def _notebooks(c: Any, facts: dict[str, Any]) -> None:

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=_simulate,
         default="auto",
         metavar="N|auto",
-        help="simulated GPUs: a number, or auto = 4 where NVML finds no real one (default)",
+        help="simulated GPUs where NVML finds no real one: a number, or auto = 4 (default)",
     )
     parser.add_argument("--port", type=_port, default=DEFAULT_PORT, help="of the hub's pages")
     parser.add_argument("--config", type=Path, help="pools, teams and quotas (YAML)")

@@ -44,10 +44,10 @@ def back_off_s(restarts_in_a_row: int) -> float:
 class Child:
     """One part, kept alive from :meth:`start` to :meth:`stop`."""
 
-    def __init__(self, part: Part, *, on_change: Callable[[], None]) -> None:
+    def __init__(self, part: Part, *, on_start: Callable[[Child], None]) -> None:
         self.part = part
         self.restarts = 0
-        self._on_change = on_change
+        self._on_start = on_start
         self._process: asyncio.subprocess.Process | None = None
         self._keeper: asyncio.Task[None] | None = None
         self._stopping = False
@@ -81,6 +81,11 @@ class Child:
             if self.restarts >= _STARTS or time.monotonic() > deadline:
                 message = f"{self.part.name} does not start. Its log ends:\n{_tail(self.part)}"
                 raise PartFailed(message)
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def wait_ready(self) -> None:
+        """Wait until it serves again after a restart, however long that takes."""
+        while not await is_ready(self.part, self.pid):  # noqa: ASYNC110 - it sets no event of ours
             await asyncio.sleep(_LOOK_EVERY_S)
 
     def stop_restarting(self) -> None:
@@ -133,7 +138,7 @@ class Child:
                 start_new_session=True,
                 preexec_fn=_tie_to_parent(self.part.orphan_signal),
             )
-        self._on_change()
+        self._on_start(self)
         return await self._process.wait()
 
     def _say(self, text: str) -> None:
@@ -145,10 +150,11 @@ async def is_ready(part: Part, pid: int | None) -> bool:
     """Whether the part serves already; one with nothing to ask is ready when it runs."""
     if pid is None:
         return False
-    if part.ready_socket is not None:
-        return await _accepts(str(part.ready_socket))
-    if part.ready_url is not None:
-        return await _answers(part.ready_url)
+    if part.ready_socket is not None and not await _accepts(str(part.ready_socket)):
+        return False
+    for url in part.ready_urls:
+        if not await _answers(url):
+            return False
     return True
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx
-
 from gpucommons.gpu.devices import Device
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up.children import Child, end_leftovers
 from gpucommons.scheduler.up.configuration import find_devices, make_config, read_config
+from gpucommons.scheduler.up.hub_control import HubControl
 from gpucommons.scheduler.up.hub_files import admitted, teams_of, write_hub_files
 from gpucommons.scheduler.up.jobs import end_jobs
 from gpucommons.scheduler.up.parts import Machine, agent_part, clean_env, other_parts
@@ -73,6 +71,8 @@ class _Run:
         self._children: list[Child] = []
         self._stop = asyncio.Event()
         self._ports: dict[str, int] = {}
+        #: The event loop itself keeps only weak references to tasks.
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def until_stopped(self) -> int:
         loop = asyncio.get_running_loop()
@@ -99,12 +99,10 @@ class _Run:
         self._ports = choose_ports(self._folder.root)
         env = clean_env(os.environ)
         _say("Starting…")
-        await self._start(
-            Child(agent_part(self._settings, self._folder, env), on_change=self._note)
-        )
+        await self._start(Child(agent_part(self._settings, self._folder, env), on_start=self._note))
         plan = await asyncio.to_thread(self._plan, env)
         for part in other_parts(plan.machine):
-            await self._start(Child(part, on_change=self._note))
+            await self._start(Child(part, on_start=self._note))
         _say(self._welcome(plan))
 
     def _plan(self, env: dict[str, str]) -> _Plan:
@@ -128,7 +126,12 @@ class _Run:
         self._children.append(child)
         await child.start()
 
-    def _note(self) -> None:
+    def _note(self, started: Child) -> None:
+        if started.part.name == "proxy" and started.restarts:
+            # A new proxy knows no way to any notebook.
+            task = asyncio.ensure_future(self._restore_routes(started))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         facts = {child.part.name: child.facts() for child in self._children}
         write_pids(self._folder.root, {name: one for name, one in facts.items() if one})
 
@@ -149,9 +152,13 @@ class _Run:
         if not self._children:
             return
         _say(goodbye_text(self._settings))
+        for task in self._tasks:
+            task.cancel()
         names = {child.part.name: child for child in self._children}
         if "hub" in names:
-            await self._end_notebooks(names["hub"])
+            names["hub"].stop_restarting()
+            if await self._hub_control().end_notebooks():
+                await names["hub"].wait_ended(_HUB_STOPS_WITHIN_S)
         if self._settings.stop_jobs:
             text = await asyncio.to_thread(end_jobs, self._folder.root / "api.sock")
             _say(text)
@@ -159,18 +166,14 @@ class _Run:
             await child.stop()
         write_pids(self._folder.root, {})
 
-    async def _end_notebooks(self, hub: Child) -> None:
-        """The hub ends every notebook in order, then itself: only it knows them all."""
-        url = f"http://127.0.0.1:{self._ports['hub']}/hub/api/shutdown"
-        headers = {"Authorization": f"token {self._folder.token('up')}"}
-        hub.stop_restarting()
-        with contextlib.suppress(httpx.HTTPError):
-            async with httpx.AsyncClient(trust_env=False, timeout=10.0) as client:
-                answer = await client.post(
-                    url, headers=headers, json={"servers": True, "proxy": False}
-                )
-                if answer.is_success:
-                    await hub.wait_ended(_HUB_STOPS_WITHIN_S)
+    async def _restore_routes(self, proxy: Child) -> None:
+        await proxy.wait_ready()
+        if not await self._hub_control().restore_routes():
+            _say("The hub did not tell the new proxy its routes: restart it.")
+
+    def _hub_control(self) -> HubControl:
+        url = f"http://127.0.0.1:{self._ports['hub']}/hub/api"
+        return HubControl(api_url=url, token=self._folder.token("up"))
 
 
 def _say(text: str) -> None:

@@ -26,9 +26,9 @@ class Part:
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(repr=False)
     log: Path
-    #: Ready when this socket accepts, or when this URL answers 200.
+    #: Ready when this socket accepts and these URLs, asked in order, answer 200.
     ready_socket: Path | None = None
-    ready_url: str | None = None
+    ready_urls: tuple[str, ...] = ()
     #: What the kernel sends it when ``up`` itself is killed.
     orphan_signal: int = signal.SIGTERM
     #: How long it may take to stop before it is killed.
@@ -121,7 +121,7 @@ def _scheduler(machine: Machine) -> Part:
         argv=tuple(argv),
         env={**machine.base_env, **(_service_env(machine) if settings.hub else {})},
         log=folder.logs / "scheduler.log",
-        ready_url=f"{machine.api_url}/healthz",
+        ready_urls=(f"{machine.api_url}/healthz",),
     )
 
 
@@ -153,7 +153,7 @@ def _proxy(machine: Machine) -> Part:
         ),
         env={**machine.base_env, "CONFIGPROXY_AUTH_TOKEN": machine.folder.token("proxy")},
         log=machine.folder.logs / "proxy.log",
-        ready_url=f"http://127.0.0.1:{public}/_chp_healthz",
+        ready_urls=(f"http://127.0.0.1:{public}/_chp_healthz",),
     )
 
 
@@ -163,7 +163,11 @@ def _hub(machine: Machine) -> Part:
         argv=(*_module("jupyterhub"), "-f", str(machine.folder.hub_config)),
         env=machine.base_env,
         log=machine.folder.logs / "hub.log",
-        ready_url=f"http://127.0.0.1:{machine.ports['hub']}/hub/health",
+        ready_urls=(
+            f"http://127.0.0.1:{machine.ports['hub']}/hub/health",
+            # Through the proxy too: a hub that has no route yet is not there for anybody.
+            f"http://127.0.0.1:{machine.settings.port}/hub/health",
+        ),
         # SIGTERM would make it clean up; killed, it leaves the notebooks running, and the next
         # start takes them up again.
         orphan_signal=signal.SIGKILL,

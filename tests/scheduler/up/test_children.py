@@ -63,7 +63,7 @@ async def started() -> AsyncIterator[list[Child]]:
 
 
 async def begin(started: list[Child], one: Part) -> Child:
-    child = Child(one, on_change=lambda: None)
+    child = Child(one, on_start=lambda _: None)
     started.append(child)
     await child.start()
     return child
@@ -129,7 +129,7 @@ def test_a_killed_parent_leaves_no_part_behind(tmp_path: Path) -> None:
         async def main():
             child = Child(Part(name="thing", argv=({sys.executable!r}, "-c", {STAYS!r}),
                                env=dict(os.environ), log=pathlib.Path("thing.log")),
-                          on_change=lambda: None)
+                          on_start=lambda _: None)
             await child.start()
             print(child.pid, flush=True)
             await asyncio.sleep(600)
