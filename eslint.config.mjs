@@ -44,5 +44,10 @@ export default tseslint.config(
       eqeqeq: ['error', 'always', { null: 'ignore' }],
       'prefer-arrow-callback': 'error'
     }
+  },
+  {
+    // Tests are nobody's screen.
+    files: ['labextension/src/**/*.spec.ts', 'labextension/src/testing/**'],
+    rules: { 'jupyter/no-untranslated-string': 'off' }
   }
 );

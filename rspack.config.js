@@ -19,7 +19,12 @@ module.exports = {
       new rspack.SwcJsMinimizerRspackPlugin({
         minimizerOptions: {
           ecma: 2020,
-          compress: { passes: 4, arrows: true, unsafe_arrows: true, ecma: 2020 },
+          compress: {
+            passes: 4,
+            arrows: true,
+            unsafe_arrows: true,
+            ecma: 2020
+          },
           // Private members only: never trans.__ and trans._n.
           mangle: { props: { regex: '^_[a-zA-Z]{3,}', undeclared: true } }
         }

@@ -4,6 +4,8 @@ export default defineConfig({
   test: {
     environment: 'jsdom',
     setupFiles: ['vitest.setup.ts'],
-    include: ['labextension/src/**/*.spec.{ts,tsx}']
+    include: ['labextension/src/**/*.spec.{ts,tsx}'],
+    // Lab's packages import without file extensions, which Node alone refuses.
+    server: { deps: { inline: [/@jupyterlab/, /@jupyter\//, /@microsoft/] } }
   }
 });

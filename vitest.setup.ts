@@ -1,2 +1,7 @@
-// What Lumino and Lab expect of a browser and jsdom lacks.
+// What Lumino and Lab's components expect of a browser and jsdom lacks.
 globalThis.DragEvent ??= class extends MouseEvent {} as typeof DragEvent;
+window.matchMedia = query =>
+  Object.assign(new EventTarget(), {
+    matches: false,
+    media: query
+  }) as unknown as MediaQueryList;

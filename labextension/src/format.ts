@@ -76,7 +76,7 @@ export function duration(ms: number): string {
 /** A countdown rounds up: it must never say 0 s while time is left. */
 export function countdown(ms: number): string {
   const span = Math.max(0, ms);
-  return span < 2 * MINUTE
+  return span < 3 * MINUTE
     ? `${Math.ceil(span / SECOND)} s`
     : duration(span + MINUTE - 1);
 }

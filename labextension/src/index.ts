@@ -19,7 +19,7 @@ import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './documents';
 import { CATEGORY, CommandIDs, PANEL_RANK } from './ids';
 import type { JobWidget } from './jobwidget';
-import { Messages } from './messages';
+import { messages } from './messages';
 import { Model } from './model';
 import { Notices } from './notices';
 import { GpuPanel } from './panel';
@@ -56,7 +56,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     files: IFileBrowserFactory | null,
     running: IRunningSessionManagers | null
   ) => {
-    const msg = new Messages((translator ?? nullTranslator).load('gpucommons'));
+    const msg = messages((translator ?? nullTranslator).load('gpucommons'));
     const { commands, shell, serviceManager } = app;
     const api = new Api(serviceManager.serverSettings);
     const model = new Model(api, number => msg.attempt(number));

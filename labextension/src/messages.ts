@@ -17,324 +17,316 @@ import {
 } from './format';
 import { IJob } from './tokens';
 
-export class Messages {
-  constructor(readonly trans: TranslationBundle) {}
+export type Messages = ReturnType<typeof messages>;
 
-  // --- connection ---------------------------------------------------------------------------
+export function messages(trans: TranslationBundle) {
+  return {
+    /** For words of a single place: labels of fields and buttons. */
+    trans,
 
-  connecting(): string {
-    return this.trans.__('Connecting…');
-  }
+    // --- connection ---------------------------------------------------------------------------
 
-  connectionLost(): string {
-    return this.trans.__(
-      'The connection to your notebook server is lost. Trying again…'
-    );
-  }
+    connecting(): string {
+      return trans.__('Connecting…');
+    },
 
-  schedulerUnreachable(): string {
-    return this.trans.__(
-      'The scheduler does not answer. Jobs go on; nothing can be changed now.'
-    );
-  }
+    connectionLost(): string {
+      return trans.__(
+        'The connection to your notebook server is lost. Trying again…'
+      );
+    },
 
-  dataAge(ms: number): string {
-    return this.trans.__('Data from %1 ago.', duration(ms));
-  }
+    schedulerUnreachable(): string {
+      return trans.__(
+        'The scheduler does not answer. Jobs go on; nothing can be changed now.'
+      );
+    },
 
-  noScheduler(): string {
-    return this.trans.__(
-      'This server was not started by a hub with GPU Commons: there are no teams and no jobs here.'
-    );
-  }
+    dataAge(ms: number): string {
+      return trans.__('Data from %1 ago.', duration(ms));
+    },
 
-  retry(): string {
-    return this.trans.__('Retry');
-  }
+    noScheduler(): string {
+      return trans.__(
+        'This server was not started by a hub with GPU Commons: there are no teams and no jobs here.'
+      );
+    },
 
-  sharedAccount(): string {
-    return this.trans.__(
-      'All users of this machine share one account: nothing isolates your files and processes from theirs.'
-    );
-  }
+    retry(): string {
+      return trans.__('Retry');
+    },
 
-  // --- my GPU -------------------------------------------------------------------------------
+    sharedAccount(): string {
+      return trans.__(
+        'All users of this machine share one account: nothing isolates your files and processes from theirs.'
+      );
+    },
 
-  ofKind(kind: string): string {
-    return this.trans.__('of %1', kind);
-  }
+    // --- my GPU -------------------------------------------------------------------------------
 
-  isolation(mode: string): string {
-    const words: Record<string, string> = {
-      hardware: this.trans.__('memory and compute separated by the hardware'),
-      kernel: this.trans.__('memory limited by the kernel, compute shared'),
-      driver: this.trans.__('memory limited by the driver, compute shared'),
-      cooperative: this.trans.__(
-        'memory limited for programs that cooperate, compute shared'
-      ),
-      watched: this.trans.__('memory watched, compute shared'),
-      none: this.trans.__('memory and compute shared, nothing enforced')
-    };
-    return words[mode] ?? mode;
-  }
+    ofKind(kind: string): string {
+      return trans.__('of %1', kind);
+    },
 
-  memoryOf(usedMib: number, limitMib: number): [string, string] {
-    return [gib(usedMib), this.trans.__('of %1 GiB', gib(limitMib))];
-  }
+    isolation(mode: string): string {
+      const words: Record<string, string> = {
+        hardware: trans.__('memory and compute separated by the hardware'),
+        kernel: trans.__('memory limited by the kernel, compute shared'),
+        driver: trans.__('memory limited by the driver, compute shared'),
+        cooperative: trans.__(
+          'memory limited for programs that cooperate, compute shared'
+        ),
+        watched: trans.__('memory watched, compute shared'),
+        none: trans.__('memory and compute shared, nothing enforced')
+      };
+      return words[mode] ?? mode;
+    },
 
-  overMemory(limitMib: number): string {
-    return this.trans.__('over your %1 GiB', gib(limitMib));
-  }
+    memoryOf(usedMib: number, limitMib: number): [string, string] {
+      return [gib(usedMib), trans.__('of %1 GiB', gib(limitMib))];
+    },
 
-  computeLabel(percent: number | null): string {
-    return percent === null
-      ? this.trans.__('Compute of your slice: no reading')
-      : this.trans.__(
-          'Compute of your slice over the last five minutes, now %1 percent',
-          percent
-        );
-  }
+    overMemory(limitMib: number): string {
+      return trans.__('over your %1 GiB', gib(limitMib));
+    },
 
-  noGpuData(): string {
-    return this.trans.__('no GPU data');
-  }
+    computeLabel(percent: number | null): string {
+      return percent === null
+        ? trans.__('Compute of your slice: no reading')
+        : trans.__(
+            'Compute of your slice over the last five minutes, now %1 percent',
+            percent
+          );
+    },
 
-  noGpuDataWhy(): string {
-    return this.trans.__(
-      'Nothing reads the GPU here. Your notebook works; it is not counted as idle.'
-    );
-  }
+    noGpuData(): string {
+      return trans.__('no GPU data');
+    },
 
-  cpuOnly(): string {
-    return this.trans.__('CPU only');
-  }
+    noGpuDataWhy(): string {
+      return trans.__(
+        'Nothing reads the GPU here. Your notebook works; it is not counted as idle.'
+      );
+    },
 
-  cpuOnlyWhy(): string {
-    return this.trans.__(
-      'This notebook has no GPU. Training below can still use your team’s.'
-    );
-  }
+    cpuOnly(): string {
+      return trans.__('CPU only');
+    },
 
-  activeTimer(idleAfterMin: number): string {
-    return this.trans.__(
-      'Active · returned after %1 idle min',
-      String(idleAfterMin)
-    );
-  }
+    cpuOnlyWhy(): string {
+      return trans.__(
+        'This notebook has no GPU. Training below can still use your team’s.'
+      );
+    },
 
-  idleTimer(idleMs: number, leftMs: number): string {
-    return this.trans.__(
-      'Idle %1 · GPU is returned in %2',
-      duration(idleMs),
-      countdown(leftMs)
-    );
-  }
+    activeTimer(idleAfterMin: number): string {
+      return trans.__(
+        'Active · returned after %1 idle min',
+        String(idleAfterMin)
+      );
+    },
 
-  keptTimer(untilMs: number): string {
-    return this.trans.__('Kept until %1', clock(untilMs));
-  }
+    idleTimer(idleMs: number, leftMs: number): string {
+      return trans.__(
+        'Idle %1 · GPU is returned in %2',
+        duration(idleMs),
+        countdown(leftMs)
+      );
+    },
 
-  // --- idle notification (A8) ---------------------------------------------------------------
+    keptTimer(untilMs: number): string {
+      return trans.__('Kept until %1', clock(untilMs));
+    },
 
-  idleWarning(idleMin: number, returnMin: number): string {
-    return this.trans.__(
-      'Idle %1 min. GPU is returned at %2.',
-      idleMin,
-      returnMin
-    );
-  }
+    // --- idle notification (A8) ---------------------------------------------------------------
 
-  idleWarningSeconds(idleS: number, returnS: number): string {
-    return this.trans.__('Idle %1 s. GPU is returned at %2 s.', idleS, returnS);
-  }
+    idleWarning(idleMin: number, returnMin: number): string {
+      return trans.__(
+        'Idle %1 min. GPU is returned at %2.',
+        idleMin,
+        returnMin
+      );
+    },
 
-  keep(minutes: number): string {
-    return this.trans.__('Keep %1 min', minutes);
-  }
+    idleWarningSeconds(idleS: number, returnS: number): string {
+      return trans.__('Idle %1 s. GPU is returned at %2 s.', idleS, returnS);
+    },
 
-  keepsLeft(left: number): string {
-    return this.trans._n('%1 left', '%1 left', left);
-  }
+    keep(minutes: number): string {
+      return trans.__('Keep %1 min', minutes);
+    },
 
-  dropToCpu(): string {
-    return this.trans.__('Drop to CPU');
-  }
+    keepsLeft(left: number): string {
+      return trans._n('%1 left', '%1 left', left);
+    },
 
-  dropQuestion(): string {
-    return this.trans.__('Drop to CPU?');
-  }
+    dropToCpu(): string {
+      return trans.__('Drop to CPU');
+    },
 
-  dropBody(): string {
-    return this.trans.__(
-      'The notebook server restarts without its GPU: variables are lost, files are kept.'
-    );
-  }
+    dropQuestion(): string {
+      return trans.__('Drop to CPU?');
+    },
 
-  restart(): string {
-    return this.trans.__('Restart without GPU');
-  }
+    dropBody(): string {
+      return trans.__(
+        'The notebook server restarts without its GPU: variables are lost, files are kept.'
+      );
+    },
 
-  turnIntoJob(): string {
-    return this.trans.__('Turn into job');
-  }
+    restart(): string {
+      return trans.__('Restart without GPU');
+    },
 
-  // --- teams --------------------------------------------------------------------------------
+    turnIntoJob(): string {
+      return trans.__('Turn into job');
+    },
 
-  usedOfFixed(used: number, fixed: number): string {
-    return this.trans.__(
-      '%1 of %2 fixed',
-      decimalGpus(used),
-      decimalGpus(fixed)
-    );
-  }
+    // --- teams --------------------------------------------------------------------------------
 
-  usedOf(used: number, guaranteed: number): string {
-    return this.trans.__(
-      '%1 of %2',
-      decimalGpus(used),
-      decimalGpus(guaranteed)
-    );
-  }
+    usedOfFixed(used: number, fixed: number): string {
+      return trans.__('%1 of %2 fixed', decimalGpus(used), decimalGpus(fixed));
+    },
 
-  plusBorrowed(milliGpu: number): string {
-    return this.trans.__('+ %1 borrowed', decimalGpus(milliGpu));
-  }
+    usedOf(used: number, guaranteed: number): string {
+      return trans.__('%1 of %2', decimalGpus(used), decimalGpus(guaranteed));
+    },
 
-  waiting(count: number): string {
-    return this.trans._n('%1 waits', '%1 wait', count);
-  }
+    plusBorrowed(milliGpu: number): string {
+      return trans.__('+ %1 borrowed', decimalGpus(milliGpu));
+    },
 
-  // --- jobs ---------------------------------------------------------------------------------
+    waiting(count: number): string {
+      return trans._n('%1 waits', '%1 wait', count);
+    },
 
-  gpuCount(milliGpu: number): string {
-    if (milliGpu === 0) {
-      return this.trans.__('CPU');
-    }
-    return milliGpu <= 1000
-      ? this.trans.__('%1 GPU', gpus(milliGpu))
-      : this.trans.__('%1 GPUs', gpus(milliGpu));
-  }
+    // --- jobs ---------------------------------------------------------------------------------
 
-  borrowed(milliGpu: number): string {
-    return this.trans.__('%1 borrowed', gpus(milliGpu));
-  }
+    gpuCount(milliGpu: number): string {
+      if (milliGpu === 0) {
+        return trans.__('CPU');
+      }
+      return milliGpu <= 1000
+        ? trans.__('%1 GPU', gpus(milliGpu))
+        : trans.__('%1 GPUs', gpus(milliGpu));
+    },
 
-  /** The short word for a job's state. */
-  state(job: IJob): string {
-    const words: Record<string, string> = {
-      queued: this.trans.__('waiting'),
-      nominated: this.trans.__('next, making room'),
-      admitted: this.trans.__('starting'),
-      starting: this.trans.__('starting'),
-      running: this.trans.__('running'),
-      preempting: this.trans.__('stopping for others'),
-      pausing: this.trans.__('pausing'),
-      paused: this.trans.__('paused'),
-      cancelling: this.trans.__('cancelling'),
-      cancelled: this.trans.__('cancelled'),
-      succeeded: this.trans.__('finished'),
-      failed: this.trans.__('failed')
-    };
-    return words[job.state] ?? job.state;
-  }
+    borrowed(milliGpu: number): string {
+      return trans.__('%1 borrowed', gpus(milliGpu));
+    },
 
-  holdClass(job: IJob): string | null {
-    const words: Record<string, string> = {
-      guaranteed: this.trans.__('guaranteed'),
-      'over-quota': this.trans.__('borrowed, can be stopped')
-    };
-    return words[job.hold_class ?? ''] ?? null;
-  }
+    /** The short word for a job's state. */
+    state(job: IJob): string {
+      const words: Record<string, string> = {
+        queued: trans.__('waiting'),
+        nominated: trans.__('next, making room'),
+        admitted: trans.__('starting'),
+        starting: trans.__('starting'),
+        running: trans.__('running'),
+        preempting: trans.__('stopping for others'),
+        pausing: trans.__('pausing'),
+        paused: trans.__('paused'),
+        cancelling: trans.__('cancelling'),
+        cancelled: trans.__('cancelled'),
+        succeeded: trans.__('finished'),
+        failed: trans.__('failed')
+      };
+      return words[job.state] ?? job.state;
+    },
 
-  progress(word: string, step: string, total: string | null): string {
-    if (word === 'epoch') {
+    holdClass(job: IJob): string | null {
+      const words: Record<string, string> = {
+        guaranteed: trans.__('guaranteed'),
+        'over-quota': trans.__('borrowed, can be stopped')
+      };
+      return words[job.hold_class ?? ''] ?? null;
+    },
+
+    progress(word: string, step: string, total: string | null): string {
+      if (word === 'epoch') {
+        return total === null
+          ? trans.__('epoch %1', step)
+          : trans.__('epoch %1 of %2', step, total);
+      }
       return total === null
-        ? this.trans.__('epoch %1', step)
-        : this.trans.__('epoch %1 of %2', step, total);
+        ? trans.__('step %1', step)
+        : trans.__('step %1 of %2', step, total);
+    },
+
+    saved(agoMs: number): string {
+      return trans.__('saved %1 ago', duration(agoMs));
+    },
+
+    notSaved(): string {
+      return trans.__('nothing saved yet');
+    },
+
+    inLine(position: number): string {
+      return trans.__('%1 in line', ordinal(position));
+    },
+
+    startNowWith(milliGpu: number, workers: number): string {
+      return workers > 1
+        ? trans.__('Start now with %1 × %2', workers, gpus(milliGpu))
+        : trans.__('Start now with %1', gpus(milliGpu));
+    },
+
+    stopIn(leftMs: number, text: string): string {
+      return trans.__(
+        'Will be stopped in %1 %2. Saving…',
+        countdown(leftMs),
+        text
+      );
+    },
+
+    stoppedAt(word: string, step: string): string {
+      return word === 'epoch'
+        ? trans.__('Stopped at epoch %1.', step)
+        : trans.__('Stopped at step %1.', step);
+    },
+
+    attempt(number: number): string {
+      return trans.__('attempt %1', number);
+    },
+
+    waited(ms: number): string {
+      return trans.__('waited %1', duration(ms));
+    },
+
+    gpuH(milliGpuS: number): string {
+      return trans.__('%1 GPU-h', gpuHours(milliGpuS));
+    },
+
+    lost(milliGpuS: number): string {
+      return milliGpuS === 0
+        ? trans.__('nothing lost to stops')
+        : trans.__('%1 lost to stops', gpuHours(milliGpuS));
+    },
+
+    // --- train --------------------------------------------------------------------------------
+
+    thisNotebook(path: string, savedMs: number | null): string {
+      return savedMs === null
+        ? trans.__('This notebook (%1)', baseName(path))
+        : trans.__('This notebook (saved %1)', clock(savedMs));
+    },
+
+    thisScript(path: string, savedMs: number | null): string {
+      return savedMs === null
+        ? trans.__('This script (%1)', baseName(path))
+        : trans.__('This script (saved %1)', clock(savedMs));
+    },
+
+    sameAs(job: string): string {
+      return trans.__('The same as %1', job);
+    },
+
+    files(count: number, sizeBytes: number): string {
+      return trans._n('%1 file, %2', '%1 files, %2', count, bytes(sizeBytes));
+    },
+
+    submitted(name: string): string {
+      return trans.__('%1 is in line.', name);
     }
-    return total === null
-      ? this.trans.__('step %1', step)
-      : this.trans.__('step %1 of %2', step, total);
-  }
-
-  saved(agoMs: number): string {
-    return this.trans.__('saved %1 ago', duration(agoMs));
-  }
-
-  notSaved(): string {
-    return this.trans.__('nothing saved yet');
-  }
-
-  inLine(position: number): string {
-    return this.trans.__('%1 in line', ordinal(position));
-  }
-
-  startNowWith(milliGpu: number, workers: number): string {
-    return workers > 1
-      ? this.trans.__('Start now with %1 × %2', workers, gpus(milliGpu))
-      : this.trans.__('Start now with %1', gpus(milliGpu));
-  }
-
-  stopIn(leftMs: number, text: string): string {
-    return this.trans.__(
-      'Will be stopped in %1 %2. Saving…',
-      countdown(leftMs),
-      text
-    );
-  }
-
-  stoppedAt(word: string, step: string): string {
-    return word === 'epoch'
-      ? this.trans.__('Stopped at epoch %1.', step)
-      : this.trans.__('Stopped at step %1.', step);
-  }
-
-  attempt(number: number): string {
-    return this.trans.__('attempt %1', number);
-  }
-
-  waited(ms: number): string {
-    return this.trans.__('waited %1', duration(ms));
-  }
-
-  gpuH(milliGpuS: number): string {
-    return this.trans.__('%1 GPU-h', gpuHours(milliGpuS));
-  }
-
-  lost(milliGpuS: number): string {
-    return milliGpuS === 0
-      ? this.trans.__('nothing lost to stops')
-      : this.trans.__('%1 lost to stops', gpuHours(milliGpuS));
-  }
-
-  // --- train --------------------------------------------------------------------------------
-
-  thisNotebook(path: string, savedMs: number | null): string {
-    return savedMs === null
-      ? this.trans.__('This notebook (%1)', baseName(path))
-      : this.trans.__('This notebook (saved %1)', clock(savedMs));
-  }
-
-  thisScript(path: string, savedMs: number | null): string {
-    return savedMs === null
-      ? this.trans.__('This script (%1)', baseName(path))
-      : this.trans.__('This script (saved %1)', clock(savedMs));
-  }
-
-  sameAs(job: string): string {
-    return this.trans.__('The same as %1', job);
-  }
-
-  files(count: number, sizeBytes: number): string {
-    return this.trans._n(
-      '%1 file, %2',
-      '%1 files, %2',
-      count,
-      bytes(sizeBytes)
-    );
-  }
-
-  submitted(name: string): string {
-    return this.trans.__('%1 is in line.', name);
-  }
+  };
 }

@@ -52,7 +52,7 @@ export class Model implements IFollowing {
   /** Why the scheduler cannot be reached, as the server tells it. */
   trouble: string | null = null;
 
-  /** How old jobs and teams are, in ms; null before the first. */
+  /** How old what is shown is, in ms, once it is no longer kept up to date. */
   get dataAgeMs(): number | null {
     return this._dataAtMs === null ? null : this._localNow() - this._dataAtMs;
   }
@@ -133,6 +133,8 @@ export class Model implements IFollowing {
       for (const followed of this._followed) {
         followed.follow();
       }
+    } else {
+      this._markAge();
     }
     this.changed.emit('status');
   }
@@ -150,16 +152,13 @@ export class Model implements IFollowing {
         this.changed.emit('usage');
         break;
       case 'lease':
-        this._fresh();
         this.setLease(message.lease);
         break;
       case 'jobs':
-        this._fresh();
         this.jobs = message.jobs;
         this.changed.emit('jobs');
         break;
       case 'teams':
-        this._fresh();
         this.teams = message.teams;
         this.changed.emit('teams');
         break;
@@ -180,12 +179,15 @@ export class Model implements IFollowing {
     if (hello.now_ms !== undefined) {
       this.clock.set(hello.now_ms);
     }
+    if (hello.scheduler !== 'ok') {
+      this._markAge();
+    }
     this._scheduler = hello.scheduler;
     this.trouble = hello.message ?? null;
     this.sharedAccount = hello.shared_account;
     if (hello.scheduler === 'ok') {
-      this._fresh();
       this.whoami = hello.whoami;
+      this._isCurrent = true;
       void this._loadPools();
     }
     if (hello.lease !== null || hello.scheduler === 'ok') {
@@ -205,11 +207,16 @@ export class Model implements IFollowing {
     }
   }
 
-  private _fresh(): void {
-    this._dataAtMs = this._localNow();
+  /** Until this moment everything shown was current. */
+  private _markAge(): void {
+    if (this._scheduler === 'ok' && this._isCurrent) {
+      this._dataAtMs = this._localNow();
+    }
+    this._isCurrent = false;
   }
 
   private _scheduler: SchedulerState | null = null;
   private _dataAtMs: number | null = null;
+  private _isCurrent = false;
   private readonly _followed = new Set<FollowedJob>();
 }

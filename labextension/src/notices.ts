@@ -4,30 +4,26 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from './ids';
 import { idleNotice, IIdleNotice, KEEP_MINUTES } from './idle';
+import { currentAttempt } from './jobs';
 import type { Messages } from './messages';
 import type { Model, Topic } from './model';
-import { IEvent } from './tokens';
+import { IEvent, IJob } from './tokens';
 
 /** Events worth a word, and how they sound. */
 const TOLD: Record<string, Notification.TypeOptions> = {
-  running: 'info',
   started: 'info',
-  preempting: 'warning',
-  stopping: 'warning',
-  preempted: 'warning',
-  finished: 'success',
+  spared: 'info',
+  evicted: 'warning',
+  lost: 'warning',
   succeeded: 'success',
   failed: 'error'
 };
 
+/** Stops for the sake of others; those of one's own hand need no telling. */
+const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize']);
+
 /** How long a toast about a job stays; it remains in the notification centre. */
 const TOAST_MS = 8000;
-
-/** `job.running` and `running` are told alike. */
-export function toneOf(event: IEvent): Notification.TypeOptions | null {
-  const word = event.kind.slice(event.kind.lastIndexOf('.') + 1);
-  return event.workload_id ? (TOLD[word] ?? null) : null;
-}
 
 export class Notices {
   constructor(
@@ -43,6 +39,9 @@ export class Notices {
   tellsJobs = true;
 
   private _onChanged(_: Model, topic: Topic): void {
+    if (topic === 'jobs') {
+      this._tellStops();
+    }
     if (topic !== 'lease') {
       return;
     }
@@ -93,31 +92,76 @@ export class Notices {
     this._shownKey = undefined;
   }
 
-  private _onEvent(_: Model, event: IEvent): void {
-    const tone = toneOf(event);
-    const id = event.workload_id;
+  private _mine(id: string): IJob | undefined {
     const job = this._model.jobs?.find(each => each.id === id);
-    const isMine = job?.owner === this._model.whoami?.name;
-    if (!this.tellsJobs || tone === null || !id || !isMine) {
-      return;
+    return job?.owner === this._model.whoami?.name ? job : undefined;
+  }
+
+  /** A stop is told from the job itself: it knows how much time is left. */
+  private _tellStops(): void {
+    const stops = new Map<string, string>();
+    for (const { id } of this._model.jobs ?? []) {
+      const job = this._mine(id);
+      const attempt = job && currentAttempt(job);
+      const stop = attempt?.stop;
+      if (!job || !stop || !FOR_OTHERS.has(stop.why)) {
+        continue;
+      }
+      const left = stop.kill_ms - this._model.clock.now();
+      const known = this._stops.get(attempt.id);
+      stops.set(
+        attempt.id,
+        known ??
+          this._tellJob(
+            `${job.name}: ${this._msg.stopIn(left, stop.text)}`,
+            'warning',
+            id
+          )
+      );
     }
-    Notification.emit(event.text, tone, {
-      autoClose: TOAST_MS,
-      actions: [
-        {
-          label: this._msg.trans.__('Open'),
-          callback: () => {
-            void this._commands.execute(CommandIDs.openJob, { job: id });
-          }
-        }
-      ]
-    });
+    for (const [attempt, notice] of this._stops) {
+      if (!stops.has(attempt)) {
+        Notification.dismiss(notice);
+      }
+    }
+    this._stops = stops;
+  }
+
+  private _onEvent(_: Model, event: IEvent): void {
+    const tone = TOLD[event.kind];
+    const id = event.workload_id;
+    if (tone && id && this._mine(id)) {
+      this._tellJob(event.text, tone, id);
+    }
+  }
+
+  /** The id of the notification; empty where people want none. */
+  private _tellJob(
+    text: string,
+    tone: Notification.TypeOptions,
+    job: string
+  ): string {
+    return this.tellsJobs
+      ? Notification.emit(text, tone, {
+          autoClose: TOAST_MS,
+          actions: [
+            {
+              label: this._msg.trans.__('Open'),
+              callback: () => {
+                void this._commands.execute(CommandIDs.openJob, { job });
+              }
+            }
+          ]
+        })
+      : '';
   }
 
   private _onFailed(_: Model, message: string): void {
     Notification.error(message, { autoClose: TOAST_MS });
   }
 
+  /** Notifications of announced stops, by attempt. */
+  private _stops = new Map<string, string>();
   private _shownKey: string | undefined;
   private _shownId: string | null = null;
 }

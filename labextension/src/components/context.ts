@@ -40,6 +40,8 @@ export function useSignal<S, A>(
       }
     };
     signal.connect(slot);
+    // What happened between the drawing and this moment was told to nobody.
+    redraw();
     return () => {
       signal.disconnect(slot);
     };

@@ -69,7 +69,7 @@ function Chart(props: {
     height: HEIGHT,
     left: 44,
     right: 52,
-    top: 14,
+    top: 26,
     bottom: 34
   };
   const view = curveView(props.points, box);
@@ -103,8 +103,8 @@ function Chart(props: {
       </g>
       {view.attempts.map(attempt => (
         <g key={attempt.number} className="gc-Curve-attempt">
-          <path d={`M${attempt.x} ${box.top}V${floor}`} />
-          <text x={attempt.x + 3} y={box.top + 8}>
+          <path d={`M${attempt.x} ${box.top - 10}V${floor}`} />
+          <text x={attempt.x} y={box.top - 14}>
             {msg.attempt(attempt.number)}
           </text>
         </g>

@@ -53,7 +53,7 @@ function Trouble({ text }: { text: string }): React.JSX.Element {
   useNow(model);
   const age = model.dataAgeMs;
   return (
-    <Callout tone="error">
+    <Callout tone={age === null ? 'info' : 'error'}>
       {text} {age === null ? null : msg.dataAge(age)}{' '}
       <LinkButton
         onClick={() => {

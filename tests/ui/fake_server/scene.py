@@ -222,7 +222,9 @@ def announced(now_ms: int) -> dict[str, Any]:
         "term_ms": now_ms + 90_000,
         "kill_ms": now_ms + 120_000,
     }
-    moved = running(now_ms, )
+    moved = running(
+        now_ms,
+    )
     moved["attempts"][-1] |= {"state": "stopping", "stop": stop}
     return moved | {"state": "preempting"}
 

@@ -1,0 +1,71 @@
+import { describe, expect, it } from 'vitest';
+
+import { idleLine, idleNotice } from './idle';
+import { makeLease, msg } from './testing/make';
+import { IIdle } from './tokens';
+
+const MINUTE = 60_000;
+
+function idle(changes: Partial<IIdle>): IIdle {
+  return { keeps_left: 2, idle_after_min: 60, warn_after_min: 50, ...changes };
+}
+
+describe('the idle notification', () => {
+  const warned = idle({
+    idle_since_ms: 0,
+    warned_ms: 50 * MINUTE,
+    returns_ms: 60 * MINUTE
+  });
+
+  it('says since when and until when, on the server’s times alone', () => {
+    const lease = makeLease({ state: 'warned', idle: warned });
+
+    expect(idleNotice(lease, msg)).toMatchObject({
+      text: 'Idle 50 min. GPU is returned at 60.',
+      keepsLeft: 2
+    });
+  });
+
+  it('is one notification per warning, a new one after a keep', () => {
+    const first = idleNotice(makeLease({ state: 'warned', idle: warned }), msg);
+    const later = idle({ ...warned, returns_ms: 90 * MINUTE });
+    const second = idleNotice(makeLease({ state: 'warned', idle: later }), msg);
+
+    expect(first?.key).not.toBe(second?.key);
+  });
+
+  it('counts in seconds where limits are that short', () => {
+    const short = idle({
+      idle_since_ms: 0,
+      warned_ms: 8000,
+      returns_ms: 12_000
+    });
+
+    expect(
+      idleNotice(makeLease({ state: 'warned', idle: short }), msg)?.text
+    ).toBe('Idle 8 s. GPU is returned at 12 s.');
+  });
+
+  it('is not shown for an active notebook, nor without one', () => {
+    expect(idleNotice(makeLease({ idle: warned }), msg)).toBeNull();
+    expect(idleNotice(null, msg)).toBeNull();
+  });
+});
+
+describe('the line of the tile', () => {
+  it.each([
+    [idle({}), 'Active · returned after 60 idle min'],
+    [
+      idle({ idle_since_ms: 0, returns_ms: 60 * MINUTE }),
+      'Idle 52 min · GPU is returned in 8 min'
+    ]
+  ])('%#', (state, text) => {
+    expect(idleLine(state, 52 * MINUTE, msg)).toBe(text);
+  });
+
+  it('says until when the GPU is kept', () => {
+    const kept = idle({ kept_until_ms: 60 * MINUTE });
+
+    expect(idleLine(kept, 52 * MINUTE, msg)).toMatch(/^Kept until \d\d:\d\d$/);
+  });
+});

@@ -1,0 +1,133 @@
+import { describe, expect, it } from 'vitest';
+
+import { canCancel, canPause, dot, jobRow, sorted, timeLeftMs } from './jobs';
+import { makeAttempt, makeJob, msg } from './testing/make';
+
+const progress = {
+  step: 21,
+  total_steps: 50,
+  metrics: { epoch: 21, loss: 0.1312, accuracy: 0.969 },
+  at_ms: 0
+};
+const request = { roles: [] };
+
+describe('a row of the list', () => {
+  it('says how far a running job is and when it was saved', () => {
+    const job = makeJob({
+      hold_class: 'over-quota',
+      progress,
+      checkpoint: { step: 20, size_bytes: 1, at_ms: 0 },
+      attempts: [makeAttempt()]
+    });
+    const row = jobRow(job, 40_000, msg);
+
+    expect(row.state).toBe('running · 2 borrowed');
+    expect(row.percent).toBe(42);
+    expect(row.left).toBe('epoch 21 of 50 · loss 0.131');
+    expect(row.right).toBe('saved 40 s ago');
+  });
+
+  it('counts steps where the job does not count epochs', () => {
+    const steps = { ...progress, step: 5430, total_steps: null, metrics: {} };
+    const row = jobRow(makeJob({ progress: steps }), 0, msg);
+
+    expect(row.left).toBe('step 5,430');
+    expect(row.percent).toBeNull();
+  });
+
+  it('says why a job waits, its place, and what would start now', () => {
+    const job = makeJob({
+      state: 'queued',
+      milli_gpu: 4000,
+      position: 2,
+      reason: {
+        code: 'gang',
+        text: 'Needs 4 GPUs on one node; 3 are free.',
+        startable_milli_gpu: 2000
+      },
+      request
+    });
+    const row = jobRow(job, 0, msg);
+
+    expect(row.state).toBe('waiting · 4 GPUs');
+    expect(row.sentence).toBe('Needs 4 GPUs on one node; 3 are free.');
+    expect(row.left).toBe('2nd in line');
+    expect(row.startWith).toBe(2000);
+  });
+
+  it('offers no other size where the request is not ours to see', () => {
+    const reason = { code: 'gang', text: '', startable_milli_gpu: 2000 };
+
+    expect(jobRow(makeJob({ state: 'queued', reason }), 0, msg).startWith).toBe(
+      null
+    );
+  });
+
+  it('tells an announced stop with the time that is left', () => {
+    const stop = {
+      why: 'reclaim',
+      text: 'for nlp (its guarantee)',
+      announced_ms: 0,
+      term_ms: 90_000,
+      kill_ms: 120_000
+    };
+    const job = makeJob({ attempts: [makeAttempt({ stop })] });
+
+    expect(jobRow(job, 0, msg).sentence).toBe(
+      'Will be stopped in 120 s for nlp (its guarantee). Saving…'
+    );
+  });
+
+  it('says where a stopped job will go on', () => {
+    const job = makeJob({
+      state: 'queued',
+      progress: { ...progress, metrics: {} },
+      checkpoint: { step: 5430, size_bytes: 1, at_ms: 0 },
+      attempts: [makeAttempt({ state: 'ended', ended_ms: 1 })],
+      position: 1
+    });
+
+    expect(jobRow(job, 0, msg).sentence).toBe('Stopped at step 5,430.');
+  });
+
+  it('says how a failed job ended', () => {
+    const job = makeJob({ state: 'failed', ended_text: 'Exit code 1.' });
+
+    expect(jobRow(job, 0, msg).sentence).toBe('Exit code 1.');
+  });
+});
+
+describe('order and actions', () => {
+  it('lists running, then waiting by place, then newest finished', () => {
+    const list = [
+      makeJob({ id: 'old', state: 'succeeded', ended_ms: 1 }),
+      makeJob({ id: 'second', state: 'queued', position: 2 }),
+      makeJob({ id: 'new', state: 'failed', ended_ms: 2 }),
+      makeJob({ id: 'first', state: 'queued', position: 1 }),
+      makeJob({ id: 'runs' })
+    ];
+
+    expect(sorted(list).map(job => job.id)).toEqual([
+      'runs',
+      'first',
+      'second',
+      'new',
+      'old'
+    ]);
+  });
+
+  it('offers only what a state allows', () => {
+    expect(canPause(makeJob({ state: 'pausing' }))).toBe(false);
+    expect(canCancel(makeJob({ state: 'paused' }))).toBe(true);
+    expect(canCancel(makeJob({ state: 'succeeded' }))).toBe(false);
+    expect(dot(makeJob({ state: 'preempting' }))).toBe('stopping');
+  });
+
+  it('estimates the time left from the pace of this attempt alone', () => {
+    const attempts = [makeAttempt({ started_ms: 0, resumed_from_step: 16 })];
+    const job = makeJob({ attempts, progress: { ...progress, at_ms: 50_000 } });
+
+    expect(timeLeftMs(job, 50_000)).toBe(290_000);
+    expect(timeLeftMs(makeJob({ progress }), 0)).toBeNull();
+  });
+});

@@ -1,0 +1,194 @@
+/** Team bars, timeline, curve, log, announcements: what screens show, made from views. */
+import { describe, expect, it } from 'vitest';
+
+import { announcement } from './announce';
+import { chosenMetrics, curveView, ticks } from './curve';
+import { mergePoints } from './followed';
+import { LogBuffer } from './log';
+import { teamBars } from './team';
+import { makeAttempt, makeJob, msg } from './testing/make';
+import { timeline } from './timeline';
+import { ICurvePoint, ITeamUse } from './tokens';
+
+function use(changes: Partial<ITeamUse>): ITeamUse {
+  return {
+    pool: 'train',
+    quota: { fixed_milli_gpu: 0, guaranteed_milli_gpu: 0 },
+    fixed_used_milli_gpu: 0,
+    guaranteed_used_milli_gpu: 0,
+    borrowed_milli_gpu: 0,
+    waiting: 0,
+    ...changes
+  };
+}
+
+function point(attempt: number, step: number, loss: number): ICurvePoint {
+  return { attempt, step, at_ms: step, metrics: { loss, accuracy: 0.5 } };
+}
+
+describe('team bars', () => {
+  it('sums pools and draws to the limit', () => {
+    const bars = teamBars({
+      name: 'vision',
+      mine: true,
+      use: [
+        use({
+          quota: { fixed_milli_gpu: 2000, guaranteed_milli_gpu: 0 },
+          fixed_used_milli_gpu: 1500
+        }),
+        use({
+          quota: {
+            fixed_milli_gpu: 0,
+            guaranteed_milli_gpu: 4000,
+            limit_milli_gpu: 8000
+          },
+          guaranteed_used_milli_gpu: 4000,
+          borrowed_milli_gpu: 2000
+        })
+      ]
+    });
+
+    expect(bars.notebooks?.usedPercent).toBe(75);
+    expect(bars.training).toMatchObject({
+      usedPercent: 50,
+      borrowedPercent: 25
+    });
+  });
+
+  it('shows no bar where there is no quota', () => {
+    const bars = teamBars({ name: 'new', mine: true, use: [] });
+
+    expect([bars.notebooks, bars.training]).toEqual([null, null]);
+  });
+});
+
+describe('what happened', () => {
+  const job = makeJob({
+    attempts: [
+      makeAttempt({
+        hold_class: 'over-quota',
+        started_ms: 240_000,
+        ended_ms: 600_000,
+        ended_text: 'stopped for nlp (its guarantee)'
+      }),
+      makeAttempt({ id: 'a-2', number: 2, started_ms: 900_000 })
+    ]
+  });
+
+  it('shows waits and attempts to scale', () => {
+    const { segments } = timeline(job, 1_200_000, msg);
+
+    expect(segments.map(each => [each.kind, each.label])).toEqual([
+      ['waited', 'waited 4 min'],
+      ['borrowed', 'attempt 1 · 6 min'],
+      ['waited', 'waited 5 min'],
+      ['running', 'attempt 2 · running']
+    ]);
+    expect(segments.reduce((sum, each) => sum + each.percent, 0)).toBe(100);
+  });
+
+  it('tells each stop with its time', () => {
+    expect(timeline(job, 1_200_000, msg).receipts[0]?.text).toBe(
+      'attempt 1: stopped for nlp (its guarantee)'
+    );
+  });
+
+  it('shows a job that has only waited', () => {
+    const waiting = makeJob({ state: 'queued' });
+
+    expect(timeline(waiting, 60_000, msg).segments).toMatchObject([
+      { kind: 'waited', percent: 100, label: 'waiting · 1 min' }
+    ]);
+  });
+});
+
+describe('curve', () => {
+  const box = {
+    width: 400,
+    height: 200,
+    left: 40,
+    right: 40,
+    top: 10,
+    bottom: 30
+  };
+  const points = [
+    point(1, 1, 2),
+    point(1, 2, 1.5),
+    point(1, 3, 1.2),
+    point(2, 3, 1.2),
+    point(2, 4, 1)
+  ];
+
+  it('draws a loss and an accuracy, never the epoch', () => {
+    const odd = [
+      { ...point(1, 1, 1), metrics: { epoch: 1, lr: 1, val_loss: 2 } }
+    ];
+
+    expect(chosenMetrics(points)).toEqual(['loss', 'accuracy']);
+    expect(chosenMetrics(odd)).toEqual(['val_loss', 'lr']);
+  });
+
+  it('is one line over the attempts; repeated steps are set apart', () => {
+    const [loss] = curveView(points, box).series;
+
+    expect(loss?.paths.map(path => path.lost)).toEqual([false, true, false]);
+    expect(loss?.paths[2]?.d.split('L')).toHaveLength(3);
+    expect(curveView(points, box).attempts).toEqual([
+      { x: expect.closeTo(253.3, 1) as number, number: 2 }
+    ]);
+  });
+
+  it('stays inside its box and survives a flat line', () => {
+    const flat = [point(1, 1, 0), point(1, 2, 0)];
+    for (const series of curveView(flat, box).series) {
+      expect(series.paths[0]?.d).not.toContain('NaN');
+      expect(series.end.y).toBeLessThanOrEqual(box.height - box.bottom);
+    }
+  });
+
+  it('leaves out what is no number', () => {
+    const broken = [point(1, 1, 2), point(1, 2, Number.NaN), point(1, 3, 1)];
+
+    expect(curveView(broken, box).series[0]?.paths[0]?.d).not.toContain('NaN');
+  });
+
+  it('has round ticks', () => {
+    expect(ticks(0, 2.2, 4)).toEqual([0, 1, 2, 3]);
+    expect(ticks(1, 21, 5, true)).toEqual([5, 10, 15, 20]);
+  });
+
+  it('takes whole curves and increments alike', () => {
+    const merged = mergePoints(points.slice(0, 3), points);
+
+    expect(merged).toEqual(points);
+  });
+});
+
+describe('log', () => {
+  const label = (attempt: number) => `attempt ${attempt}`;
+
+  it('marks where an attempt begins and keeps a bound', () => {
+    const log = new LogBuffer(3);
+    log.append(1, ['a', 'b'], false, label);
+    log.append(2, ['c'], true, label);
+
+    expect(log.lines.map(line => line.text)).toEqual(['b', 'attempt 2', 'c']);
+    expect([log.dropped, log.ended]).toEqual([2, true]);
+  });
+});
+
+describe('what is spoken', () => {
+  it('tells changes of state and place, and nothing that ticks', () => {
+    const before = [
+      makeJob(),
+      makeJob({ id: 'w', state: 'queued', position: 2 })
+    ];
+    const ticked = [
+      makeJob({ held_milli_gpu_s: 9 }),
+      makeJob({ id: 'w', state: 'queued', position: 1, name: 'resnet-2' })
+    ];
+
+    expect(announcement(before, ticked, msg)).toBe('resnet-2: 1st in line');
+    expect(announcement(null, ticked, msg)).toBe('');
+  });
+});

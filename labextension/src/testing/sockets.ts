@@ -1,0 +1,78 @@
+/** A WebSocket under the hand of a test, and an API that uses it. */
+import { ServerConnection } from '@jupyterlab/services';
+
+import { Api } from '../api';
+import { ServerMessage } from '../tokens';
+
+export class FakeSocket {
+  static all: FakeSocket[] = [];
+
+  static get last(): FakeSocket {
+    const socket = FakeSocket.all[FakeSocket.all.length - 1];
+    if (!socket) {
+      throw new Error('No socket was opened.');
+    }
+    return socket;
+  }
+
+  constructor(readonly url: string) {
+    FakeSocket.all.push(this);
+  }
+
+  onopen: (() => void) | null = null;
+  onmessage: ((event: { data: string }) => void) | null = null;
+  onclose: (() => void) | null = null;
+  readonly sent: unknown[] = [];
+  closed = false;
+
+  send(text: string): void {
+    this.sent.push(JSON.parse(text));
+  }
+
+  close(): void {
+    this.closed = true;
+  }
+
+  open(): void {
+    this.onopen?.();
+  }
+
+  say(message: ServerMessage): void {
+    this.onmessage?.({ data: JSON.stringify(message) });
+  }
+
+  hangUp(): void {
+    this.onclose?.();
+  }
+}
+
+export type Answer = (url: string, init: RequestInit) => Response;
+
+/** An API on fake sockets whose REST calls are answered by `answer`. */
+export function fakeApi(answer: Answer = () => new Response('{}')): Api {
+  FakeSocket.all = [];
+  const settings = ServerConnection.makeSettings({
+    baseUrl: 'http://lab/base/',
+    wsUrl: 'ws://lab/base/',
+    token: '',
+    WebSocket: FakeSocket as unknown as typeof WebSocket,
+    fetch: async input => {
+      const request = input as Request;
+      return Promise.resolve(
+        answer(request.url, {
+          method: request.method,
+          body: await request.text()
+        })
+      );
+    }
+  });
+  return new Api(settings, () => 0.5);
+}
+
+export const HELLO: ServerMessage = {
+  type: 'hello',
+  whoami: { name: 'ada', teams: ['vision'] },
+  lease: null,
+  shared_account: false,
+  scheduler: 'ok'
+};

@@ -1,0 +1,142 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { makeJob } from './testing/make';
+import { fakeApi } from './testing/sockets';
+import { ICandidate, TrainModel } from './train';
+
+const QUOTE = { hold_class: 'guaranteed', text: 'Fits.', starts_now: true };
+
+let asked: { url: string; body: string }[] = [];
+
+function train(status = 200, answer: unknown = QUOTE): TrainModel {
+  asked = [];
+  return new TrainModel(
+    fakeApi((url, init) => {
+      asked.push({
+        url: url.replace(/[?&]\d+$/, ''),
+        body: typeof init.body === 'string' ? init.body : ''
+      });
+      return new Response(JSON.stringify(answer), { status });
+    })
+  );
+}
+
+function file(path: string, changes: Partial<ICandidate> = {}): ICandidate {
+  return {
+    path,
+    isNotebook: path.endsWith('.ipynb'),
+    savedMs: null,
+    isDirty: false,
+    functions: [],
+    save: () => Promise.resolve(),
+    ...changes
+  };
+}
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('what to run', () => {
+  it('is the document in front until the reader chooses', () => {
+    const model = train();
+    model.setCandidates([file('a.ipynb'), file('b.py')]);
+    expect(model.form.source).toEqual({ kind: 'file', path: 'a.ipynb' });
+    model.setCandidates([file('b.py'), file('a.ipynb')]);
+    expect(model.form.source).toEqual({ kind: 'file', path: 'b.py' });
+
+    model.choose('a.ipynb');
+    model.setCandidates([file('b.py'), file('a.ipynb')]);
+    expect(model.form.source).toEqual({ kind: 'file', path: 'a.ipynb' });
+  });
+});
+
+describe('the quota line', () => {
+  it('asks once for several changes, within half a second', async () => {
+    const model = train();
+    model.setCandidates([file('a.ipynb')]);
+    model.update({ milliGpu: 2000 });
+    model.update({ milliGpu: 4000 });
+    await vi.advanceTimersByTimeAsync(500);
+
+    expect(asked).toHaveLength(1);
+    expect(asked[0]?.body).toContain('"milli_gpu":4000');
+    expect(model.quote?.text).toBe('Fits.');
+  });
+
+  it('shows a refusal as its sentence', async () => {
+    const model = train(422, { message: 'Ask for 4 or less.' });
+    model.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+
+    expect(model.problem).toBe('Ask for 4 or less.');
+    expect(model.quote).toBeNull();
+  });
+});
+
+describe('workers', () => {
+  it('take the lower bound along while both are one', () => {
+    const model = train();
+    model.update({ workers: 4 });
+    expect(model.form.minWorkers).toBe(4);
+    model.update({ minWorkers: 2 });
+    model.update({ workers: 8 });
+    expect(model.form.minWorkers).toBe(2);
+    model.update({ workers: 1 });
+    expect(model.form.minWorkers).toBe(1);
+  });
+});
+
+describe('submit', () => {
+  it('saves what is unsaved first', async () => {
+    const save = vi.fn(() => Promise.resolve());
+    const model = train(200, makeJob());
+    model.setCandidates([file('a.ipynb', { isDirty: true, save })]);
+    const job = await model.submit();
+
+    expect(save).toHaveBeenCalledOnce();
+    expect(job?.id).toBe('j-1');
+    expect(asked[0]?.url).toBe('http://lab/base/gpucommons/submit-file');
+  });
+
+  it('keeps the form and says why when it is refused', async () => {
+    const model = train(409, { message: 'vision has 100 pending jobs.' });
+    model.setCandidates([file('a.ipynb')]);
+    model.update({ name: 'mine' });
+
+    expect(await model.submit()).toBeNull();
+    expect(model.problem).toBe('vision has 100 pending jobs.');
+    expect(model.form.name).toBe('mine');
+    expect(model.isBusy).toBe(false);
+  });
+
+  it('sends nothing while a secret is no name', async () => {
+    const model = train();
+    model.setCandidates([file('a.ipynb')]);
+    model.update({ secrets: 'TOKEN=Abc+' });
+
+    expect(await model.submit()).toBeNull();
+    expect(asked.filter(each => each.url.endsWith('submit-file'))).toEqual([]);
+  });
+
+  it('replaces a waiting job that would start smaller', async () => {
+    const waiting = makeJob({
+      id: 'w',
+      state: 'queued',
+      request: { roles: [] }
+    });
+    const model = train(200, makeJob());
+    model.prefill(waiting, 1000);
+    await model.submit();
+
+    expect(asked.map(each => each.url.replace('http://lab/base', ''))).toEqual([
+      '/gpucommons/api/jobs',
+      '/gpucommons/api/jobs/w/cancel'
+    ]);
+    expect(model.form.source).toBeNull();
+  });
+});

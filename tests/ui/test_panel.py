@@ -1,0 +1,503 @@
+"""The panel in a real JupyterLab and a real browser, against a scripted server.
+
+Texts are asserted literally: they are promises to people.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
+from ui.browser import find_chromium
+from ui.lab_server import FAKE, TOKEN, LabServer
+
+sys.path.insert(0, str(FAKE))
+import scene
+
+pytestmark = pytest.mark.ui
+
+PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
+WIDE = {"width": 1400, "height": 1040}
+PHONE = {"width": 390, "height": 844}
+THEMES = "@jupyterlab/apputils-extension:themes"
+
+Open = Callable[..., Page]
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    server = LabServer(folder=tmp_path_factory.mktemp("lab"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all tests: Lab's own files are fetched once."""
+    made = browser.new_context(locale="en-GB", timezone_id="UTC")
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
+    """Open Lab with a notebook in front and the panel shown; nothing may fail in the page."""
+    problems: list[str] = []
+    pages: list[Page] = []
+
+    def begin(*, size: Any = WIDE, theme: str = "JupyterLab Light") -> Page:
+        lab.put_setting(THEMES, {"theme": theme})
+        page = context.new_page()
+        pages.append(page)
+        page.set_viewport_size(size)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
+        expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
+        show_panel(page)
+        return page
+
+    yield begin
+    for page in pages:
+        page.close()
+    lab.greet_with()
+
+    assert problems == []
+
+
+def show_panel(page: Page) -> None:
+    tab = page.locator('[data-id="gpucommons-panel"]').first
+    if not page.locator("#gpucommons-panel").is_visible():
+        tab.click()
+    expect(page.locator(".gc-Section").first).to_be_visible()
+
+
+def section(page: Page, name: str) -> Locator:
+    return page.get_by_role("region", name=name, exact=True)
+
+
+def job_row(page: Page, name: str) -> Locator:
+    button = page.get_by_role("button", name=name, exact=True)
+    return page.locator("li.gc-Job").filter(has=button)
+
+
+def picture(target: Page | Locator, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    target.screenshot(path=PICTURES / f"{name}.png")
+
+
+def usage(*samples: dict[str, Any], state: str = "ok") -> dict[str, Any]:
+    return {"type": "usage", "state": state, "samples": samples}
+
+
+def jobs(*each: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "jobs", "jobs": each}
+
+
+# --- my GPU ----------------------------------------------------------------------------------
+
+
+def test_the_tile_says_what_the_slice_is_and_does(open_lab: Open) -> None:
+    tile = section(open_lab(), "My GPU")
+
+    expect(tile).to_contain_text("½")
+    expect(tile).to_contain_text("of A100-40")
+    expect(tile).to_contain_text(
+        "gpu-03 · memory limited for programs that cooperate, compute shared"
+    )
+    expect(tile).to_contain_text("12.6 of 19.4 GiB")
+    expect(tile).to_contain_text("74 %")
+    expect(tile).to_contain_text("simulated")
+    expect(tile).to_contain_text("Active · returned after 60 idle min")
+
+
+def test_a_new_sample_moves_the_tile_and_the_status_bar(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    lab.send(usage(scene.sample(now_ms() + 1000, 31, used_mib=2048)))
+
+    expect(section(page, "My GPU")).to_contain_text("2.0 of 19.4 GiB", timeout=2000)
+    expect(section(page, "My GPU")).to_contain_text("31 %", timeout=2000)
+    expect(page.locator(".gc-Status-item")).to_have_text("GPU ½ 2.0/19.4 GiB · simulated")
+
+
+def test_more_memory_than_the_slice_has_is_said(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    lab.send(usage(scene.sample(now_ms() + 1000, 50, used_mib=25_600)))
+
+    expect(section(page, "My GPU")).to_contain_text("over your 19.4 GiB")
+
+
+def test_without_readings_nothing_is_broken(lab: LabServer, open_lab: Open) -> None:
+    lab.greet_with(scene.hello(now_ms()), usage(state="no-data"))
+    page = open_lab()
+
+    expect(section(page, "My GPU")).to_contain_text("no GPU data")
+    expect(section(page, "My GPU")).to_contain_text("½")
+    expect(section(page, "Train")).to_be_visible()
+
+
+def test_a_notebook_without_gpu_says_so(lab: LabServer, open_lab: Open) -> None:
+    lab.greet_with(scene.hello(now_ms(), lease=None), usage(state="no-gpu"))
+    page = open_lab()
+
+    expect(section(page, "My GPU")).to_contain_text("CPU only")
+    expect(page.locator(".gc-Status-item")).to_be_hidden()
+
+
+def test_a_shared_account_is_never_silent(lab: LabServer, open_lab: Open) -> None:
+    lab.greet_with(scene.hello(now_ms(), shared_account=True))
+
+    expect(section(open_lab(), "My GPU")).to_contain_text(
+        "All users of this machine share one account: nothing isolates your files and processes"
+        " from theirs."
+    )
+
+
+# --- team and jobs ---------------------------------------------------------------------------
+
+
+def test_team_shows_fixed_guaranteed_and_borrowed(open_lab: Open) -> None:
+    team = section(open_lab(), "vision")
+
+    expect(team).to_contain_text("1.5 of 2 fixed")
+    expect(team).to_contain_text("4 of 4 + 2 borrowed")
+
+
+def test_jobs_say_how_far_they_are_or_why_they_wait(open_lab: Open) -> None:
+    page = open_lab()
+
+    expect(job_row(page, "digits-7")).to_contain_text("running · 2 borrowed")
+    expect(job_row(page, "digits-7")).to_contain_text("epoch 21 of 50 · loss 0.131")
+    expect(job_row(page, "digits-7")).to_contain_text(re.compile(r"saved \d+ s ago"))
+    expect(job_row(page, "resnet-2")).to_contain_text("waiting · 4 GPUs")
+    expect(job_row(page, "resnet-2")).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
+    expect(job_row(page, "resnet-2")).to_contain_text("2nd in line")
+    expect(job_row(page, "digits-6")).to_contain_text(re.compile(r"finished \d\d:\d\d · 96\.9 %"))
+
+
+def test_an_announced_stop_is_told_with_its_reason(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    lab.send(jobs(scene.announced(now_ms())))
+
+    stop = re.compile(r"Will be stopped in \d+ s for nlp \(its guarantee\)\. Saving…")
+    expect(job_row(page, "digits-7")).to_contain_text(stop)
+    expect(page.locator(".Toastify__toast")).to_contain_text(stop)
+
+
+def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    stopped = scene.running(now_ms()) | {"state": "queued", "position": 1, "hold_class": None}
+    stopped["attempts"][-1] |= {"state": "ended", "ended_ms": now_ms()}
+    stopped["reason"] = {"code": "share", "text": "All 8 GPUs are in use."}
+    lab.send(jobs(stopped))
+
+    row = job_row(page, "digits-7")
+    expect(row).to_contain_text("Stopped at epoch 20. All 8 GPUs are in use.")
+    expect(row).to_contain_text("1st in line")
+
+
+def test_start_now_with_less_prefills_the_form(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    page.get_by_role("button", name="Start now with 2").click()
+    train = section(page, "Train")
+
+    expect(train.get_by_label("What to run")).to_have_value("")
+    expect(train).to_contain_text("The same as resnet-2")
+    expect(train.get_by_role("radio", name="2", exact=True)).to_be_checked()
+    expect(train.get_by_label("Cancel resnet-2 on submit")).to_be_checked()
+
+    train.get_by_role("button", name="Submit").click()
+    expect(job_row(page, "train-1")).to_be_visible()
+    assert lab.asked("jobs")[-1]["roles"][0]["milli_gpu"] == 2000
+    assert lab.asked(f"jobs/{scene.WAITING}/cancel") != []
+
+
+# --- train -----------------------------------------------------------------------------------
+
+
+def test_the_quota_line_follows_the_form(open_lab: Open) -> None:
+    page = open_lab()
+    train = section(page, "Train")
+    train.get_by_role("radio", name="2", exact=True).check()
+
+    expect(train.locator("#gc-quote")).to_have_text(scene.QUOTE["text"])
+
+
+def test_a_refusal_is_a_sentence(open_lab: Open) -> None:
+    train = section(open_lab(), "Train")
+    train.get_by_role("radio", name="8", exact=True).check()
+
+    expect(train.get_by_role("alert")).to_have_text(
+        "8 GPUs on one node is more than any node has: ask for 4 or less."
+    )
+
+
+def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    train = section(page, "Train")
+    train.get_by_label("Part of it").select_option("train")
+    train.get_by_role("radio", name="2", exact=True).check()
+    train.get_by_label("Time limit").select_option(label="4 hours")
+    train.get_by_role("button", name="More…").click()
+    train.get_by_label("Secrets, by name, one per line").fill("HF_TOKEN=hugging-face")
+    train.get_by_label("Results folder").fill("results/digits")
+
+    expect(train).to_contain_text("2 files, 3.1 MB")
+    expect(train).to_contain_text("larger than 32 MiB")
+    expect(train).to_contain_text("2.1.0 → 2.3.1")
+    picture(train, "panel-train-more")
+
+    train.get_by_role("button", name="Submit").click()
+    expect(job_row(page, "train-1")).to_contain_text("3rd in line")
+    sent = lab.asked("submit-file")[-1]
+    assert (sent["path"], sent["function"]) == ("train.ipynb", "train")
+    assert sent["request"]["roles"][0]["milli_gpu"] == 2000
+    assert sent["request"]["max_run_s"] == 14_400
+    assert sent["request"]["secrets"] == {"HF_TOKEN": "hugging-face"}
+    assert sent["request"]["results_to"] == "results/digits"
+
+
+def test_a_secret_value_is_refused_before_it_is_sent(open_lab: Open) -> None:
+    train = section(open_lab(), "Train")
+    train.get_by_role("button", name="More…").click()
+    train.get_by_label("Secrets, by name, one per line").fill("TOKEN=Abc/123+")
+
+    expect(train).to_contain_text(
+        "“TOKEN=Abc/123+” is no secret’s name: write VARIABLE=name, never a value."
+    )
+    expect(train.get_by_role("button", name="Submit")).to_be_disabled()
+
+
+def test_the_notebook_toolbar_turns_the_notebook_into_a_job(open_lab: Open) -> None:
+    page = open_lab()
+    page.locator('[data-jp-item-name="gpucommons-train"]').click()
+
+    expect(section(page, "Train").get_by_label("Part of it")).to_have_value("train")
+
+
+# --- idle ------------------------------------------------------------------------------------
+
+
+def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
+    lab: LabServer, open_lab: Open
+) -> None:
+    page = open_lab()
+    lab.send({"type": "lease", "lease": scene.warned(now_ms())})
+
+    toast = page.locator(".Toastify__toast")
+    expect(toast).to_contain_text("Idle 50 min. GPU is returned at 60.")
+    expect(toast.get_by_role("button", name="Keep 30 min (2 left)")).to_be_visible()
+    expect(toast.get_by_role("button", name="Turn into job")).to_be_visible()
+    expect(section(page, "My GPU")).to_contain_text("Idle 50 min · GPU is returned in 10 min")
+    picture(page, "panel-idle")
+
+    toast.get_by_role("button", name="Drop to CPU").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog).to_contain_text(
+        "The notebook server restarts without its GPU: variables are lost, files are kept."
+    )
+    dialog.get_by_role("button", name="Cancel").click()
+
+    lab.send({"type": "lease", "lease": scene.lease()})
+    expect(toast).to_have_count(0)
+
+
+def test_keep_asks_for_30_minutes(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab(size=PHONE)
+    lab.send({"type": "lease", "lease": scene.warned(now_ms())})
+    toast = page.locator(".Toastify__toast")
+    toast.get_by_role("button", name="Keep 30 min (2 left)").click()
+
+    expect(toast).to_have_count(0)
+    assert lab.asked(f"leases/{scene.LEASE}/keep")[-1] == {"minutes": 30}
+
+
+# --- job page --------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def job_page(open_lab: Open) -> Page:
+    page = open_lab()
+    open_job(page)
+    return page
+
+
+def open_job(page: Page) -> None:
+    page.get_by_role("button", name="digits-7", exact=True).click()
+    expect(page.locator(".gc-JobPage h1")).to_have_text("digits-7")
+
+
+def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
+    body = job_page.locator(".gc-JobPage")
+
+    for text in (
+        "borrowed, can be stopped",
+        "2 × A100-40",
+        "gpu-02, one node",
+        "epoch 21 of 50",
+        "epoch 20, 3.1 MB, verified",
+        "0.41 GPU-h",
+        "0.01 lost to stops",
+        "vision · user-a",
+        "waited 4 min",
+        "attempt 1 · 8 min",
+        "attempt 2 · running",
+        "stopped for nlp (its guarantee): notice 30 s, saved in 2 s, 6 s of work lost",
+        "loss and accuracy",
+        "epoch 21  loss 0.131  accuracy 0.969  saved",
+    ):
+        expect(body).to_contain_text(text, ignore_case=True)
+
+
+def test_a_log_line_is_text_never_markup(job_page: Page) -> None:
+    log = job_page.get_by_role("log")
+
+    expect(log).to_contain_text("<b>not markup</b>")
+    expect(log.locator("b")).to_have_count(0)
+
+
+def test_new_log_lines_are_followed_until_the_reader_looks_back(
+    lab: LabServer, job_page: Page
+) -> None:
+    def more(first: int) -> dict[str, Any]:
+        lines = [f"line {number}" for number in range(first, first + 100)]
+        place = {"job": scene.RUNNING, "attempt": 2, "rank": 0}
+        return {"type": "log", **place, "lines": lines, "end": False}
+
+    log = job_page.get_by_role("log")
+    lab.send(more(0))
+    expect(log.get_by_text("line 99", exact=True)).to_be_in_viewport()
+
+    log.evaluate("node => { node.scrollTop = 0; }")
+    expect(job_page.get_by_role("button", name="Follow")).to_be_visible()
+    lab.send(more(100))
+    expect(log).to_contain_text("line 199")
+    expect(log.get_by_text("line 199", exact=True)).not_to_be_in_viewport()
+
+
+def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
+    job_page.get_by_role("button", name="Pause", exact=True).click()
+
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
+    assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
+
+
+def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
+    job_page.wait_for_timeout(1500)  # Lab saves its layout a second after a change.
+    job_page.goto(job_page.url.replace("?reset", ""))
+
+    expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7", timeout=30_000)
+
+
+# --- trouble ---------------------------------------------------------------------------------
+
+
+def test_an_unreachable_scheduler_leaves_the_data_with_its_age(
+    lab: LabServer, open_lab: Open
+) -> None:
+    page = open_lab()
+    sentence = "The scheduler does not answer. Jobs go on; nothing can be changed now."
+    lab.send(scene.hello(now_ms(), scheduler="unreachable"))
+
+    expect(page.get_by_role("alert")).to_contain_text(sentence)
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(r"Data from \d+ s ago\."))
+    expect(job_row(page, "digits-7")).to_be_visible()
+    expect(section(page, "Train").get_by_role("button", name="Submit")).to_be_disabled()
+    picture(page.locator("#gpucommons-panel"), "panel-unreachable")
+
+    page.get_by_role("button", name="Retry").click()
+    expect(page.get_by_text(sentence)).to_have_count(0)
+
+
+def test_a_cut_connection_comes_back_by_itself(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    with page.expect_websocket(lambda socket: "gpucommons/ws" in socket.url) as opened:
+        lab.hang_up()
+    opened.value.wait_for_event("framereceived")
+    lab.send(usage(scene.sample(now_ms() + 2000, 12)))
+    expect(section(page, "My GPU")).to_contain_text("12 %")
+
+
+def test_without_a_hub_the_panel_says_what_is_missing(lab: LabServer, open_lab: Open) -> None:
+    lab.greet_with(
+        scene.hello(now_ms(), scheduler="none", whoami=None, lease=None), usage(state="no-gpu")
+    )
+    page = open_lab()
+
+    expect(page.locator("#gpucommons-panel")).to_contain_text(
+        "This server was not started by a hub with GPU Commons: there are no teams and no jobs"
+        " here."
+    )
+    expect(section(page, "Train")).to_have_count(0)
+
+
+# --- keyboard, looks -------------------------------------------------------------------------
+
+
+def test_sections_and_sizes_work_by_keyboard(open_lab: Open) -> None:
+    page = open_lab()
+    head = page.get_by_role("button", name="My GPU", exact=True)
+    head.focus()
+    page.keyboard.press("Enter")
+    expect(head).to_have_attribute("aria-expanded", "false")
+    page.keyboard.press("Enter")
+    expect(head).to_have_attribute("aria-expanded", "true")
+
+    page.get_by_role("radio", name="1", exact=True).focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="2", exact=True)).to_be_checked()
+
+
+def test_only_changes_of_the_queue_are_spoken(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    spoken = page.locator('#gpucommons-panel [aria-live="polite"]')
+    expect(spoken).to_have_text("")
+    lab.send(jobs(scene.running(now_ms()), scene.waiting(now_ms()) | {"position": 1}))
+
+    expect(spoken).to_have_text("resnet-2: 1st in line")
+
+
+@pytest.mark.parametrize(
+    ("name", "theme"),
+    [
+        ("light", "JupyterLab Light"),
+        ("dark", "JupyterLab Dark"),
+        ("contrast", "JupyterLab Dark High Contrast"),
+    ],
+)
+def test_pictures_of_panel_and_job_page(open_lab: Open, name: str, theme: str) -> None:
+    page = open_lab(theme=theme)
+    expect(page.locator("#gc-quote")).to_be_visible()
+    picture(page.locator("#gpucommons-panel"), f"panel-{name}")
+    open_job(page)
+    expect(page.locator(".gc-Curve svg")).to_be_visible()
+    page.mouse.move(700, 900)
+    picture(page, f"job-{name}")
+
+
+def test_a_phone_shows_all_of_it(open_lab: Open) -> None:
+    page = open_lab(size=PHONE)
+    panel = page.locator("#gpucommons-panel")
+    picture(page, "panel-phone")
+    width = panel.evaluate("node => [node.scrollWidth, node.clientWidth]")
+
+    assert width[0] <= width[1]
