@@ -131,9 +131,7 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         if left(draft, guarantees, spec.team, pool) < milli_gpu(workers) or once in draft.misses:
             continue
         draft.misses.add(once)
-        found = reclaim.cheapest(
-            draft, pool, reclaim.units(draft, pool, job), fit, single=len(workers) == 1
-        )
+        found = reclaim.cheapest(draft, pool, reclaim.units(draft, pool, job), fit, workers)
         if found is not None:
             for one in found[1]:
                 devices = draft.room.nodes[one.node_id].devices

@@ -59,7 +59,7 @@ def for_priority(
     candidates = units(draft, pool, takeable)
     if all(draft.workloads[unit.workload_id].spec.team != spec.team for unit in candidates):
         return None
-    found = cheapest(draft, pool, candidates, fit, single=len(workers) == 1)
+    found = cheapest(draft, pool, candidates, fit, workers)
     if found is None:
         return None
     return Plan(

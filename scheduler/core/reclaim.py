@@ -7,13 +7,16 @@ victim set: sparing any one of it breaks the fit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.admission import Plan, Unit
 from gpucommons.scheduler.core.demand import (
+    Worker,
     bounds,
     class_of_worker,
+    is_block_size,
     milli_gpu,
     must_have,
     placed_milli_gpu,
@@ -21,13 +24,12 @@ from gpucommons.scheduler.core.demand import (
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.quota import Use, quota_of
-from gpucommons.scheduler.core.room import HoldKey, NodeRoom, Room
+from gpucommons.scheduler.core.room import FULL, HoldKey, NodeRoom, Room, span
 from gpucommons.scheduler.core.stops import FOR_OTHERS
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
     HoldClass,
-    NodeId,
     PoolName,
     TeamName,
     WorkerPlacement,
@@ -207,25 +209,66 @@ def cost(taken: Sequence[Unit]) -> tuple[int, int, int, int]:
     return (sum(lost.values()), len(lost), len(taken), -newest)
 
 
+def _better(one: Sequence[Unit], other: Sequence[Unit]) -> bool:
+    if cost(one) != cost(other):
+        return cost(one) < cost(other)
+    # Ids grow with time: what was admitted in the same cycle is told apart by them.
+    return max((u.workload_id for u in one), default="") > max(
+        (u.workload_id for u in other), default=""
+    )
+
+
 def cheapest(
-    draft: Draft, pool: PoolName, candidates: Sequence[Unit], fit: Fit, *, single: bool
+    draft: Draft,
+    pool: PoolName,
+    candidates: Sequence[Unit],
+    fit: Fit,
+    workers: Sequence[Worker],
 ) -> tuple[tuple[Unit, ...], tuple[WorkerPlacement, ...]] | None:
-    """Search node by node for a single worker, over the whole pool for a gang."""
+    """Search place by place for a single worker, over the whole pool for a gang."""
     if not candidates:
         return None
-    if not single:
+    if len(workers) > 1:
         return irreducible(draft, draft.room.fork(), candidates, fit)
     best = None
     for node in draft.room.usable(pool):
         here = [unit for unit in candidates if _touches(draft, unit, node)]
-        elsewhere_too = [unit for unit in candidates if unit not in here]
-        room = _only(draft.room, node.node.node_id, pool)
-        found = irreducible(draft, room, here, fit) or irreducible(
-            draft, _only(draft.room, node.node.node_id, pool), [*here, *elsewhere_too], fit
-        )
-        if found is not None and (best is None or cost(found[0]) < cost(best[0])):
-            best = found
+        elsewhere = [unit for unit in candidates if unit not in here]
+        for part in _parts(node, workers[0]):
+            found = irreducible(draft, _only(draft.room, part), here, fit)
+            if found is None and elsewhere:
+                # Not devices but quota is short: what must go may hold devices elsewhere.
+                found = irreducible(draft, _only(draft.room, part), [*here, *elsewhere], fit)
+            if found is not None and (best is None or _better(found[0], best[0])):
+                best = found
     return best
+
+
+def _parts(node: NodeRoom, worker: Worker) -> Iterator[NodeRoom]:
+    """Copies of a node, each with one part open that could take the worker."""
+    if not 0 < worker.milli_gpu <= WHOLE_MILLI_GPU:
+        yield node.fork()
+        return
+    for device_id in node.devices:
+        for offset in _offsets(node, device_id, worker.milli_gpu):
+            part = node.fork()
+            for other_id, other in part.devices.items():
+                shut = FULL if other_id != device_id else FULL & ~span(offset, worker.milli_gpu)
+                other.reserved |= shut
+                other.headroom |= shut
+            yield part
+
+
+def _offsets(node: NodeRoom, device_id: DeviceId, milli_gpu: int) -> list[int]:
+    """Where a share could begin if nothing that can go were there."""
+    if is_block_size(milli_gpu):
+        return list(range(0, WHOLE_MILLI_GPU, milli_gpu))
+    ends = {
+        hold.placement.offset + hold.placement.milli_gpu
+        for hold in node.holds.values()
+        if device_id in hold.placement.device_ids
+    }
+    return sorted(end for end in {0, *ends} if end + milli_gpu <= WHOLE_MILLI_GPU)
 
 
 def _touches(draft: Draft, unit: Unit, node: NodeRoom) -> bool:
@@ -237,13 +280,9 @@ def _touches(draft: Draft, unit: Unit, node: NodeRoom) -> bool:
     )
 
 
-def _only(room: Room, node_id: NodeId, pool: PoolName) -> Room:
-    """Return a room in which only one node of the pool takes work."""
-    fork = room.fork()
-    fork.closed = frozenset(
-        node.node.node_id for node in fork.usable(pool) if node.node.node_id != node_id
-    )
-    return fork
+def _only(room: Room, part: NodeRoom) -> Room:
+    """Return a room of one node: nothing else takes work."""
+    return Room({part.node.node_id: part.fork()}, dict(room.promises))
 
 
 def use_without(draft: Draft, team: TeamName, pool: PoolName, gone: Sequence[Unit]) -> Use:
@@ -277,7 +316,7 @@ def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | No
             return ()
         return place(room, workers, HoldClass.GUARANTEED, pool)
 
-    found = cheapest(draft, pool, units(draft, pool, borrowed), fit, single=len(workers) == 1)
+    found = cheapest(draft, pool, units(draft, pool, borrowed), fit, workers)
     if found is None:
         return None
     return Plan(
@@ -331,7 +370,7 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     def fit(room: Room, _: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
         return place(room, workers, HoldClass.OVER_QUOTA, pool)
 
-    found = cheapest(draft, pool, candidates, fit, single=len(workers) == 1)
+    found = cheapest(draft, pool, candidates, fit, workers)
     if found is None:
         return None
     return Plan(

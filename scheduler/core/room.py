@@ -81,6 +81,14 @@ class Load(NamedTuple):
         return Load(max(0, self.cpu_milli), max(0, self.memory_mib))
 
 
+def sum_loads(loads: Iterable[Load]) -> Load:
+    """All of them together."""
+    total = Load()
+    for load in loads:
+        total = total.plus(load)
+    return total
+
+
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A worker that holds part of a node."""
@@ -238,8 +246,6 @@ class Room:
 
     nodes: dict[NodeId, NodeRoom]
     promises: dict[WorkloadId, _Promise] = field(default_factory=dict)
-    #: Nodes that a search leaves out.
-    closed: frozenset[NodeId] = frozenset()
 
     @classmethod
     def of(
@@ -264,9 +270,7 @@ class Room:
         return [
             room
             for room in self.nodes.values()
-            if room.node.pool == pool
-            and room.node.state is NodeState.READY
-            and room.node.node_id not in self.closed
+            if room.node.pool == pool and room.node.state is NodeState.READY
         ]
 
     def add(
@@ -310,19 +314,20 @@ class Room:
         extra: dict[NodeId, Load] = {}
         covered: set[HoldKey] = set()
         for placement in nomination.placements:
-            node = self.nodes[placement.node_id]
+            node = self.nodes.get(placement.node_id)
+            if node is None:
+                continue  # a search looks at some of the nodes only
             for device_id in placement.device_ids:
                 node.devices[device_id].promised |= mask_of(placement)
             need = Load(placement.cpu_milli, placement.memory_mib)
             extra[placement.node_id] = extra.get(placement.node_id, Load()).plus(need)
-        for node_id, need in extra.items():
-            node, left = self.nodes[node_id], need
-            for key, hold in node.holds.items():
-                if key.attempt_id in victims and key not in taken:
-                    covered.add(key)
-                    left = left.minus(hold.load)
-            extra[node_id] = left.positive()
-            node.promised = node.promised.plus(left.positive())
+        for node_id, left in tuple(extra.items()):
+            node = self.nodes[node_id]
+            mine = [k for k in node.holds if k.attempt_id in victims and k not in taken]
+            given = sum_loads(node.holds[key].load for key in mine)
+            covered.update(mine)
+            extra[node_id] = left.minus(given).positive()
+            node.promised = node.promised.plus(extra[node_id])
         self.promises[workload.workload_id] = _Promise(
             nomination.placements, extra, frozenset(covered)
         )
@@ -333,10 +338,13 @@ class Room:
         if gone is None:
             return
         for placement in gone.placements:
+            if placement.node_id not in self.nodes:
+                continue
             devices = self.nodes[placement.node_id].devices
             for device_id in placement.device_ids:
                 devices[device_id].promised &= ~mask_of(placement)
-        for node_id, load in gone.extra.items():
+        for node_id in gone.extra.keys() & self.nodes.keys():
+            load = gone.extra[node_id]
             self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
 
     def set_blocks(self, blocks: Iterable[Block]) -> None:
@@ -358,7 +366,6 @@ class Room:
         return Room(
             {node_id: node.fork() for node_id, node in self.nodes.items()},
             dict(self.promises),
-            self.closed,
         )
 
 
