@@ -39,7 +39,12 @@ def open_engine(url: str) -> Engine:
     Unavailable
         When the database does not answer.
     """
-    engine = _engine(_address(url))
+    address = _address(url)
+    try:
+        engine = _engine(address)
+    except ImportError as error:
+        message = f"PostgreSQL needs its driver ({error}): pip install 'gpucommons[postgresql]'."
+        raise BadRequest(message) from error
     try:
         _migrate(engine)
     except DBAPIError as error:

@@ -126,6 +126,14 @@ def test_an_address_that_is_no_store_is_refused_with_what_is_possible(bad: str) 
         open_store(bad)
 
 
+def test_a_missing_driver_is_refused_with_how_to_install_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(BadRequest, match="pip install"):
+        open_store("postgresql://127.0.0.1:1/none")
+
+
 def test_a_refusal_never_shows_a_password() -> None:
     with pytest.raises(Unavailable) as refused:
         open_store("postgresql://ada:sesame@127.0.0.1:1/none")
