@@ -14,6 +14,8 @@ from typing import Literal
 Admission = Literal["one", "trusted", "accounts"]
 
 DEMO_ADMIN = "admin"
+#: Real accounts must be able to pass to their sockets, which root's home does not allow.
+SYSTEM_STATE = Path("/var/lib/gpucommons")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,8 +67,11 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         admins = (DEMO_ADMIN,)
     account = _account_name()
     admission = _admission(trusted=arguments.trusted_users or arguments.demo)
+    named = environ.get("GPUCOMMONS_STATE")
+    own_choice = named is None and admission == "accounts"
+    default_state = SYSTEM_STATE if own_choice else default_state_dir(environ)
     return Settings(
-        state=(arguments.state or default_state_dir(environ)).expanduser().absolute(),
+        state=(arguments.state or default_state).expanduser().absolute(),
         simulate=arguments.simulate,
         port=arguments.port,
         config=config.absolute() if config else None,

@@ -7,6 +7,7 @@ import json
 import os
 import secrets
 import socket
+import stat
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,7 +64,7 @@ def prepare(root: Path, *, open_to_users: bool) -> StateFolder:
     Raises
     ------
     ValueError
-        When the path is too long for the sockets below it.
+        When the path is too long for the sockets below it, or users cannot pass to it.
     """
     length = len(os.fsencode(root / _LONGEST_SOCKET))
     if length > _MAX_SOCKET_PATH:
@@ -72,6 +73,8 @@ def prepare(root: Path, *, open_to_users: bool) -> StateFolder:
             " the sockets below it: choose a shorter one with --state."
         )
         raise ValueError(message)
+    if open_to_users:
+        _check_passable(root)
     root.mkdir(parents=True, exist_ok=True)
     root.chmod(0o711 if open_to_users else 0o700)
     folder = StateFolder(root=root)
@@ -167,6 +170,16 @@ def read_pids(root: Path) -> Iterable[tuple[str, int, float]]:
         return []
     found = json.loads(path.read_text())
     return [(name, int(one["pid"]), float(one["created"])) for name, one in found.items()]
+
+
+def _check_passable(root: Path) -> None:
+    for parent in root.parents:
+        if parent.exists() and not parent.stat().st_mode & stat.S_IXOTH:
+            message = (
+                f"Users cannot pass through {parent} to the sockets of their GPU slices in {root}:"
+                " choose another folder with --state, for example /var/lib/gpucommons."
+            )
+            raise ValueError(message)
 
 
 def _write_once(path: Path, text: str) -> None:

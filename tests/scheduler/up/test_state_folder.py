@@ -42,7 +42,15 @@ def test_folder_and_secrets_are_for_this_account_alone(root: Path) -> None:
     assert all(mode(root / "tokens" / name) == 0o600 for name in TOKEN_NAMES)
 
 
+def test_a_folder_that_real_accounts_cannot_reach_is_refused(root: Path) -> None:
+    root.parent.chmod(0o700)
+    with pytest.raises(ValueError, match="Users cannot pass through"):
+        prepare(root, open_to_users=True)
+    assert not root.exists()
+
+
 def test_real_accounts_may_pass_through_but_not_look_around(root: Path) -> None:
+    root.parent.chmod(0o755)
     prepare(root, open_to_users=True)
     assert mode(root) == 0o711
     assert mode(root / "tokens") == 0o700
