@@ -58,6 +58,11 @@ class Servers:
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[WorkloadId, asyncio.Task[None]] = {}
 
+    @property
+    def busy(self) -> bool:
+        """Something is under way."""
+        return bool(self._tasks)
+
     def __call__(self, act: StartServer | StopServer, workload: Workload) -> None:
         """Take an act; from any thread."""
         if not self._loop.is_closed():

@@ -1,0 +1,270 @@
+"""The calls to JupyterHub, and the servers started and stopped through them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import httpx
+import pytest
+from builders import T0, a_notebook
+
+from gpucommons.scheduler.core.state import StartServer, StopServer
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Millis,
+    State,
+    Stop,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.directory import HubDirectory, NoDirectory
+from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.hub import Hub, HubRefused
+from gpucommons.scheduler.servers import RELEASED, Servers
+
+
+class Answers:
+    """A hub that answers what it was told to, and remembers what it was asked."""
+
+    def __init__(self, *answers: tuple[int, Any] | Exception) -> None:
+        self.answers = list(answers)
+        self.asked: list[tuple[str, str, Any]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        body = json.loads(request.content) if request.content else None
+        self.asked.append((request.method, request.url.raw_path.decode(), body))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return httpx.Response(answer[0], json=answer[1])
+
+    def hub(self) -> Hub:
+        return Hub("http://hub/hub/api/", token="t", transport=httpx.MockTransport(self))
+
+
+async def test_options_are_posted_flat_to_the_named_server() -> None:
+    answers = Answers((201, None), (202, None), (400, {"message": "a b is already running"}))
+    hub = answers.hub()
+    await hub.start_server("a/b", "", {"milli_gpu": 500})
+    await hub.start_server("ann", "lab 1", {"milli_gpu": 500})
+    await hub.start_server("ann", "", {})
+    assert answers.asked[0] == ("POST", "/hub/api/users/a%2Fb/server", {"milli_gpu": 500})
+    assert answers.asked[1][1] == "/hub/api/users/ann/servers/lab%201"
+
+
+@pytest.mark.parametrize("answer", [(429, {}), (503, {}), (500, {}), httpx.ConnectError("refused")])
+async def test_what_may_pass_is_unavailable(answer: Any) -> None:
+    hub = Answers(*[answer] * 4).hub()
+    for call in (
+        hub.start_server("ann", "", {}),
+        hub.stop_server("ann", ""),
+        hub.owner_of("t"),
+        hub.groups_of("ann"),
+    ):
+        with pytest.raises(Unavailable):
+            await call
+
+
+async def test_what_stays_is_refused_with_the_hubs_words() -> None:
+    hub = Answers((403, {"message": "no scope"}), (404, "odd")).hub()
+    with pytest.raises(HubRefused, match="no scope"):
+        await hub.start_server("ann", "", {})
+    with pytest.raises(HubRefused, match="404"):
+        await hub.start_server("ann", "", {})
+
+
+@pytest.mark.parametrize(
+    ("answer", "down"),
+    [
+        ((204, None), True),
+        ((202, None), False),
+        ((404, {}), True),
+        ((400, {"message": "ann is not running"}), True),
+        ((400, {"message": "pending stop"}), False),
+    ],
+)
+async def test_a_stop_says_whether_the_server_is_down(answer: Any, *, down: bool) -> None:
+    assert await Answers(answer).hub().stop_server("ann", "") is down
+
+
+async def test_who_is_behind_a_token() -> None:
+    model = {"kind": "service", "name": "culler", "groups": [], "scopes": ["read:metrics"]}
+    user = await Answers((200, model)).hub().owner_of("t")
+    assert user is not None
+    assert (user.name, user.is_service, user.scopes) == ("culler", True, {"read:metrics"})
+    assert await Answers((403, {})).hub().owner_of("t") is None
+    with pytest.raises(Unavailable):
+        await Answers((200, ["odd"])).hub().owner_of("t")
+
+
+async def test_groups_are_asked_from_threads_and_remembered() -> None:
+    answers = Answers((200, {"name": "ann", "groups": ["g"]}), (404, {}), (200, {"name": "ann"}))
+    now = [0]
+    directory = HubDirectory(answers.hub(), now_ms=lambda: now[0])
+
+    def ask(user: str) -> frozenset[str]:
+        return directory.groups_of(UserName(user))
+
+    assert await asyncio.to_thread(ask, "ann") == {"g"}
+    assert await asyncio.to_thread(ask, "ann") == {"g"}
+    assert await asyncio.to_thread(ask, "gone") == frozenset()
+    now[0] = 30_000
+    assert await asyncio.to_thread(ask, "ann") == frozenset()
+    assert NoDirectory().groups_of(UserName("ann")) == frozenset()
+
+
+# --- servers ---------------------------------------------------------------------------------
+
+
+class FakeHub:
+    """Fails as told, then does what it is asked."""
+
+    def __init__(self, *failures: Exception | bool) -> None:
+        self.failures = list(failures)
+        self.calls: list[tuple[str, str, Mapping[str, Any] | None]] = []
+
+    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> None:
+        self.calls.append(("start", f"{user}/{server_name}", options))
+        if self.failures:
+            failure = self.failures.pop(0)
+            if isinstance(failure, Exception):
+                raise failure
+
+    async def stop_server(self, user: str, server_name: str) -> bool:
+        self.calls.append(("stop", f"{user}/{server_name}", None))
+        if self.failures:
+            failure = self.failures.pop(0)
+            if isinstance(failure, Exception):
+                raise failure
+            return failure
+        return True
+
+
+class Rest:
+    """A clock that sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now_ms = int(T0)
+
+    async def sleep(self, seconds: float) -> None:
+        self.now_ms += int(seconds * 1000)
+        await asyncio.sleep(0)
+
+
+def a_lease(why: str | None = None, **changes: Any) -> Workload:
+    stop = None
+    if why is not None:
+        stop = Stop(why=why, text="", announced_ms=T0, term_ms=T0, kill_ms=T0)
+    attempt = Attempt(
+        attempt_id=AttemptId("a"),
+        workload_id=WorkloadId("w"),
+        number=1,
+        state=AttemptState.RUNNING,
+        hold_class=HoldClass.FIXED,
+        placements=(),
+        reserved_ms=T0,
+        stop=stop,
+    )
+    lease = Workload(
+        workload_id=WorkloadId("w"),
+        spec=a_notebook("ann", 500, server_name="lab", environment="torch"),
+        state=State.GRANTED,
+        submitted_ms=T0,
+        since_ms=T0,
+        attempts=(attempt,),
+        redeem_by_ms=Millis(T0 + 120_000),
+    )
+    return replace(lease, **changes)
+
+
+async def settle(servers: Servers) -> None:
+    for _ in range(200):
+        await asyncio.sleep(0.001)
+        if not servers.busy:
+            return
+    raise AssertionError("still busy")
+
+
+def servers_on(hub: FakeHub, rest: Rest, down: list[str] | None = None) -> Servers:
+    told = [] if down is None else down
+    return Servers(
+        hub,
+        now_ms=lambda: rest.now_ms,
+        on_down=lambda lease: told.append(lease.workload_id),
+        sleep=rest.sleep,
+    )
+
+
+async def test_a_granted_ticket_starts_its_server_once() -> None:
+    hub, rest = FakeHub(Unavailable("429"), Unavailable("502")), Rest()
+    servers = servers_on(hub, rest)
+    for _ in range(3):
+        servers(StartServer(workload_id=WorkloadId("w")), a_lease())
+    await settle(servers)
+    options = {
+        "milli_gpu": 500,
+        "ticket": "w",
+        "team": "vision",
+        "pool": "train",
+        "environment": "torch",
+    }
+    assert hub.calls == [("start", "ann/lab", options)] * 3
+
+
+async def test_a_start_is_tried_until_the_grant_expires() -> None:
+    hub, rest = FakeHub(*[Unavailable("no hub")] * 1000), Rest()
+    servers = servers_on(hub, rest)
+    servers(StartServer(workload_id=WorkloadId("w")), a_lease())
+    await settle(servers)
+    assert 12 <= len(hub.calls) <= 20
+    assert T0 + 120_000 <= rest.now_ms <= T0 + 130_000
+
+
+async def test_a_hub_that_refuses_is_asked_once() -> None:
+    hub, rest = FakeHub(HubRefused("no scope", status=403)), Rest()
+    servers = servers_on(hub, rest)
+    servers(StartServer(workload_id=WorkloadId("w")), a_lease())
+    await settle(servers)
+    assert len(hub.calls) == 1
+
+
+async def test_a_reclaimed_notebook_is_stopped_and_reported_down() -> None:
+    hub, rest, down = FakeHub(Unavailable("502"), False), Rest(), []  # type: ignore[var-annotated]
+    servers = servers_on(hub, rest, down)
+    servers(StopServer(workload_id=WorkloadId("w")), a_lease("reclaimed"))
+    await settle(servers)
+    assert [call[0] for call in hub.calls] == ["stop", "stop", "stop"]
+    assert down == ["w"]
+
+
+async def test_a_released_notebook_comes_back_without_gpu() -> None:
+    hub, rest = FakeHub(True, HubRefused("pending stop", status=400)), Rest()
+    servers = servers_on(hub, rest)
+    servers(StopServer(workload_id=WorkloadId("w")), a_lease(RELEASED))
+    await settle(servers)
+    assert [call[0] for call in hub.calls] == ["stop", "start", "start"]
+    assert hub.calls[-1][2] == {
+        "milli_gpu": 0,
+        "team": "vision",
+        "pool": "train",
+        "environment": "torch",
+    }
+
+
+async def test_closing_ends_what_is_under_way() -> None:
+    hub = FakeHub(*[Unavailable("no hub")] * 10)
+    servers = Servers(hub, now_ms=lambda: int(T0), on_down=lambda _: None)
+    servers(StartServer(workload_id=WorkloadId("w")), a_lease())
+    await asyncio.sleep(0.01)
+    assert servers.busy
+    await servers.close()
+    await asyncio.sleep(0)
+    assert not servers.busy

@@ -1,0 +1,61 @@
+"""One machine's devices, shared out to pools."""
+
+from builders import a_device, a_pool
+
+from gpucommons.gpu.agent_client import NodeReport
+from gpucommons.gpu.devices import Device
+from gpucommons.scheduler.core.types import Pool
+from gpucommons.scheduler.local_nodes import local_nodes
+
+
+def a_report(*devices: Device, cpu_milli: int = 2000) -> NodeReport:
+    return NodeReport(
+        node="box", devices=devices, cpu_milli=cpu_milli, memory_mib=8192, isolation="none"
+    )
+
+
+def a_local_pool(name: str, gpu_kind: str | None = None) -> Pool:
+    return a_pool(name, executor="local", gpu_kind=gpu_kind)
+
+
+def devices(count: int, kind: str = "A100-40") -> tuple[Device, ...]:
+    return tuple(a_device(f"{kind}-{index}", index, kind=kind) for index in range(count))
+
+
+def shared(report: NodeReport, *pools: Pool) -> dict[str, list[str]]:
+    return {node.pool: [d.device_id for d in node.devices] for node in local_nodes(report, pools)}
+
+
+def test_the_pool_called_cpu_has_no_devices() -> None:
+    found = shared(a_report(*devices(2)), a_local_pool("gpu"), a_local_pool("cpu"))
+    assert found == {"gpu": ["A100-40-0", "A100-40-1"], "cpu": []}
+
+
+def test_a_named_kind_goes_first_and_the_rest_to_who_names_none() -> None:
+    report = a_report(*devices(1, "T4"), *devices(2, "H100"))
+    found = shared(report, a_local_pool("small"), a_local_pool("big", "H100"))
+    assert found == {"small": ["T4-0"], "big": ["H100-0", "H100-1"]}
+
+
+def test_several_pools_share_in_contiguous_parts() -> None:
+    found = shared(a_report(*devices(4)), a_local_pool("build"), a_local_pool("train"))
+    assert found == {"build": ["A100-40-0", "A100-40-1"], "train": ["A100-40-2", "A100-40-3"]}
+
+
+def test_devices_that_no_pool_wants_stay_out() -> None:
+    assert shared(a_report(*devices(1)), a_local_pool("big", "H100")) == {"big": []}
+
+
+def test_pools_of_other_executors_have_no_node_here() -> None:
+    report = a_report(*devices(1))
+    pools = [a_local_pool("gpu"), a_pool("cloud", executor="fake")]
+    (node,) = local_nodes(report, pools)
+    assert (node.pool, node.node_id) == ("gpu", "box")
+
+
+def test_processors_suffice_for_a_notebook_on_each_gpu() -> None:
+    gpu, cpu = local_nodes(a_report(*devices(4)), [a_local_pool("gpu"), a_local_pool("cpu")])
+    assert (gpu.node_id, gpu.cpu_milli, gpu.memory_mib) == ("box-gpu", 8000, 8192)
+    assert (cpu.node_id, cpu.cpu_milli) == ("box-cpu", 4000)
+    large = a_report(*devices(4), cpu_milli=64_000)
+    assert local_nodes(large, [a_local_pool("gpu")])[0].cpu_milli == 64_000
