@@ -9,8 +9,8 @@ from gpucommons.gpu.slices import SliceId, format_milli_gpu
 from gpucommons.scheduler.core import quota, stops
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.holds import HoldKey
 from gpucommons.scheduler.core.lifecycle import is_lease, move
-from gpucommons.scheduler.core.room import HoldKey
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,

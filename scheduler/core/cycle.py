@@ -10,6 +10,7 @@ from gpucommons.scheduler.core import (
     deadlines,
     eligibility,
     guarantee,
+    headroom,
     leases,
     notebooks,
     observations,
@@ -64,7 +65,7 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
         notebooks.admit_or_reclaim(draft, draft.workloads[workload.workload_id])
     _redeem(draft)
     for pool in draft.pools.values():
-        notebooks.keep_headroom(draft, pool.name, pool.headroom_milli_gpu)
+        headroom.keep(draft, pool.name, pool.headroom_milli_gpu)
     # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
     guarantees = guarantee.in_force(draft)
     running = [w for w in draft.workloads.values() if guarantee.may_upgrade(w)]

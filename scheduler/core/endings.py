@@ -12,7 +12,6 @@ from gpucommons.scheduler.core import stops
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease, move, with_attempt
-from gpucommons.scheduler.core.reclaim import work_lost
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptState,
@@ -21,6 +20,7 @@ from gpucommons.scheduler.core.types import (
     Stop,
     Workload,
 )
+from gpucommons.scheduler.core.victims import work_lost
 
 #: First wait after a failure or loss; doubles with each further one.
 BACK_OFF_MS = 10_000

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core import quota, reclaim
+from gpucommons.scheduler.core import quota, reclaim, victims
 from gpucommons.scheduler.core.admission import admit, nominate, promise, unpromise
 from gpucommons.scheduler.core.demand import (
     bounds,
@@ -21,9 +21,10 @@ from gpucommons.scheduler.core.demand import (
     shape,
 )
 from gpucommons.scheduler.core.draft import Draft, Guarantees
+from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.lifecycle import with_attempt
 from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.room import Load, Room, mask_of
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import (
     Attempt,
     HoldClass,
@@ -131,7 +132,7 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         if left(draft, guarantees, spec.team, pool) < milli_gpu(workers) or once in draft.misses:
             continue
         draft.misses.add(once)
-        found = reclaim.cheapest(draft, pool, reclaim.units(draft, pool, job), fit, workers)
+        found = victims.cheapest(draft, pool, victims.units(draft, pool, job), fit, workers)
         if found is not None:
             for one in found[1]:
                 devices = draft.room.nodes[one.node_id].devices

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.core.demand import SMALLEST_BLOCK
-from gpucommons.scheduler.core.room import NodeRoom, Room, block_mask, mask_of, span
+from gpucommons.scheduler.core.holds import block_mask, mask_of, span
+from gpucommons.scheduler.core.room import NodeRoom, Room
 from gpucommons.scheduler.core.types import Block, HoldClass, NodeId, PoolName, TeamName
 from gpucommons.scheduler.errors import CannotLayOut
 
@@ -71,6 +72,14 @@ def regions(node: NodeRoom, milli_gpu: int) -> Iterator[Region]:
     width = milli_gpu // WHOLE_MILLI_GPU
     for start in range(0, len(ids) - width + 1, width):
         yield Region(node.node.node_id, ids[start : start + width], 0, milli_gpu)
+
+
+def areas_of(node: NodeRoom, home: Region, size: int) -> Iterator[Region]:
+    """Aligned parts of a block."""
+    for area in regions(node, size):
+        inside = set(area.device_ids) <= set(home.device_ids)
+        if inside and area.mask & ~home.mask == 0:
+            yield area
 
 
 def check_sum(pool: PoolName, room: Room, fixed: int, guaranteed: int) -> None:

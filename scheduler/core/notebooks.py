@@ -14,10 +14,11 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.admission import Plan, Unit, nominate, promise, unpromise
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.layout import Region, moved, region_of, regions
+from gpucommons.scheduler.core.holds import Load, mask_of
+from gpucommons.scheduler.core.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.reclaim import borrowed, cost, irreducible, units
-from gpucommons.scheduler.core.room import Load, NodeRoom, Room, mask_of
+from gpucommons.scheduler.core.reclaim import borrowed
+from gpucommons.scheduler.core.room import NodeRoom, Room
 from gpucommons.scheduler.core.types import (
     Block,
     HoldClass,
@@ -25,6 +26,7 @@ from gpucommons.scheduler.core.types import (
     WorkerPlacement,
     Workload,
 )
+from gpucommons.scheduler.core.victims import cost, irreducible, units
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ def _options(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[_Opti
             node = usable.get(home.node_id)
             if node is None or not _suits(node, home, workload):
                 continue
-            for area in _areas(node, home, size):
+            for area in areas_of(node, home, size):
                 if not _firmly_taken(draft, node, area):
                     yield _Option(block, home, area, _group(node, home, area))
 
@@ -133,14 +135,6 @@ def _options(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[_Opti
 def _suits(node: NodeRoom, home: Region, workload: Workload) -> bool:
     kind = workload.spec.roles[0].gpu_kind
     return kind is None or all(node.devices[d].device.kind == kind for d in home.device_ids)
-
-
-def _areas(node: NodeRoom, home: Region, size: int) -> Iterator[Region]:
-    """Aligned parts of a block."""
-    for area in regions(node, size):
-        inside = set(area.device_ids) <= set(home.device_ids)
-        if inside and area.mask & ~home.mask == 0:
-            yield area
 
 
 def _homes(draft: Draft, block: Block, nodes: Iterable[NodeRoom]) -> Iterator[Region]:
@@ -228,7 +222,7 @@ def _group(node: NodeRoom, home: Region, area: Region) -> int:
     """Size of the largest free aligned part of the block around an area."""
     size = area.milli_gpu
     while size < home.milli_gpu:
-        around = next((one for one in _areas(node, home, 2 * size) if overlap(one, area)), None)
+        around = next((one for one in areas_of(node, home, 2 * size) if overlap(one, area)), None)
         if around is None:
             return size
         rest = [node.devices[d].held | node.devices[d].promised for d in around.device_ids]
@@ -308,46 +302,3 @@ def _swap(draft: Draft, option: _Option) -> None:
     blocks = tuple(swapped(block) for block in draft.blocks)
     draft.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
     draft.room.set_blocks(draft.blocks)
-
-
-def free_blocks(draft: Draft, pool: PoolName) -> Iterator[Region]:
-    """Unused aligned parts of fixed blocks, the largest first: what headroom is made of."""
-    usable = {node.node.node_id: node for node in draft.room.usable(pool)}
-    found: list[Region] = []
-    for block in draft.blocks:
-        node = usable.get(block.node_id)
-        if block.pool == pool and node is not None:
-            found.extend(_free_parts(node, region_of(block)))
-    yield from sorted(
-        found, key=lambda one: (-one.milli_gpu, one.node_id, one.device_ids, one.offset)
-    )
-
-
-def _free_parts(node: NodeRoom, region: Region) -> Iterator[Region]:
-    taken = [node.devices[d].held | node.devices[d].promised for d in region.device_ids]
-    if not any(bits & region.mask for bits in taken):
-        yield region
-    elif region.milli_gpu > 125:  # noqa: PLR2004 - the smallest block has no parts
-        for half in _areas(node, region, region.milli_gpu // 2):
-            yield from _free_parts(node, half)
-
-
-def keep_headroom(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
-    """Mark unused block area that borrowers may not have."""
-    for node in draft.room.usable(pool):
-        node.headroom = Load()
-        for device in node.devices.values():
-            device.headroom = 0
-    left = milli_gpu_kept
-    parts = list(free_blocks(draft, pool)) if left else []
-    while left > 0 and parts:
-        part = parts.pop(0)
-        if part.milli_gpu > left and part.milli_gpu > 125:  # noqa: PLR2004 - as above
-            node = draft.room.nodes[part.node_id]
-            parts[:0] = list(_areas(node, part, part.milli_gpu // 2))
-            continue
-        node = draft.room.nodes[part.node_id]
-        for device_id in part.device_ids:
-            node.devices[device_id].headroom |= part.mask
-        node.headroom = node.headroom.plus(node.share(part.milli_gpu))
-        left -= part.milli_gpu

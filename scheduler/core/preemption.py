@@ -14,9 +14,10 @@ from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.ordering import HIGHEST, priority
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.reclaim import cheapest, ran_long_enough, units, use_without
+from gpucommons.scheduler.core.reclaim import ran_long_enough
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, WorkerPlacement, Workload
+from gpucommons.scheduler.core.victims import cheapest, units, use_without
 
 
 def lowest_held(draft: Draft) -> dict[TeamName, int]:

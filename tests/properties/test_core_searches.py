@@ -11,11 +11,12 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core import layout, reclaim
+from gpucommons.scheduler.core import layout, victims
 from gpucommons.scheduler.core.demand import must_have
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.holds import FULL
 from gpucommons.scheduler.core.placement import fragmentation, place, starts
-from gpucommons.scheduler.core.room import FULL, Room
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import (
     AttemptState,
     HoldClass,
@@ -133,7 +134,7 @@ def test_no_cheaper_set_of_victims_exists_for_a_single_worker(
     nomination = world.get(claim.workload_id).nomination
     assert nomination is not None
     lost = {
-        attempt.attempt_id: reclaim.work_lost(world.get(job), attempt, world.now)
+        attempt.attempt_id: victims.work_lost(world.get(job), attempt, world.now)
         for job, attempt in everyone.items()
         if attempt is not None and attempt.state is not AttemptState.ENDED
     }
