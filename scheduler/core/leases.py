@@ -67,7 +67,7 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
             )
             raise InvalidTransition(message)
         # A start proves that the hub has no such server: what it held is free.
-        finish(draft, old, "Replaced by a new request")
+        finish(draft, old, _REPLACED)
         if old.current is None and new.spec.roles[0].milli_gpu < old.spec.roles[0].milli_gpu:
             new = replace(new, submitted_ms=old.submitted_ms)
     draft.put(new)
@@ -120,6 +120,11 @@ _END_TEXTS = {
     "reclaimed": "An admin took its GPU back",
     "left": "Left the line",
 }
+_REPLACED = "Replaced by a new request"
+#: Ends that the user brought about: nobody needs to be told of them.
+OWN_ENDS = frozenset(
+    {_END_TEXTS["stopped"], _END_TEXTS["failed"], _END_TEXTS["left"], _REPLACED}
+)
 #: Ends that a later, fuller account may replace.
 _PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
 #: Ends that give an idle or reclaimed device back.

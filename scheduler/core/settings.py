@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core import layout, quota
+from gpucommons.scheduler.core import layout, node_loss, quota
 from gpucommons.scheduler.core.admission import withdraw
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -145,7 +145,7 @@ def lay_out_all(draft: Draft, teams: Teams) -> tuple[Block, ...]:
     What asks for no more than before is always accepted: with nodes lost, an admin must still be
     able to lower a quota.
     """
-    room = Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)
+    room = _room(draft)
     blocks: list[Block] = []
     for pool in sorted(draft.pools):
         wanted, had = fixed_quotas(teams, pool), fixed_quotas(draft.teams, pool)
@@ -244,9 +244,16 @@ def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
 
 def relay_out(draft: Draft) -> None:
     """Lay fixed quota out again on the nodes there are: as much of it as they can take."""
-    room = Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)
     blocks: list[Block] = []
     for pool in sorted(draft.pools):
         wanted = fixed_quotas(draft.teams, pool)
-        blocks.extend(layout.lay_out(pool, wanted, room, draft.blocks, strict=False))
+        laid = layout.lay_out(pool, wanted, _room(draft), draft.blocks, strict=False)
+        if sum(block.milli_gpu for block in laid) < sum(wanted.values()):
+            node_loss.demote(draft, pool)
+            laid = layout.lay_out(pool, wanted, _room(draft), draft.blocks, strict=False)
+        blocks.extend(laid)
     use_layout(draft, tuple(blocks))
+
+
+def _room(draft: Draft) -> Room:
+    return Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)

@@ -90,13 +90,16 @@ class History:
         *,
         nodes: tuple[int, ...] = (4, 2),
         headroom: int = 0,
+        cpu_milli: int = 64_000,
         quotas: tuple[tuple[int, int, int | None], ...] = (
             (1500, 1000, None),
             (500, 2000, 3000),
             (0, 1000, None),
         ),
     ) -> None:
-        self.all_nodes = tuple(a_node(f"n{i}", gpus) for i, gpus in enumerate(nodes))
+        self.all_nodes = tuple(
+            a_node(f"n{i}", gpus, cpu_milli=cpu_milli) for i, gpus in enumerate(nodes)
+        )
         self.world = World(
             *self.all_nodes,
             pools=[a_pool(headroom_milli_gpu=headroom, notice_ms=10_000, grace_ms=20_000)],
@@ -155,7 +158,8 @@ class History:
             more["max_restarts"] = 1
         milli = 0 if extra == 6 else JOB_SIZES[size]
         name = f"job-{len(self.world.events)}"
-        spec = a_job(name, milli, team=TeamName(TEAMS[team % 3]), cpu_milli=100, **more)
+        cpu = 900 if extra == 7 else 100
+        spec = a_job(name, milli, team=TeamName(TEAMS[team % 3]), cpu_milli=cpu, **more)
         self.world.try_submit(spec)
 
     def _ticket(self, team: int, user: int, size: int, _: int) -> None:

@@ -31,12 +31,16 @@ many = settings(
     suppress_health_check=list(HealthCheck),
 )
 orderly = st.lists(step, max_size=40)
+#: Plenty, or so little that processors are what is short.
+cpu = st.sampled_from([64_000, 2000])
 anything = st.lists(rough, max_size=50)
 
 
 @many
-@given(anything, st.sampled_from([0, 500, 1000]))
-def test_nothing_is_ever_held_twice_and_gangs_are_whole(steps: Any, headroom: int) -> None:
+@given(anything, st.sampled_from([0, 500, 1000]), cpu)
+def test_nothing_is_ever_held_twice_and_gangs_are_whole(
+    steps: Any, headroom: int, cpu_milli: int
+) -> None:
     def check(history: History) -> None:
         cluster = history.world.cluster
         truths.nothing_is_held_twice(cluster)
@@ -45,7 +49,7 @@ def test_nothing_is_ever_held_twice_and_gangs_are_whole(steps: Any, headroom: in
         truths.blocks_are_laid_out(cluster)
         truths.stops_have_a_beneficiary(cluster)
 
-    History(check, headroom=headroom).play(steps)
+    History(check, headroom=headroom, cpu_milli=cpu_milli).play(steps)
 
 
 @many
@@ -55,15 +59,15 @@ def test_quotas_hold(steps: Any) -> None:
 
 
 @many
-@given(anything)
-def test_deciding_twice_changes_nothing(steps: Any) -> None:
+@given(anything, cpu)
+def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int) -> None:
     def check(history: History) -> None:
         before = history.world.cluster
         again = history.world.step()
         assert again.changes.empty, again.changes
         assert again.cluster == before
 
-    History(check).play(steps)
+    History(check, cpu_milli=cpu_milli).play(steps)
 
 
 @many
@@ -95,8 +99,10 @@ def _resumes_from_the_last_checkpoint(history: History, workload: Workload) -> N
 
 
 @many
-@given(orderly)
-def test_a_notebook_inside_its_quota_never_waits_for_another_team(steps: Any) -> None:
+@given(orderly, cpu)
+def test_a_notebook_inside_its_quota_never_waits_for_another_team(
+    steps: Any, cpu_milli: int
+) -> None:
     def check(history: History) -> None:
         cluster = history.world.cluster
         fixed = [HoldClass.FIXED]
@@ -120,7 +126,7 @@ def test_a_notebook_inside_its_quota_never_waits_for_another_team(steps: Any) ->
                 if block.team == team and block.milli_gpu >= size:
                     assert not _has_room(block, size, notebooks, promised)
 
-    History(check).play(steps)
+    History(check, cpu_milli=cpu_milli).play(steps)
 
 
 def _has_room(block: Any, size: int, *taken: dict[Any, int]) -> bool:

@@ -139,6 +139,26 @@ def test_a_lost_node_moves_its_blocks_and_shrinks_guarantees() -> None:
     assert [one.hold_class for one in classes if one] == ["guaranteed", "over-quota"]
 
 
+def test_when_a_node_is_lost_fixed_quota_comes_before_guarantees() -> None:
+    world = World(
+        a_node(gpus=1),
+        a_node("n2", gpus=1),
+        teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp", guaranteed_milli_gpu=1000)],
+    )
+    job = world.run(a_job("bert", team="nlp"))
+    held = world.get(job).current
+    assert held is not None
+    assert held.hold_class == "guaranteed"
+    home = held.placements[0].node_id
+    world.step(NodesObserved(executor="fake", nodes=(a_node(home, gpus=1),)))
+    held = world.get(job).current
+    assert held is not None
+    assert held.hold_class == "over-quota"
+    assert [block.node_id for block in world.cluster.blocks] == [home]
+    ticket = world.submit(a_notebook("ann", 1000))
+    assert world.get(ticket).nomination is not None
+
+
 def test_with_a_node_lost_a_quota_may_still_be_lowered() -> None:
     world = World(a_node(gpus=2), a_node("n2", gpus=2), teams=[a_team(fixed_milli_gpu=4000)])
     world.ask(SetNodeState(node_id=NodeId("n2"), state=NodeState.FENCED))
