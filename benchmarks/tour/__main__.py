@@ -19,16 +19,12 @@ IDLE_AFTER_S, WARN_AFTER_S = 14, 8
 
 def play(line: Timeline, machine: Machine) -> dict[str, object]:
     """All rows, in an order in which each leaves what the next one needs."""
-    rss_mib, cpu_percent = idle_cost(machine, seconds=6)
-    line.row("", f"scheduler, culler and agent, idle: {rss_mib} MiB, {cpu_percent} % of a core")
-
     alice = rows_notebook.log_in(line, machine, "alice")
     opened = rows_notebook.open_half(line, alice, team="vision")
     job, name, first_log_s = rows_training.submit_borrowing(line, alice, opened.panel)
-    bob = Person(machine.url, "bob", machine.password())
     lease = alice.lab("GET", "gpucommons/api/lease")["id"]
-    opened.kernel.run(rows_notebook.BUSY.format(seconds=20), wait=False)
-    time.sleep(1)
+    silent_since = rows_idle.begin_silence(line, opened)
+    bob = Person(machine.url, "bob", machine.password())
     rows_admin.reclaim_busy(line, machine, lease)
     reclaim_extra_s = rows_training.claim_fixed_quota(line, machine, job, bob, "nlp")
     rows_admin.waiting(line, machine, name)
@@ -37,12 +33,12 @@ def play(line: Timeline, machine: Machine) -> dict[str, object]:
     recovery_s = rows_training.kill_scheduler(line, machine)
     carol = Person(machine.url, "carol", machine.password())
     rows_idle.ticket_in_line(line, bob, carol, team="nlp")
-    carol.stop_server()
     equal, _ = rows_training.finish(line, machine, alice, job)
-    rows_idle.silent_cell_is_kept(
-        line, alice, opened.kernel, opened.panel, idle_after_s=IDLE_AFTER_S
-    )
-    culled_s = rows_idle.warned_kept_and_culled(line, machine, alice, idle_after_s=IDLE_AFTER_S)
+    rows_idle.silence_was_kept(line, alice, silent_since, idle_after_s=IDLE_AFTER_S)
+    rows_idle.warned_kept_and_dropped(line, alice, opened.kernel)
+    culled_s = rows_idle.culled(line, machine, carol)
+    rss_mib, cpu_percent = idle_cost(machine, seconds=6)
+    line.row("", f"scheduler, culler and agent, idle: {rss_mib} MiB, {cpu_percent} % of a core")
     lost, doubled = figures.lost_and_doubled(machine)
     return {
         "spawn_overhead_s": figures.spawn_overhead_s(machine),

@@ -128,3 +128,7 @@ class Kernel:
     def close_tab(self) -> None:
         """Close the connection; the kernel stays."""
         self._socket.close()
+
+    def interrupt(self) -> None:
+        """Stop the running cell."""
+        self._person.lab("POST", f"api/kernels/{self.kernel_id}/interrupt")
