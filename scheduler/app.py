@@ -6,31 +6,19 @@ Nothing is decided here: every part is made and handed to those that need it.
 from __future__ import annotations
 
 import os
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import yaml
-from fastapi import FastAPI
 from pydantic import ValidationError
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.scheduler import attempt_tokens, models
 from gpucommons.scheduler.accounts import accounts, home_of
 from gpucommons.scheduler.acting import executor_of
-from gpucommons.scheduler.api.app import ApiSettings, create_app
-from gpucommons.scheduler.api.authentication import (
-    AttemptDoor,
-    Authenticator,
-    Doors,
-    HubDoor,
-    MetricsDoor,
-    PeerDoor,
-)
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cancel, Cluster
 from gpucommons.scheduler.core.types import Attempt, Millis, Node, Pool, Workload
@@ -57,7 +45,6 @@ from gpucommons.scheduler.upkeep import OPERATOR, Upkeep
 #: Bytes of log in one answer.
 _LOG_BYTES = 256 << 10
 _DAY_MS = 86_400_000
-_ATTEMPT_PREFIX = "gca-"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +56,7 @@ class Scheduler:
     loop: Loop
     service: Service
     upkeep: Upkeep
-    app: FastAPI
+    attempt_key: bytes = field(repr=False)
     hub: Hub | None
     servers: Servers | None
 
@@ -140,45 +127,16 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             shared_account=settings.shared_account,
         ),
     )
-    app = create_app(
-        service,
-        doors(settings, hub, key),
-        settings=ApiSettings(
-            max_snapshot_bytes=settings.max_snapshot_mib << 20,
-            healthy=lambda: loop.lost is None,
-        ),
-    )
     return Scheduler(
         settings=settings,
         store=store,
         loop=loop,
         service=service,
         upkeep=Upkeep(service, report=agent.devices, first_config=first_config),
-        app=app,
+        attempt_key=key,
         hub=hub,
         servers=servers,
     )
-
-
-def doors(settings: SchedulerSettings, hub: Hub | None, key: bytes) -> Authenticator:
-    """Every way in, in the order in which credentials are tried."""
-    found: list[Authenticator] = [
-        PeerDoor(operator_uid=os.geteuid()),
-        AttemptDoor(partial(attempt_tokens.attempt_of, key), prefix=_ATTEMPT_PREFIX),
-        MetricsDoor(secret_text(settings.state / "metrics-token")),
-    ]
-    if hub is not None:
-        found.append(HubDoor(hub, now_ms=now_ms))
-    return Doors(found)
-
-
-def secret_text(path: Path) -> str:
-    """A secret of this installation, made on first use, for its operator's eyes only."""
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32))
-    return path.read_text().strip()
 
 
 def read_config(path: Path) -> models.ConfigModel:

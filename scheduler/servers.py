@@ -26,6 +26,8 @@ _LONGEST_PAUSE_S = 10.0
 _REFUSED_PAUSE_S = 60.0
 #: A server that was started is given so long to redeem its grant before it is started again.
 _SETTLE_S = 5.0
+#: *Drop to CPU* is asked for by the very server that goes down: it still has to pass the answer on.
+_FAREWELL_S = 0.7
 
 
 class StartsServers(Protocol):
@@ -100,12 +102,16 @@ class Servers:
                 return
 
     async def _stop(self, lease: Workload) -> None:
+        attempt = lease.current
+        stop = None if attempt is None else attempt.stop
+        released = stop is not None and stop.why == RELEASED
+        if released:
+            await self._sleep(_FAREWELL_S)
         if not await self._stopped(lease):
             return
         log.info("stopped %s", _label(lease))
         await asyncio.to_thread(self._on_down, lease)
-        attempt = lease.current
-        if attempt is not None and attempt.stop is not None and attempt.stop.why == RELEASED:
+        if released:
             await self._restart_without_gpu(lease)
 
     async def _stopped(self, lease: Workload) -> bool:

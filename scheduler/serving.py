@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import logging
 import signal
-from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 from gpucommons.gpu import unix_sockets
 from gpucommons.scheduler import attempt_tokens
-from gpucommons.scheduler.api.server import Server, close_all, listen_tcp, make_server
 from gpucommons.scheduler.app import Scheduler, build
-from gpucommons.scheduler.options import HubOptions, SchedulerSettings
+from gpucommons.scheduler.options import SchedulerSettings
+from gpucommons.scheduler.sockets import close_all, listen_tcp
 from gpucommons.scheduler.upkeep import Upkeep
+
+if TYPE_CHECKING:
+    from gpucommons.scheduler.api.server import Server
 
 log = logging.getLogger("gpucommons.scheduler")
 
@@ -37,16 +41,26 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         scheduler = await _started(stack, settings, api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=256)
         stack.callback(close_all, [unix])
-        if settings.hub is not None:
-            await stack.enter_async_context(_pages(settings, settings.hub, api_url))
-        server = make_server(scheduler.app)
-        upkeep = asyncio.create_task(_keep_up(scheduler.upkeep))
-        stack.push_async_callback(_cancelled, upkeep)
-        watch = asyncio.create_task(_watch(scheduler, server, stop))
-        stack.push_async_callback(_cancelled, watch)
+        server = await asyncio.to_thread(_server, scheduler)
+        for work in (
+            _keep_up(scheduler.upkeep),
+            _watch(scheduler, server, stop),
+            _pages(settings, api_url),
+        ):
+            task = asyncio.create_task(work)
+            task.add_done_callback(lambda done: _end_if_failed(done, stop))
+            stack.push_async_callback(_cancelled, task)
         log.info("the API answers at %s and %s", api_url, settings.state / "api.sock")
         await server.serve(sockets=[tcp, unix])
         return 0 if scheduler.loop.lost is None else 1
+
+
+def _server(scheduler: Scheduler) -> Server:
+    """The HTTP server; imported in a thread, while the loop decides already."""
+    from gpucommons.scheduler.api.server import make_server  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.web import web_app  # noqa: PLC0415 - see above
+
+    return make_server(web_app(scheduler))
 
 
 async def _started(
@@ -63,14 +77,15 @@ async def _started(
     return scheduler
 
 
-@contextlib.asynccontextmanager
-async def _pages(settings: SchedulerSettings, hub: HubOptions, api_url: str) -> AsyncIterator[None]:
-    """The pages behind the hub's proxy."""
-    # Imports jupyterhub: without a hub nobody pays for that.
-    from gpucommons.scheduler.pages.server import PagesSettings, start  # noqa: PLC0415
-
-    server = await start(
-        PagesSettings(
+async def _pages(settings: SchedulerSettings, api_url: str) -> None:
+    """The pages behind the hub's proxy, until cancelled; none without a hub."""
+    hub = settings.hub
+    if hub is None:
+        return
+    # Imports jupyterhub, which takes a second: the API is up by then.
+    pages = await asyncio.to_thread(importlib.import_module, "gpucommons.scheduler.pages.server")
+    server = await pages.start(
+        pages.PagesSettings(
             port=settings.pages_port,
             api_url=api_url,
             hub_api_url=hub.api_url,
@@ -85,7 +100,7 @@ async def _pages(settings: SchedulerSettings, hub: HubOptions, api_url: str) -> 
     )
     log.info("the pages answer at %s", server.url)
     try:
-        yield
+        await asyncio.Event().wait()
     finally:
         await server.stop()
 
@@ -105,6 +120,12 @@ async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> N
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), 1.0)
     server.should_exit = True
+
+
+def _end_if_failed(task: asyncio.Task[None], stop: asyncio.Event) -> None:
+    """A part that fails ends the scheduler, which then raises what it failed with."""
+    if not task.cancelled() and task.exception() is not None:
+        stop.set()
 
 
 async def _cancelled(task: asyncio.Task[None]) -> None:

@@ -122,9 +122,7 @@ _END_TEXTS = {
 }
 _REPLACED = "Replaced by a new request"
 #: Ends that the user brought about: nobody needs to be told of them.
-OWN_ENDS = frozenset(
-    {_END_TEXTS["stopped"], _END_TEXTS["failed"], _END_TEXTS["left"], _REPLACED}
-)
+OWN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"], _END_TEXTS["left"], _REPLACED})
 #: Ends that a later, fuller account may replace.
 _PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
 #: Ends that give an idle or reclaimed device back.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.leases import OWN_ENDS
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cancel, Keep, Started, Submit
 from gpucommons.scheduler.core.types import Kind, Spec, State, UserName, Workload, WorkloadId
@@ -148,12 +150,19 @@ def live_leases(service: Service) -> list[Workload]:
 
 
 def last_end(service: Service, user: str, server_name: str) -> str | None:
-    """Why the user's last lease of this server ended."""
+    """Why this server's last lease ended, as its user reads it; None where it was their own doing."""
     where = WorkloadFilter(kinds=_NOTEBOOKS, owner=UserName(user), live=False)
     for workload in service.store.workloads(where, limit=_PAGE).items:
         if workload.spec.server_name == server_name:
-            return workload.ended_text
+            return _end_sentence(workload)
     return None
+
+
+def _end_sentence(lease: Workload) -> str | None:
+    if lease.ended_ms is None or not lease.ended_text or lease.ended_text in OWN_ENDS:
+        return None
+    at = datetime.fromtimestamp(lease.ended_ms / 1000, UTC).astimezone()
+    return f"Stopped at {at:%H:%M}: {lease.ended_text}."
 
 
 # --- the server's life -----------------------------------------------------------------------

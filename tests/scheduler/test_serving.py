@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.accounts import account_of, accounts, home_of
-from gpucommons.scheduler.app import read_config, secret_text
+from gpucommons.scheduler.app import read_config
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotAuthenticated, Unavailable
-from gpucommons.scheduler.options import SchedulerSettings, read_settings
+from gpucommons.scheduler.options import HubOptions, SchedulerSettings, read_settings
 from gpucommons.scheduler.serving import serve
+from gpucommons.scheduler.sockets import listen_tcp
+from gpucommons.scheduler.web import secret_text
 
 
 @pytest.fixture
@@ -67,10 +70,20 @@ async def test_a_port_that_is_taken_is_said(state: Path) -> None:
     await server.wait_closed()
 
 
+# tornado leaves the socket that could not be bound to the garbage collector.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+async def test_pages_that_cannot_listen_end_the_scheduler_with_the_reason(state: Path) -> None:
+    taken = listen_tcp(0)
+    hub = HubOptions(api_url="http://127.0.0.1:1/hub/api", token="t")
+    settings = SchedulerSettings(state=state, hub=hub, pages_port=taken.getsockname()[1])
+    with pytest.raises(OSError, match="in use"):
+        await asyncio.wait_for(serve(settings, asyncio.Event()), 20)
+    taken.close()
+    gc.collect()
+
+
 async def test_the_port_takes_tokens_only(state: Path) -> None:
     stop = asyncio.Event()
-    from gpucommons.scheduler.api.server import listen_tcp  # noqa: PLC0415 - to find a free port
-
     free = listen_tcp(0)
     port = free.getsockname()[1]
     free.close()

@@ -1,5 +1,7 @@
 """Notebooks' leases: taken, waited for, used, ended."""
 
+from datetime import UTC, datetime
+
 import pytest
 from service_world import ServiceWorld, a_request, done
 
@@ -129,10 +131,13 @@ def test_the_cullers_reason_replaces_the_plain_one(world: ServiceWorld) -> None:
     lease = acquire(world)
     started(world, lease, pid=None)
     end(world, lease)
+    ann = world.principal("ann")
+    assert quotes.offers(world.service, ann, None, "").last_end is None
     report = models.EndReport(why="culled", text="idle 60 min")
     done(leases.end_lease(world.service, world.culler, lease.id, report))
-    offers = quotes.offers(world.service, world.principal("ann"), None, "")
-    assert offers.last_end == "idle 60 min"
+    ended = datetime.fromtimestamp(world.now_ms / 1000, UTC).astimezone()
+    last_end = quotes.offers(world.service, ann, None, "").last_end
+    assert last_end == f"Stopped at {ended:%H:%M}: idle 60 min."
 
 
 def test_dropping_the_gpu_stops_the_server(world: ServiceWorld) -> None:

@@ -1,0 +1,62 @@
+"""The REST API of a scheduler that was made: its doors and its settings.
+
+Apart from the composition root, because a restarted scheduler decides before it has imported this.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from gpucommons.scheduler import attempt_tokens
+from gpucommons.scheduler.api.app import ApiSettings, create_app
+from gpucommons.scheduler.api.authentication import (
+    AttemptDoor,
+    Authenticator,
+    Doors,
+    HubDoor,
+    MetricsDoor,
+    PeerDoor,
+)
+from gpucommons.scheduler.app import Scheduler, now_ms
+
+_ATTEMPT_PREFIX = "gca-"
+
+
+def web_app(scheduler: Scheduler) -> FastAPI:
+    """The application of this scheduler."""
+    return create_app(
+        scheduler.service,
+        doors(scheduler),
+        settings=ApiSettings(
+            max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,
+            healthy=lambda: scheduler.loop.lost is None,
+        ),
+    )
+
+
+def doors(scheduler: Scheduler) -> Authenticator:
+    """Every way in, in the order in which credentials are tried."""
+    known = partial(attempt_tokens.attempt_of, scheduler.attempt_key)
+    found: list[Authenticator] = [
+        PeerDoor(operator_uid=os.geteuid()),
+        AttemptDoor(known, prefix=_ATTEMPT_PREFIX),
+        MetricsDoor(secret_text(scheduler.settings.state / "metrics-token")),
+    ]
+    if scheduler.hub is not None:
+        found.append(HubDoor(scheduler.hub, now_ms=now_ms))
+    return Doors(found)
+
+
+def secret_text(path: Path) -> str:
+    """A secret of this installation, made on first use, for its operator's eyes only."""
+    with suppress(FileExistsError):
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32))
+    return path.read_text().strip()
