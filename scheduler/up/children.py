@@ -136,6 +136,7 @@ class Child:
                 stderr=log,
                 # Ctrl-C is ours to handle, in order.
                 start_new_session=True,
+                umask=self.part.umask,
                 preexec_fn=_tie_to_parent(self.part.orphan_signal),
             )
         self._on_start(self)

@@ -31,6 +31,8 @@ class Part:
     ready_urls: tuple[str, ...] = ()
     #: What the kernel sends it when ``up`` itself is killed.
     orphan_signal: int = signal.SIGTERM
+    #: Its umask; -1 = that of ``up``, which notebooks and jobs inherit.
+    umask: int = -1
     #: How long it may take to stop before it is killed.
     stop_s: float = 10.0
 
@@ -89,6 +91,8 @@ def agent_part(settings: Settings, folder: StateFolder, env: Mapping[str, str]) 
         env=env,
         log=folder.logs / "agent.log",
         ready_socket=folder.agent / "control.sock",
+        # Users pass through its folder to their own slice; what else lies there is not theirs.
+        umask=0o077,
     )
 
 

@@ -4,174 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import shutil
 import signal
-import socket
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
 
 import httpx
 import psutil
 import pytest
+from integration.workstation import Workstation, alive, until
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.slices import SliceId
-from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.models import LeaseRequest, LeaseView
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.models import LeaseRequest
 
 pytestmark = [pytest.mark.hub, pytest.mark.timeout(180)]
-
-T = TypeVar("T")
-
-CONFIG = """
-pools:
-  - {name: gpu, notice_s: 1, grace_s: 2, min_run_s: 0}
-  - {name: cpu}
-teams:
-  - name: vision
-    members: [alice, ada]
-    quotas: {gpu: {fixed_milli_gpu: 1000}}
-"""
-
-#: An admin's own settings: small servers instead of JupyterLab, and a token for these tests.
-EXTRA = """
-import os, sys
-here = os.path.dirname(os.path.abspath(__file__))
-c.GpuLocalSpawner.cmd = [sys.executable, os.path.join(here, "small_server.py")]
-c.GpuLocalSpawner.args = []
-c.GpuLocalSpawner.poll_interval = 1
-c.JupyterHub.services.append({"name": "tests", "api_token": open(os.path.join(here, "tests-token")).read()})
-c.JupyterHub.load_roles.append(
-    {"name": "tests", "services": ["tests"], "scopes": ["admin:users", "admin:servers", "tokens"]}
-)
-"""
-
-SMALL_SERVER = """
-import http.server, os, signal, sys, urllib.parse
-signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
-class Handler(http.server.BaseHTTPRequestHandler):
-    def do_GET(self):
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(os.environ.get("GPUCOMMONS_LEASE_ID", "none").encode())
-    def log_message(self, *_):
-        pass
-url = urllib.parse.urlparse(os.environ["JUPYTERHUB_SERVICE_URL"])
-http.server.ThreadingHTTPServer((url.hostname, url.port), Handler).serve_forever()
-"""
-
-
-def until(look: Callable[[], T | None], what: str, *, timeout_s: float = 60.0) -> T:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        found = look()
-        if found:
-            return found
-        time.sleep(0.1)
-    message = f"{what} did not happen within {timeout_s:g} s"
-    raise AssertionError(message)
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return False
-
-
-class Workstation:
-    """One ``gpucommons up`` and the ways to look at it."""
-
-    def __init__(self, folder: Path) -> None:
-        self.state = folder / "s"
-        self.state.mkdir()
-        self.token = secrets.token_hex(16)
-        (self.state / "tests-token").write_text(self.token)
-        (self.state / "small_server.py").write_text(SMALL_SERVER)
-        (self.state / "jupyterhub_extra.py").write_text(EXTRA)
-        (folder / "teams.yaml").write_text(CONFIG)
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
-        self.command = [
-            *(sys.executable, "-m", "gpucommons.scheduler.up", "--trusted-users"),
-            *("--state", str(self.state), "--config", str(folder / "teams.yaml")),
-            *("--simulate", "1", "--port", str(port), "--admin", "admin"),
-        ]
-        self.output = folder / "up.out"
-        self.process: subprocess.Popen[bytes] | None = None
-        self.api = httpx.Client(
-            base_url=f"{self.url}/hub/api",
-            headers={"Authorization": f"token {self.token}"},
-            timeout=60,
-            trust_env=False,
-        )
-
-    def start(self) -> None:
-        self.output.write_text("")
-        with self.output.open("ab") as output:
-            self.process = subprocess.Popen(self.command, stdout=output, stderr=output)
-        until(self._running, f"the start of {self.command}", timeout_s=90)
-
-    def _running(self) -> bool:
-        assert self.process is not None
-        text = self.output.read_text()
-        assert self.process.poll() is None, text
-        return "GPU Commons is running." in text
-
-    def send(self, number: int) -> int:
-        assert self.process is not None
-        self.process.send_signal(number)
-        return self.process.wait(timeout=90)
-
-    def pids(self) -> dict[str, int]:
-        found: dict[str, dict[str, Any]] = json.loads((self.state / "pids.json").read_text())
-        return {name: one["pid"] for name, one in found.items()}
-
-    def open(self, user: str, milli_gpu: int) -> httpx.Response:
-        self.api.post(f"/users/{user}")
-        return self.api.post(f"/users/{user}/server", json={"milli_gpu": milli_gpu})
-
-    def close(self, user: str) -> None:
-        self.api.delete(f"/users/{user}/server")
-        until(lambda: self.server(user) is None, f"the stop of {user}'s server")
-        until(lambda: not self.leases(user), f"the end of {user}'s lease")
-
-    def server(self, user: str) -> dict[str, Any] | None:
-        try:
-            answer = self.api.get(f"/users/{user}")
-        except httpx.HTTPError:
-            return {"unknown": "the hub is restarting"}
-        if not answer.is_success:
-            return None if answer.status_code == 404 else {"unknown": answer.status_code}
-        servers: dict[str, Any] = answer.json()["servers"]
-        return servers.get("")
-
-    def is_ready(self, user: str) -> bool:
-        return bool((self.server(user) or {}).get("ready"))
-
-    def scheduler(self, token: str | None = None) -> SchedulerClient:
-        if token is None:
-            return SchedulerClient(f"unix:{self.state / 'api.sock'}")
-        ports = json.loads((self.state / "ports.json").read_text())
-        return SchedulerClient(f"http://127.0.0.1:{ports['api']}", token=token)
-
-    def leases(self, user: str) -> list[LeaseView]:
-        """The live ones."""
-        with self.scheduler() as scheduler:
-            found = scheduler.send(calls.leases()).leases
-        return [lease for lease in found if lease.user == user and lease.state != "ended"]
-
-    def user_token(self, user: str) -> str:
-        self.api.post(f"/users/{user}")
-        return str(self.api.post(f"/users/{user}/tokens", json={}).json()["token"])
 
 
 @pytest.fixture(scope="module")
