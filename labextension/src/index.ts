@@ -69,6 +69,15 @@ const plugin: JupyterFrontEndPlugin<void> = {
       finishedShown: 3
     };
 
+    // Members of several teams most likely train for the one that holds their notebook's GPU.
+    model.changed.connect((_, topic) => {
+      const team = model.lease?.team;
+      const mayChoose = (model.whoami?.teams.length ?? 0) > 1;
+      if (topic === 'lease' && team && mayChoose && train.form.team === '') {
+        train.update({ team });
+      }
+    });
+
     const panel = new GpuPanel(context);
     shell.add(panel, 'left', { rank: PANEL_RANK });
     restorer?.add(panel, panel.id);
@@ -80,8 +89,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
       const { JobWidget: Page } = await import('./jobwidget');
       const page = new Page(context, id);
       page.disposed.connect(() => pages.delete(id));
-      // Notebook 7 keeps its main area for one document.
-      shell.add(page, labShell ? 'main' : 'down');
+      // Notebook 7 keeps its main area for one document, and its lower panel opens closed.
+      shell.add(page, labShell ? 'main' : 'right');
       await tracker.add(page);
       return page;
     };

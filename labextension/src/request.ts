@@ -35,7 +35,6 @@ export interface ITrainForm {
   overQuota: boolean;
   cpus: number;
   memoryGib: number;
-  resultsTo: string;
   /** One per line: `NAME` or `VARIABLE=NAME`. Names only, never values. */
   secrets: string;
   /** Of a waiting job that is asked for again with less: cancel it on submit. */
@@ -56,7 +55,6 @@ export const EMPTY_FORM: ITrainForm = {
   overQuota: true,
   cpus: 1,
   memoryGib: 2,
-  resultsTo: '',
   secrets: '',
   replaces: false
 };
@@ -128,8 +126,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     min_workers: elastic ? form.minWorkers : null,
     max_workers: elastic ? form.workers : null,
     launcher: form.workers > 1 ? form.launcher : 'plain',
-    secrets: parseSecrets(form.secrets).secrets,
-    results_to: form.resultsTo || null
+    secrets: parseSecrets(form.secrets).secrets
   };
 }
 
@@ -163,12 +160,12 @@ export function formOfJob(job: IJob, milliGpu: number | null): ITrainForm {
     launcher: request?.launcher ?? 'plain',
     maxRunS: request?.max_run_s ?? null,
     team: job.team,
-    name: request?.name ?? '',
+    // The scheduler numbers anew.
+    name: (request?.name ?? '').replace(/-\d+$/, ''),
     priority: request?.priority ?? 'normal',
     overQuota: request?.over_quota ?? true,
     cpus: (first?.cpu_milli ?? 1000) / 1000,
     memoryGib: (first?.memory_mib ?? 2048) / 1024,
-    resultsTo: request?.results_to ?? '',
     secrets: Object.entries(request?.secrets ?? {})
       .map(([variable, name]) => `${variable}=${name}`)
       .join('\n'),

@@ -259,7 +259,6 @@ def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None
     train.get_by_label("Time limit").select_option(label="4 hours")
     train.get_by_role("button", name="More…").click()
     train.get_by_label("Secrets, by name, one per line").fill("HF_TOKEN=hugging-face")
-    train.get_by_label("Results folder").fill("results/digits")
 
     expect(train).to_contain_text("2 files, 3.1 MB")
     expect(train).to_contain_text("larger than 32 MiB")
@@ -269,11 +268,12 @@ def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None
     train.get_by_role("button", name="Submit").click()
     expect(job_row(page, "train-1")).to_contain_text("3rd in line")
     sent = lab.asked("submit-file")[-1]
+
     assert (sent["path"], sent["function"]) == ("train.ipynb", "train")
     assert sent["request"]["roles"][0]["milli_gpu"] == 2000
     assert sent["request"]["max_run_s"] == 14_400
     assert sent["request"]["secrets"] == {"HF_TOKEN": "hugging-face"}
-    assert sent["request"]["results_to"] == "results/digits"
+    assert "results_to" not in sent["request"]  # decided by the file's folder
 
 
 def test_a_secret_value_is_refused_before_it_is_sent(open_lab: Open) -> None:

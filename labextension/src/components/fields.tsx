@@ -57,7 +57,7 @@ export function SelectField(props: {
 }
 
 export function TextField(props: {
-  field: 'name' | 'resultsTo' | 'secrets';
+  field: 'name' | 'secrets';
   label: string;
   placeholder: string;
   rows?: number;

@@ -198,6 +198,8 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   const { commands, trans } = usePanel();
   const at = clock(job.submitted_ms);
   const source = job.source;
+  // The snapshot's folder is where results come back to.
+  const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');
   if (!source) {
     return <>{trans.__('submitted %1', at)}</>;
   }
@@ -207,7 +209,9 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
       <LinkButton
         label={trans.__('Open %1', source)}
         onClick={() => {
-          void commands.execute('docmanager:open', { path: source });
+          void commands.execute('docmanager:open', {
+            path: folder ? `${folder}/${source}` : source
+          });
         }}
       >
         {baseName(source)}

@@ -5,7 +5,7 @@ import { syncLines } from './logview';
 import { leadOf } from './train';
 
 function texts(node: HTMLElement): string[] {
-  return Array.from(node.children, row => row.textContent);
+  return Array.from(node.children, row => row.textContent ?? '');
 }
 
 describe('rows of the log', () => {

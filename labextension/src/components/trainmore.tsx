@@ -66,11 +66,6 @@ export function TrainMore(): React.JSX.Element {
         }}
       />
       <TextField
-        field="resultsTo"
-        label={trans.__('Results folder')}
-        placeholder={trans.__('keep with the job')}
-      />
-      <TextField
         field="secrets"
         label={trans.__('Secrets, by name, one per line')}
         placeholder={SECRET_EXAMPLE}

@@ -69,7 +69,7 @@ export function fakeApi(answer: Answer = () => new Response('{}')): Api {
   return new Api(settings, () => 0.5);
 }
 
-export const HELLO: ServerMessage = {
+export const HELLO: Extract<ServerMessage, { type: 'hello' }> = {
   type: 'hello',
   whoami: { name: 'ada', teams: ['vision'] },
   lease: null,
