@@ -76,18 +76,21 @@ def schedule(draft: Draft, workload: Workload) -> Reason | None:
     """Its time has come."""
     if workload.spec.not_before_ms <= draft.now_ms:
         return None
-    seconds = -(-(workload.spec.not_before_ms - draft.now_ms) // 1000)
-    return Reason(code=ReasonClass.BACKOFF, text=f"Scheduled to start in {duration(seconds)}.")
+    # Counted from the submit and not from now: a sentence that changes by itself would be written
+    # to the store every second.
+    seconds = -(-(workload.spec.not_before_ms - workload.submitted_ms) // 1000)
+    text = f"Scheduled to start {duration(seconds)} after it was submitted."
+    return Reason(code=ReasonClass.BACKOFF, text=text)
 
 
 def back_off(draft: Draft, workload: Workload) -> Reason | None:
     """It has not just failed."""
     if workload.not_before_ms <= draft.now_ms:
         return None
-    seconds = -(-(workload.not_before_ms - draft.now_ms) // 1000)
+    seconds = -(-(workload.not_before_ms - workload.since_ms) // 1000)
     ended = workload.attempts[-1].ended_text if workload.attempts else None
-    text = f"Tries again in {duration(seconds)}: {ended or 'the last start did not work'}."
-    return Reason(code=ReasonClass.BACKOFF, text=text.replace("..", "."))
+    text = f"{ended or 'The last start did not work'}. Tries again after {duration(seconds)}."
+    return Reason(code=ReasonClass.BACKOFF, text=text)
 
 
 def policy(draft: Draft, workload: Workload) -> Reason | None:

@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.types import (
     PoolName,
     WorkerPlacement,
     Workload,
+    WorkloadId,
 )
 from gpucommons.scheduler.core.victims import cost, irreducible, units
 
@@ -192,8 +193,8 @@ def _has_notebook(draft: Draft, region: Region) -> bool:
     )
 
 
-def _fixed_promise(draft: Draft, workload_id: object) -> Sequence[WorkerPlacement]:
-    workload = draft.workloads[workload_id]  # type: ignore[index]
+def _fixed_promise(draft: Draft, workload_id: WorkloadId) -> Sequence[WorkerPlacement]:
+    workload = draft.workloads[workload_id]
     found = workload.nomination
     if found is None or found.hold_class is not HoldClass.FIXED:
         return ()

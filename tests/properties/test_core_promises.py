@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties import truths
@@ -24,6 +25,8 @@ from gpucommons.scheduler.core.types import (
 )
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
+#: Ten thousand histories take their time.
+pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
 many = settings(
     max_examples=EXAMPLES,
     deadline=None,

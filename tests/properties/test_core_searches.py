@@ -6,6 +6,7 @@ import os
 from itertools import combinations
 from typing import Any
 
+import pytest
 from builders import World, a_job, a_node, a_team, ids
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,8 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.errors import CannotLayOut
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
+#: Ten thousand histories take their time.
+pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 100)
 TRAIN = PoolName("train")
 size = st.sampled_from([125, 250, 300, 500, 600, 1000, 2000])

@@ -110,7 +110,7 @@ def test_a_failed_job_with_restarts_left_waits_out_its_back_off(world: World) ->
     world.end(job, 1)
     found = world.get(job)
     assert found.reason is not None
-    assert found.reason.text == "Tries again in 10 s: It ended with exit status 1."
+    assert found.reason.text == "It ended with exit status 1. Tries again after 10 s."
     assert world.outcome.wake_ms == world.now + 10_000
     world.wait(10_000)
     assert world.state(job) is State.STARTING
