@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -9,8 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jupyter_server.serverapp import ServerApp
-from traitlets.config import Config
+from serving import Served, serving
 
 from gpucommons.idle_culler.leases import Leases
 from gpucommons.idle_culler.limits import Rules
@@ -210,36 +208,8 @@ def bench(make_bench: Any) -> Bench:
     return bench
 
 
-async def _serve(folder: Path, monkeypatch: pytest.MonkeyPatch, **settings: Any) -> ServerApp:
-    """A real Jupyter Server on a free port, in the test's own event loop."""
-    for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
-        monkeypatch.setenv(variable, str(folder / variable.lower()))
-    root = folder / "root"
-    root.mkdir(exist_ok=True)
-    ServerApp.clear_instance()
-    app = ServerApp.instance(
-        ip="127.0.0.1",
-        port=0,
-        open_browser=False,
-        allow_root=True,
-        root_dir=str(root),
-        config=Config(settings),
-        log_level=logging.ERROR,
-    )
-    # Signals belong to the test run.
-    monkeypatch.setattr(app, "init_signal", lambda: None)
-    app.initialize(argv=[])
-    await app._post_start()
-    return app
-
-
 @pytest.fixture
-async def jupyter_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[ServerApp]:
-    app = await _serve(
-        tmp_path, monkeypatch, ServerApp={"jpserver_extensions": {"jupyter_server_terminals": True}}
-    )
-    yield app
-    await app._cleanup()
-    ServerApp.clear_instance()
+async def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    terminals = {"jpserver_extensions": {"jupyter_server_terminals": True}}
+    async with serving(tmp_path, monkeypatch, {"ServerApp": terminals}) as found:
+        yield found

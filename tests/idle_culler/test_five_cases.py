@@ -11,11 +11,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
 import pytest
 from jupyter_client.asynchronous.client import AsyncKernelClient
-from tornado.httpclient import HTTPRequest
-from tornado.websocket import websocket_connect
+from serving import Served, hang_up
 
 from gpucommons.idle_culler.policy import (
     MINUTE_MS,
@@ -77,21 +75,11 @@ class Watched:
 
 
 @pytest.fixture
-def watched(jupyter_server: Any) -> Watched:
-    collector = collector_for(jupyter_server, {})
-    found = Watched(server=jupyter_server, collector=collector)
+def watched(served: Served) -> Watched:
+    collector = collector_for(served.app, {})
+    found = Watched(server=served.app, collector=collector)
     collector.now_ms = found.now_ms
     return found
-
-
-@pytest.fixture
-async def browser(jupyter_server: Any) -> AsyncIterator[httpx.AsyncClient]:
-    """A logged-in browser."""
-    headers = {"Authorization": f"token {jupyter_server.identity_provider.token}"}
-    async with httpx.AsyncClient(
-        base_url=f"http://127.0.0.1:{jupyter_server.port}/", headers=headers, trust_env=False
-    ) as client:
-        yield client
 
 
 @dataclass
@@ -117,8 +105,8 @@ class Notebook:
 
 
 @pytest.fixture
-async def notebook(jupyter_server: Any) -> AsyncIterator[Notebook]:
-    manager = jupyter_server.kernel_manager
+async def notebook(served: Served) -> AsyncIterator[Notebook]:
+    manager = served.app.kernel_manager
     kernel_id = await manager.start_kernel(kernel_name="python3")
     client = manager.get_kernel(kernel_id).client()
     client.start_channels()
@@ -157,10 +145,8 @@ async def test_a_silent_cell_of_three_hours_is_kept(watched: Watched, notebook: 
     assert set(decisions) == {Keep(reason="kernel-busy", text="kernel busy")}
 
 
-async def test_a_job_in_a_terminal_is_kept_until_it_ends(
-    watched: Watched, browser: httpx.AsyncClient
-) -> None:
-    answer = await browser.post("api/terminals")
+async def test_a_job_in_a_terminal_is_kept_until_it_ends(watched: Watched, served: Served) -> None:
+    answer = await served.http.post("api/terminals")
     name = answer.json()["name"]
     terminal = watched.server.web_app.settings["terminal_manager"].terminals[name]
     terminal.ptyproc.write("python3 -c 'while True: pass' > /dev/null\n")
@@ -178,22 +164,17 @@ async def test_a_job_in_a_terminal_is_kept_until_it_ends(
 async def test_an_open_tab_is_not_activity(
     watched: Watched,
     notebook: Notebook,
-    browser: httpx.AsyncClient,
+    served: Served,
 ) -> None:
     await notebook.run("x = 1")
-    address = f"{browser.base_url}api/kernels/{notebook.kernel_id}/channels"
-    socket = await websocket_connect(
-        HTTPRequest(address.replace("http", "ws", 1), headers=dict(browser.headers))
-    )
+    socket = await served.websocket(f"api/kernels/{notebook.kernel_id}/channels")
     found: list[type[Decision]] = []
     for minute in (20, 45, 51, 58, 62):
         # What a tab does for as long as it is open.
         for path in ("api/status", "api/kernels", "api/contents", "api/sessions"):
-            (await browser.get(path)).raise_for_status()
+            (await served.http.get(path)).raise_for_status()
         found.append(type(await watched.at_minute(minute)))
-    socket.close()
-    while await socket.read_message() is not None:
-        pass
+    await hang_up(socket)
     assert found == [Keep, Keep, Warn, Keep, Cull]
 
 

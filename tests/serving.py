@@ -1,0 +1,73 @@
+"""A real Jupyter Server on a free port, in the test's own event loop."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from jupyter_server.serverapp import ServerApp
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+from traitlets.config import Config
+
+
+@dataclass
+class Served:
+    """The server, and a logged-in browser."""
+
+    app: ServerApp
+    http: httpx.AsyncClient
+
+    @property
+    def root(self) -> Path:
+        return Path(self.app.root_dir)
+
+    async def websocket(self, path: str, *, token: bool = True) -> WebSocketClientConnection:
+        address = f"{self.http.base_url}{path}".replace("http", "ws", 1)
+        headers = {"Authorization": self.http.headers["Authorization"]} if token else {}
+        return await websocket_connect(HTTPRequest(address, headers=headers))
+
+
+async def hang_up(socket: WebSocketClientConnection) -> None:
+    """Close, and wait until the other side has closed."""
+    socket.close()
+    while await socket.read_message() is not None:
+        pass
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, settings: Mapping[str, Any]
+) -> AsyncIterator[Served]:
+    """Start with these settings, stop at the end of the block."""
+    for variable in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR"):
+        monkeypatch.setenv(variable, str(folder / variable.lower()))
+    root = folder / "root"
+    root.mkdir(exist_ok=True)
+    ServerApp.clear_instance()
+    app = ServerApp.instance(
+        ip="127.0.0.1",
+        port=0,
+        open_browser=False,
+        allow_root=True,
+        root_dir=str(root),
+        config=Config(dict(settings)),
+        log_level=logging.ERROR,
+    )
+    # Signals belong to the test run.
+    monkeypatch.setattr(app, "init_signal", lambda: None)
+    app.initialize(argv=[])
+    await app._post_start()
+    headers = {"Authorization": f"token {app.identity_provider.token}"}
+    async with httpx.AsyncClient(
+        base_url=f"http://127.0.0.1:{app.port}/", headers=headers, trust_env=False
+    ) as client:
+        yield Served(app, client)
+    await app._cleanup()
+    ServerApp.clear_instance()
