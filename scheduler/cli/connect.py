@@ -11,8 +11,13 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
+import httpx
+
 from gpucommons.scheduler.client import SchedulerClient
-from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.errors import BadRequest, Unavailable
+from gpucommons.scheduler.up.settings import SYSTEM_STATE
+
+_SCHEMES = ("http://", "https://", "unix:/")
 
 
 def default_state_dir(environ: Mapping[str, str]) -> Path:
@@ -24,29 +29,50 @@ def default_state_dir(environ: Mapping[str, str]) -> Path:
 
 
 def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, str | None]:
-    """The URL and token to use.
+    """The URL and token to use: what was named, else the environment's, else this machine's.
 
     Raises
     ------
+    BadRequest
+        When the URL is none of a kind we speak.
     Unavailable
         When no scheduler is named and none runs on this machine.
     """
     token = environ.get("GPUCOMMONS_API_TOKEN") or environ.get("JUPYTERHUB_API_TOKEN")
-    url = arguments.url or environ.get("GPUCOMMONS_URL")
+    url = arguments.url or (None if arguments.state else environ.get("GPUCOMMONS_URL"))
     if url:
-        return url, token
-    state = Path(arguments.state) if arguments.state else default_state_dir(environ)
-    socket = state / "api.sock"
-    if socket.is_socket():
-        return f"unix:{socket}", None
+        return _checked(url), token
+    sockets = [state / "api.sock" for state in _states(arguments, environ)]
+    for socket in sockets:
+        if socket.is_socket():
+            return f"unix:{socket}", None
     message = (
-        f"No scheduler runs on this machine ({socket} is missing). Start one with"
+        f"No scheduler runs on this machine ({sockets[0]} is missing). Start one with"
         " `gpucommons up`, or name one with --url."
     )
     raise Unavailable(message)
 
 
+def _states(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[Path, ...]:
+    if arguments.state:
+        return (Path(arguments.state).expanduser(),)
+    # The caller's own scheduler, else the one that root runs for all accounts of this machine.
+    own = default_state_dir(environ)
+    return (own,) if environ.get("GPUCOMMONS_STATE") else (own, SYSTEM_STATE)
+
+
+def _checked(url: str) -> str:
+    if url.startswith(_SCHEMES):
+        return url
+    message = f"{url!r} is no scheduler's URL: write http://HOST:PORT or unix:/PATH."
+    raise BadRequest(message)
+
+
 def connect(arguments: argparse.Namespace) -> SchedulerClient:
     """Open a client for a command."""
     url, token = find(arguments, os.environ)
-    return SchedulerClient(url, token=token)
+    try:
+        return SchedulerClient(url, token=token)
+    except httpx.InvalidURL as error:
+        message = f"{url!r} is no scheduler's URL: {error}."
+        raise BadRequest(message) from None

@@ -7,10 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gpucommons.scheduler import up
-from gpucommons.scheduler.cli import admin, jobs
+from gpucommons.scheduler.cli import admin, follow, jobs, report, secrets, submit
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
+#: More than the largest number any option takes; the scheduler knows the limit of each.
+_MOST = 2**31 - 1
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -32,51 +34,65 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def _shared() -> argparse.ArgumentParser:
-    shared = argparse.ArgumentParser(add_help=False)
+    shared = argparse.ArgumentParser(add_help=False, parents=[_output()])
     shared.add_argument(
         "--url", help="the scheduler's URL (default: GPUCOMMONS_URL, else this machine's)"
     )
     shared.add_argument("--state", help="state folder of `gpucommons up` on this machine")
-    shared.add_argument("--output", choices=("text", "json"), default="text")
     return shared
+
+
+def _output() -> argparse.ArgumentParser:
+    output = argparse.ArgumentParser(add_help=False)
+    output.add_argument("--output", choices=("text", "json"), default="text")
+    return output
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST):
+        message = f"{text!r} is not a number from 1 to {_MOST:,}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def _add_submit(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
-    submit = commands.add_parser(
+    command = commands.add_parser(
         "submit",
         parents=[shared],
         help="submit a script, notebook or YAML file",
         usage="gpucommons submit [options] SCRIPT [-- ARGUMENT …] | -f FILE",
     )
-    submit.add_argument("script", nargs="?", type=Path)
-    submit.add_argument("-f", "--file", type=Path, help="a job as YAML")
-    submit.add_argument("--gpus", default="0", metavar="N", help="per worker: 0, ½, 0.5, 1, 4 …")
-    submit.add_argument("--workers", type=int, default=1)
-    submit.add_argument("--min-workers", type=int)
-    submit.add_argument("--max-workers", type=int)
-    submit.add_argument("--gpu-kind")
-    submit.add_argument("--cpu-milli", type=int, default=1000, help="per worker; 1000 = one core")
-    submit.add_argument("--memory-mib", type=int, default=1024, help="per worker")
-    submit.add_argument("--name")
-    submit.add_argument("--team")
-    submit.add_argument("--pool", action="append", default=[])
-    submit.add_argument("--priority", choices=("low", "normal", "high"))
-    submit.add_argument("--launcher", choices=("plain", "torchrun"))
-    submit.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
-    submit.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
-    submit.add_argument("--max-run-s", type=int)
-    submit.add_argument("--after", action="append", default=[], metavar="JOB")
-    submit.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    submit.add_argument("--secret", action="append", default=[], metavar="VARIABLE=SECRET")
-    submit.add_argument("--results-to", help="folder below your home for the results")
-    submit.add_argument(
+    command.add_argument("script", nargs="?", type=Path)
+    command.add_argument("-f", "--file", type=Path, help="a job as YAML")
+    command.add_argument("--gpus", default="0", metavar="N", help="per worker: 0, ½, 0.5, 1, 4 …")
+    command.add_argument("--workers", type=_positive, default=1)
+    command.add_argument("--min-workers", type=_positive)
+    command.add_argument("--max-workers", type=_positive)
+    command.add_argument("--gpu-kind")
+    command.add_argument(
+        "--cpu-milli", type=_positive, default=1000, help="per worker; 1000 = one core"
+    )
+    command.add_argument("--memory-mib", type=_positive, default=1024, help="per worker")
+    command.add_argument("--name")
+    command.add_argument("--team")
+    command.add_argument("--pool", action="append", default=[])
+    command.add_argument("--priority", choices=("low", "normal", "high"))
+    command.add_argument("--launcher", choices=("plain", "torchrun"))
+    command.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
+    command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
+    command.add_argument("--max-run-s", type=_positive)
+    command.add_argument("--after", action="append", default=[], metavar="JOB")
+    command.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    command.add_argument("--secret", action="append", default=[], metavar="VARIABLE=SECRET")
+    command.add_argument("--results-to", help="folder below your home for the results")
+    command.add_argument(
         "--function", help="a notebook's function to call with the folder to resume"
     )
-    submit.add_argument("--max-mib", type=int, default=SNAPSHOT_MIB, help="largest snapshot")
-    submit.add_argument("--follow", action="store_true", help="print the log until the job ends")
-    submit.set_defaults(run=jobs.submit)
+    command.add_argument("--max-mib", type=_positive, default=SNAPSHOT_MIB, help="largest snapshot")
+    command.add_argument("--follow", action="store_true", help="print the log until the job ends")
+    command.set_defaults(run=submit.submit)
 
 
 def _add_jobs(
@@ -86,7 +102,7 @@ def _add_jobs(
     listing.add_argument("--all", action="store_true", help="finished ones too")
     listing.add_argument("--team")
     listing.add_argument("--owner")
-    listing.add_argument("--limit", type=int, default=100)
+    listing.add_argument("--limit", type=_positive, default=100, metavar="N")
     listing.set_defaults(run=jobs.listing)
     for name, text, function in (
         ("show", "show one job", jobs.detail),
@@ -104,10 +120,12 @@ def _add_jobs(
     logs.add_argument("--rank", type=int, default=0)
     logs.add_argument("--attempt", type=int)
     logs.add_argument("-f", "--follow", action="store_true")
-    logs.set_defaults(run=jobs.logs)
-    secret = commands.add_parser("secret", help="keep a secret (read from standard input)")
+    logs.set_defaults(run=follow.logs)
+    secret = commands.add_parser(
+        "secret", parents=[_output()], help="keep a secret (read from standard input)"
+    )
     secret.add_argument("name")
-    secret.set_defaults(run=jobs.put_secret)
+    secret.set_defaults(run=secrets.put_secret)
 
 
 def _add_admin(
@@ -143,10 +161,12 @@ def _add_admin(
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)
-    report = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
-    report.add_argument("--days", type=int, default=30)
-    report.add_argument("--csv", action="store_true")
-    report.set_defaults(run=admin.report)
+    usage = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
+    span = usage.add_mutually_exclusive_group()
+    span.add_argument("--days", type=_positive, default=30, help="the last so many (default 30)")
+    span.add_argument("--month", type=report.month, metavar="YYYY-MM", help="a month, in UTC")
+    usage.add_argument("--csv", action="store_true", help="for a spreadsheet")
+    usage.set_defaults(run=report.report)
 
 
 def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

@@ -15,11 +15,22 @@ from typing import Any
 from pydantic import BaseModel
 
 _KEPT = frozenset("\t\n")
+#: Controls, format characters (direction overrides), lone surrogates, line separators.
+_OBEYED = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
 def printable(text: str) -> str:
     """Without control characters (C0, C1, escape sequences) and direction overrides."""
-    return "".join(c for c in text if c in _KEPT or unicodedata.category(c) not in ("Cc", "Cf"))
+    return "".join(c for c in text if not _is_obeyed(c))
+
+
+def _is_obeyed(character: str) -> bool:
+    return character not in _KEPT and unicodedata.category(character) in _OBEYED
+
+
+def _escaped(text: str) -> str:
+    """JSON whose strings say the same, without anything that a terminal would obey."""
+    return "".join(json.dumps(c)[1:-1] if _is_obeyed(c) else c for c in text)
 
 
 def clock(at_ms: int | None) -> str:
@@ -49,7 +60,7 @@ def _plain(data: object) -> object:
 def show(data: Any, text: str, *, output: str) -> None:
     """Print an answer as JSON (``--output json``) or for people."""
     if output == "json":
-        text = json.dumps(_plain(data), indent=2, ensure_ascii=False)
+        text = _escaped(json.dumps(_plain(data), indent=2, ensure_ascii=False))
     else:
         text = printable(text)
     sys.stdout.write(text + "\n")

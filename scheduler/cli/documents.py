@@ -1,0 +1,102 @@
+"""YAML files as the command line takes them: jobs, and pools, teams and policy."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client.submission import FileJob, request_for_file
+from gpucommons.scheduler.errors import BadRequest
+
+#: A larger file is no description of a job or of teams.
+MAX_BYTES = 4 << 20
+
+
+def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
+    """Read a YAML file that must be a mapping ``of`` something.
+
+    Raises
+    ------
+    BadRequest
+        When it cannot be read, or is not such a file.
+    """
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+        if len(content) > MAX_BYTES:
+            message = f"{path} is larger than {MAX_BYTES >> 20} MiB: this is not such a file."
+            raise BadRequest(message)
+        document = yaml.safe_load(content)
+    except OSError as error:
+        message = f"{path} cannot be read: {error.strerror}."
+        raise BadRequest(message) from None
+    except (yaml.YAMLError, RecursionError) as error:
+        message = f"{path} is not YAML: {error}"
+        raise BadRequest(message) from None
+    if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
+        message = f"{path} must be a mapping of {of}."
+        raise BadRequest(message)
+    return document
+
+
+def read_config(path: Path) -> models.ConfigModel:
+    """Read pools, teams and policy."""
+    document = read_mapping(path, of="pools, teams or policy")
+    return models.ConfigModel.model_validate(document)
+
+
+def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, bytes | None]:
+    """Read a job: the fields of the API, and ``run: FILE`` for a script beside it.
+
+    Returns
+    -------
+    The request, and the snapshot's content where a file is to run.
+
+    Raises
+    ------
+    BadRequest
+        When the file is no mapping or names no script that exists.
+    """
+    document = read_mapping(path, of="a job's fields (name, run, roles, …)")
+    if "run" not in document:
+        return models.JobRequest.model_validate(document), None
+    job = FileJob(
+        root=path.resolve().parent,
+        path=_text(path, document.pop("run"), "run", "the name of a script or notebook"),
+        arguments=_arguments(path, document.pop("arguments", None) or []),
+        function=_function(path, document.pop("function", None)),
+    )
+    roles = document.pop("roles", None) or [{}]
+    if not isinstance(roles, list) or len(roles) != 1 or not isinstance(roles[0], dict):
+        message = f"{path}: with run there is exactly one role (or none, for the defaults)."
+        raise BadRequest(message)
+    for field, where in (("snapshot", document), ("command", roles[0])):
+        if field in where:
+            message = f"{path}: write either run or {field}, not both."
+            raise BadRequest(message)
+    request, packed = request_for_file(job, document, roles[0], max_bytes=max_bytes)
+    return request, packed.content
+
+
+def _text(path: Path, value: object, field: str, what: str) -> str:
+    if not isinstance(value, str) or not value:
+        message = f"{path}: {field} must be {what}."
+        raise BadRequest(message)
+    return value
+
+
+def _arguments(path: Path, value: object) -> tuple[str, ...]:
+    """Numbers are taken as they are written: ``[--epochs, 50]``."""
+    if isinstance(value, list) and all(
+        isinstance(item, str | int | float) and not isinstance(item, bool) for item in value
+    ):
+        return tuple(str(item) for item in value)
+    message = f"{path}: arguments must be a list of texts and numbers."
+    raise BadRequest(message)
+
+
+def _function(path: Path, value: object) -> str | None:
+    return None if value is None else _text(path, value, "function", "the name of a function")

@@ -1,0 +1,77 @@
+"""``gpucommons report``: GPU hours by team and user, as a table, JSON or CSV."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import UTC, datetime, timedelta
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.client import calls
+
+HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def report(arguments: argparse.Namespace) -> int:
+    """Usage by team and user in the last days, or in a month."""
+    start, end = arguments.month or _last(arguments.days, datetime.now(tz=UTC))
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(calls.report(from_ms=_millis(start), to_ms=_millis(end)))
+    text = as_csv(answer) if arguments.csv else as_table(answer)
+    show(answer, text, output=arguments.output)
+    return 0
+
+
+def month(text: str) -> tuple[datetime, datetime]:
+    """Read ``2026-11`` as the span from its first to the next month's first day, in UTC."""
+    try:
+        start = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
+    except ValueError:
+        message = f"{text!r} is not a month: write it as 2026-11."
+        raise argparse.ArgumentTypeError(message) from None
+    # Every month has a 28th; four days later the next one has begun.
+    return start, (start.replace(day=28) + timedelta(days=4)).replace(day=1)
+
+
+def _last(days: int, now: datetime) -> tuple[datetime, datetime]:
+    return now - timedelta(days=days), now
+
+
+def _millis(at: datetime) -> int:
+    return int(at.timestamp() * 1000)
+
+
+def as_table(answer: models.Report) -> str:
+    """Columns, and the unit below."""
+    return table(HEADER, map(_row, answer.rows)) + "\nGPU hours"
+
+
+def as_csv(answer: models.Report) -> str:
+    """Quoted cells; a number that is not known is left empty."""
+    lines = [",".join(HEADER)]
+    lines.extend(",".join(map(_cell, _row(row, unknown=""))) for row in answer.rows)
+    return "\n".join(lines)
+
+
+def _row(row: models.ReportRow, *, unknown: str = "unknown") -> tuple[str, ...]:
+    hours = (
+        row.held_milli_gpu_h,
+        row.used_milli_gpu_h,
+        row.idle_milli_gpu_h,
+        row.borrowed_milli_gpu_h,
+        row.lost_milli_gpu_h,
+    )
+    return (
+        row.team,
+        row.owner,
+        *(unknown if milli_gpu_h is None else f"{milli_gpu_h / 1000:.3f}" for milli_gpu_h in hours),
+    )
+
+
+def _cell(text: str) -> str:
+    """A CSV cell that no spreadsheet takes for a formula."""
+    text = printable(text).replace("\n", " ")
+    text = f"'{text}" if text.startswith(_FORMULA) else text
+    return '"' + text.replace('"', '""') + '"'

@@ -1,0 +1,37 @@
+"""``gpucommons secret``: a value that jobs refer to by name, kept in the caller's own home."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import os
+import sys
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.present import show
+from gpucommons.scheduler.errors import BadRequest
+
+
+def put_secret(arguments: argparse.Namespace) -> int:
+    """Read a value from standard input and keep it, readable by its owner alone."""
+    name = TypeAdapter(models.Name).validate_python(arguments.name)
+    if sys.stdin.isatty():
+        value = getpass.getpass(f"{name}: ")
+    else:
+        value = sys.stdin.readline().rstrip("\n")
+    if not value:
+        message = f"Give the value of {name} on standard input."
+        raise BadRequest(message)
+    folder = Path.home() / ".gpucommons" / "secrets"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Under another name first: a job that starts meanwhile reads the old value or the new one.
+    partial = folder / f".{name}.partial"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+    with os.fdopen(os.open(partial, flags, 0o600), "w") as file:
+        file.write(value)
+    partial.replace(folder / name)
+    show({"name": name}, f"secret {name} kept in {folder}", output=arguments.output)
+    return 0

@@ -1,0 +1,101 @@
+"""``gpucommons submit``: a script, a notebook or a YAML file becomes a job."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import uuid
+from collections.abc import Sequence
+
+from gpucommons.gpu.slices import parse_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.connect import connect
+from gpucommons.scheduler.cli.documents import read_job
+from gpucommons.scheduler.cli.follow import follow
+from gpucommons.scheduler.cli.present import printable, show
+from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client.snapshot import ExcludedFile
+from gpucommons.scheduler.client.submission import FileJob, request_for_file
+from gpucommons.scheduler.errors import BadRequest
+
+#: More files that stayed behind are counted, not named.
+_NAMED = 10
+
+
+def submit(arguments: argparse.Namespace) -> int:
+    """Submit a script, notebook or YAML file."""
+    request, content = _wanted(arguments)
+    with connect(arguments) as scheduler:
+        if content is not None and request.snapshot is not None:
+            scheduler.send(calls.put_snapshot(request.snapshot, content))
+        view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
+        show(view, f"{view.name} submitted", output=arguments.output)
+        return follow(scheduler, view.id, rank=0) if arguments.follow else 0
+
+
+def _wanted(arguments: argparse.Namespace) -> tuple[models.JobRequest, bytes | None]:
+    max_bytes = arguments.max_mib << 20
+    if (arguments.file is None) == (arguments.script is None):
+        message = "Name one thing to run: a script or notebook, or a YAML file with -f."
+        raise BadRequest(message)
+    if arguments.file is not None:
+        return read_job(arguments.file, max_bytes=max_bytes)
+    script = arguments.script.resolve()
+    job = FileJob(
+        root=script.parent,
+        path=script.name,
+        arguments=tuple(arguments.arguments),
+        function=arguments.function,
+    )
+    request, packed = request_for_file(
+        job, _options(arguments), _role(arguments), max_bytes=max_bytes
+    )
+    _say_excluded(packed.excluded)
+    return request, packed.content
+
+
+def _say_excluded(excluded: Sequence[ExcludedFile]) -> None:
+    """What is left behind is said: a job that misses a file fails far away and later."""
+    lines = [f"left out: {file.path} {file.reason}" for file in excluded[:_NAMED]]
+    if len(excluded) > _NAMED:
+        lines.append(f"left out: {len(excluded) - _NAMED} more")
+    sys.stderr.writelines(printable(line) + "\n" for line in lines)
+
+
+def _role(arguments: argparse.Namespace) -> dict[str, object]:
+    role: dict[str, object] = {
+        "count": arguments.workers,
+        "milli_gpu": parse_milli_gpu(arguments.gpus),
+        "cpu_milli": arguments.cpu_milli,
+        "memory_mib": arguments.memory_mib,
+    }
+    return role | ({"gpu_kind": arguments.gpu_kind} if arguments.gpu_kind else {})
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, object]:
+    named = {
+        "name": arguments.name,
+        "team": arguments.team,
+        "pools": arguments.pool,
+        "priority": arguments.priority,
+        "launcher": arguments.launcher,
+        "max_run_s": arguments.max_run_s,
+        "min_workers": arguments.min_workers,
+        "max_workers": arguments.max_workers,
+        "after": arguments.after,
+        "results_to": arguments.results_to,
+        "env": _pairs(arguments.env, "--env"),
+        "secrets": _pairs(arguments.secret, "--secret"),
+        "over_quota": False if arguments.guaranteed_only else None,
+        "kind": "retrain" if arguments.retrain else None,
+    }
+    return {name: value for name, value in named.items() if value not in (None, [], {})}
+
+
+def _pairs(items: list[str], option: str) -> dict[str, str]:
+    pairs = [item.partition("=") for item in items]
+    for name, equals, _ in pairs:
+        if not equals:
+            message = f"{option} {name} must be written NAME=VALUE."
+            raise BadRequest(message)
+    return {name: value for name, _, value in pairs}

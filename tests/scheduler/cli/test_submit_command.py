@@ -1,0 +1,229 @@
+"""Submitting: by options, by YAML, by REST; and everything that can be wrong with it."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from command_line import Cli, WatchedWorld
+
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.submission import FileJob, request_for_file
+from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.store.codec import encode
+
+
+def stored(world: WatchedWorld, job_id: str) -> str:
+    """The spec as the store keeps it, but for the name, which is unique."""
+    workload = world.store.workload(WorkloadId(job_id))
+    assert workload is not None
+    return encode(replace(workload.spec, name="digits"))
+
+
+def test_a_script_is_packed_submitted_and_named(cli: Cli, script: Path) -> None:
+    done = cli("submit", str(script), "--gpus", "½")
+
+    assert (done.code, done.out) == (0, "train-1 submitted\n")
+    job = cli("show", "train-1", "--output", "json").json
+    assert job["milli_gpu"] == 500
+    assert job["request"]["roles"][0]["command"] == ["python", "-u", "train.py"]
+
+
+def test_what_follows_two_dashes_belongs_to_the_script(cli: Cli, script: Path) -> None:
+    job = cli(
+        "submit", str(script), "--output", "json", "--", "--epochs", "5", "--output", "x"
+    ).json
+
+    command = job["request"]["roles"][0]["command"]
+    assert command == ["python", "-u", "train.py", "--epochs", "5", "--output", "x"]
+
+
+def test_options_yaml_and_rest_store_the_same_bytes(
+    cli: Cli, script: Path, state: Path, world: WatchedWorld
+) -> None:
+    # The YAML file lies in the project too, so it is there before anything is packed.
+    yaml = script.parent / "job.yaml"
+    yaml.write_text(
+        "name: digits\nrun: train.py\narguments: [--epochs, 5]\n"
+        "roles: [{milli_gpu: 500, count: 2, cpu_milli: 1500, memory_mib: 2048}]\n"
+        "min_workers: 1\npriority: low\nmax_run_s: 600\nenv: {SEED: '7'}\nresults_to: runs\n"
+    )
+    by_options = cli(
+        "submit", str(script), "--name", "digits", "--gpus", "0.5", "--workers", "2",
+        "--min-workers", "1", "--cpu-milli", "1500", "--memory-mib", "2048", "--priority", "low",
+        "--max-run-s", "600", "--env", "SEED=7", "--results-to", "runs",
+        "--output", "json", "--", "--epochs", "5",
+    ).json  # fmt: skip
+    by_yaml = cli("submit", "-f", str(yaml), "--output", "json").json
+    request, packed = request_for_file(
+        FileJob(root=script.parent, path="train.py", arguments=("--epochs", "5")),
+        {
+            "name": "digits",
+            "min_workers": 1,
+            "priority": "low",
+            "max_run_s": 600,
+            "env": {"SEED": "7"},
+            "results_to": "runs",
+        },
+        {"milli_gpu": 500, "count": 2, "cpu_milli": 1500, "memory_mib": 2048},
+        max_bytes=1 << 20,
+    )
+    with SchedulerClient(f"unix:{state / 'api.sock'}", token="ann-token") as client:
+        client.send(calls.put_snapshot(packed.sha256, packed.content))
+        by_rest = client.send(calls.submit(request))
+
+    assert stored(world, by_options["id"]) == stored(world, by_yaml["id"])
+    assert stored(world, by_yaml["id"]) == stored(world, by_rest.id)
+
+
+def test_a_job_without_files_is_a_yaml_of_the_apis_fields(cli: Cli, home: Path) -> None:
+    (home / "job.yaml").write_text("name: hello\nroles: [{command: [echo, hello]}]\n")
+
+    assert cli("submit", "-f", "job.yaml").out == "hello-1 submitted\n"
+
+
+def test_a_notebooks_function_comes_from_option_or_yaml(cli: Cli, home: Path) -> None:
+    (home / "train.ipynb").write_text("{}")
+    (home / "job.yaml").write_text("run: train.ipynb\nfunction: train\n")
+
+    by_option = cli("submit", "train.ipynb", "--function", "train", "--output", "json").json
+    by_yaml = cli("submit", "-f", "job.yaml", "--output", "json").json
+
+    assert by_option["request"]["roles"] == by_yaml["request"]["roles"]
+    assert by_yaml["request"]["roles"][0]["command"][-2:] == ["--function", "train"]
+
+
+def test_what_stays_behind_is_said(cli: Cli, script: Path) -> None:
+    (script.parent / "data").symlink_to("/etc")
+    os.mkfifo(script.parent / "pipe")
+
+    done = cli("submit", str(script))
+
+    assert done.code == 0
+    assert "left out: data is a link\n" in done.err
+    assert "left out: pipe is not a regular file\n" in done.err
+
+
+BAD_YAML = {
+    "not YAML": ("name: [", "is not YAML"),
+    "no mapping": ("- a\n- b\n", "must be a mapping"),
+    "empty": ("", "must be a mapping"),
+    "keys that are numbers": ("1: 2\n", "must be a mapping"),
+    "unknown field": ("colour: red\nroles: [{command: [true]}]\n", "colour"),
+    "no roles": ("name: x\n", "roles"),
+    "empty gang": ("roles: []\n", "roles"),
+    "negative GPUs": ("roles: [{command: [a], milli_gpu: -1}]\n", "roles.0.milli_gpu"),
+    "GPUs as text": ("roles: [{command: [a], milli_gpu: many}]\n", "roles.0.milli_gpu"),
+    "one and a half GPUs": ("roles: [{command: [a], milli_gpu: 1500}]\n", "Ask for 1 or 2"),
+    "a name with markup": ("name: <b>\nroles: [{command: [a]}]\n", "name"),
+    "a folder outside": ("results_to: ../..\nroles: [{command: [a]}]\n", "results_to"),
+    "missing script": ("run: nothing.py\n", "nothing.py is not among the files"),
+    "script outside": ("run: ../train.py\n", "is not among the files"),
+    "no script": ("run: 7\n", "run must be the name"),
+    "arguments as text": ("run: train.py\narguments: --epochs 5\n", "arguments must be a list"),
+    "two roles with run": ("run: train.py\nroles: [{}, {}]\n", "exactly one role"),
+    "run and command": ("run: train.py\nroles: [{command: [a]}]\n", "either run or command"),
+    "run and snapshot": ("run: train.py\nsnapshot: abc\n", "either run or snapshot"),
+    "python tags": ("!!python/object/apply:os.system [id]\n", "is not YAML"),
+    "a date": ("name: 2026-11-21\nroles: [{command: [a]}]\n", "name"),
+}
+
+
+@pytest.mark.parametrize(("content", "says"), BAD_YAML.values(), ids=BAD_YAML)
+def test_a_bad_job_file_is_refused_and_nothing_is_submitted(
+    cli: Cli, script: Path, content: str, says: str
+) -> None:
+    (script.parent / "job.yaml").write_text(content)
+
+    done = cli("submit", "-f", str(script.parent / "job.yaml"))
+
+    assert done.code == 2
+    assert says in done.err
+    assert "Traceback" not in done.err
+    assert cli("jobs", "--all", "--output", "json").json["jobs"] == []
+
+
+BAD_OPTIONS = {
+    "nothing": ((), "Name one thing to run"),
+    "two things": (("train.py", "-f", "job.yaml"), "Name one thing to run"),
+    "no such script": (("nothing.py",), "nothing.py is not among the files"),
+    "no such folder": (("a/b/train.py",), "is not a folder"),
+    "no such file": (("-f", "nothing.yaml"), "nothing.yaml cannot be read: No such file"),
+    "a folder": (("-f", "."), "cannot be read: Is a directory"),
+    "a kind that cannot run": (("notes.txt",), "cannot run as a job"),
+    "GPUs": (("train.py", "--gpus", "some"), "is not a number of GPUs"),
+    "negative GPUs": (("train.py", "--gpus", "-1"), "must be 0 or more"),
+    "env": (("train.py", "--env", "SEED"), "--env SEED must be written NAME=VALUE"),
+    "env name": (("train.py", "--env", "A B=1"), "env"),
+    "workers": (("train.py", "--workers", "0"), "is not a number from 1"),
+    "huge": (("train.py", "--memory-mib", "9" * 30), "is not a number from 1"),
+    "too much memory": (("train.py", "--memory-mib", "99999999"), "memory_mib"),
+    "priority": (("train.py", "--priority", "urgent"), "invalid choice"),
+    "name": (("train.py", "--name", "../x"), "name"),
+    "bounds": (("train.py", "--min-workers", "3", "--max-workers", "2"), "is more than"),
+}
+
+
+@pytest.mark.parametrize(("options", "says"), BAD_OPTIONS.values(), ids=BAD_OPTIONS)
+def test_a_bad_command_line_is_refused_with_a_sentence(
+    cli: Cli, script: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], says: str
+) -> None:
+    monkeypatch.chdir(script.parent)
+    (script.parent / "notes.txt").write_text("")
+
+    done = cli("submit", *options)
+
+    assert done.code == 2
+    assert says in done.err
+    assert cli("jobs", "--all", "--output", "json").json["jobs"] == []
+
+
+@pytest.mark.parametrize(
+    ("option", "code"),
+    [(("--team", "nowhere"), 4), (("--pool", "nowhere"), 4), (("--team", "nlp"), 5)],
+)
+def test_teams_and_pools_must_exist_and_be_ours(
+    cli: Cli, script: Path, option: tuple[str, str], code: int
+) -> None:
+    done = cli("submit", str(script), *option)
+
+    assert done.code == code
+    assert option[1] in done.err
+
+
+def test_a_snapshot_that_is_too_large_names_the_largest_file(cli: Cli, script: Path) -> None:
+    (script.parent / "data.bin").write_bytes(bytes(2 << 20))
+
+    done = cli("submit", str(script), "--max-mib", "1")
+
+    assert done.code == 1
+    assert "data.bin" in done.err
+
+
+def test_a_secret_is_kept_for_its_owner_alone(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+
+    done = cli("secret", "token")
+
+    path = home / ".gpucommons" / "secrets" / "token"
+    assert done.code == 0
+    assert "s3cret" not in done.out + done.err
+    assert path.read_text() == "s3cret"
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("name", ["../x", "A", "", "a/b"])
+def test_a_secrets_name_is_no_path(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("s3cret\n"))
+
+    assert cli("secret", name).code == 2
+    assert list(home.rglob("*")) == []
