@@ -13,6 +13,7 @@ from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from pydantic import BaseModel, ValidationError
 
 from gpucommons.labextension.place import Place
+from gpucommons.labextension.requests import sentence_of
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -125,11 +126,3 @@ def refuse_others(handler: JupyterHandler, place: Place) -> None:
     if place.owner and name != place.owner:
         message = f"This is {place.owner}'s server: only they may do this here, not {name}."
         raise Forbidden(message)
-
-
-def sentence_of(error: ValidationError) -> str:
-    """What is wrong, field by field, without what was sent (it may be a secret)."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
-    return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]
-    )

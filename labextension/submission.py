@@ -16,6 +16,7 @@ from jupyter_client.kernelspec import NoSuchKernel
 from pydantic import Field, ValidationError
 
 from gpucommons.labextension import packages
+from gpucommons.labextension.requests import results_below, sentence_of
 from gpucommons.scheduler.client import calls, snapshot
 from gpucommons.scheduler.client.submission import (
     SUFFIXES,
@@ -158,7 +159,7 @@ class Desk:
         if function is not None and (file.suffix != ".ipynb" or not function.isidentifier()):
             message = f"{function!r} is not a function of a notebook."
             raise BadRequest(message)
-        results_to = self._results_to(file.parent)
+        results_to = results_below(self.home, file.parent)
         if results_to is not None:
             options["results_to"] = results_to
         job = FileJob(root=file.parent, path=file.name, function=function)
@@ -166,13 +167,8 @@ class Desk:
             return request_for_file(
                 job, options, roles[0], max_bytes=snapshot.MAX_SNAPSHOT_BYTES, extra=lock
             )
-        except (ValidationError, TypeError) as error:
-            raise BadRequest(_sentence(error)) from None
-
-    def _results_to(self, folder: Path) -> str | None:
-        """Results come back to the notebook's folder, where it lies below the owner's home."""
-        home = self.home.resolve()
-        return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else None
+        except ValidationError as error:
+            raise BadRequest(sentence_of(error)) from None
 
     async def _packages(self, file: Path) -> dict[str, str] | None:
         name = packages.kernel_name_of(file) if file.suffix == ".ipynb" else None
@@ -182,10 +178,3 @@ class Desk:
             return None
         interpreter = packages.interpreter_of(list(spec.argv))
         return await packages.packages_of(interpreter) if interpreter is not None else None
-
-
-def _sentence(error: ValidationError | TypeError) -> str:
-    if isinstance(error, TypeError):
-        return f"The request cannot be understood: {error}."
-    first = error.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, first['loc'])) or 'request'}: {first['msg']}"

@@ -13,7 +13,8 @@ from tornado.websocket import WebSocketHandler
 
 from gpucommons.labextension.fanout import Tab
 from gpucommons.labextension.following import Follow
-from gpucommons.labextension.handlers import Ours, sentence_of
+from gpucommons.labextension.handlers import Ours
+from gpucommons.labextension.requests import sentence_of
 from gpucommons.scheduler.models import Model, Ref
 
 #: Jobs that one tab may follow at a time; the oldest gives way.

@@ -1,0 +1,24 @@
+"""What server and widgets say and derive alike about a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+
+def results_below(home: Path, folder: Path) -> str | None:
+    """Where results come back to: the file's folder, as seen from the owner's home.
+
+    None where it lies elsewhere; results then stay with the job.
+    """
+    home, folder = home.resolve(), folder.resolve()
+    return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else None
+
+
+def sentence_of(error: ValidationError) -> str:
+    """What is wrong, field by field, without what was sent (it may be a secret)."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]
+    )

@@ -1,0 +1,234 @@
+"""``TrainPanel(train)``: run a function of this notebook, or a script, as a training job.
+
+The form is drawn by the page; what it does is plain Python, and the same without a page::
+
+    TrainPanel(train, milli_gpu=2000).submit()
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from pydantic import ValidationError
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.labextension import packages
+from gpucommons.labextension.requests import results_below, sentence_of
+from gpucommons.labextension.widgets.surroundings import connect, notebook_path
+from gpucommons.scheduler.client import calls, snapshot
+from gpucommons.scheduler.client.submission import FileJob, default_name, request_for_file
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError
+from gpucommons.scheduler.models import JobRequest, JobView, Quote
+
+_FOLDER = Path(__file__).parent
+#: Choices of the form, in milli-GPU.
+SIZES = (0, 250, 500, 1000, 2000, 4000, 8000)
+
+Target = str | os.PathLike[str] | Callable[..., Any] | None
+
+
+class TrainPanel(anywidget.AnyWidget):
+    """A form that submits one file or function."""
+
+    _esm = _FOLDER / "train.js"
+    _css = _FOLDER / "widgets.css"
+
+    #: What runs, for people.
+    target = traitlets.Unicode().tag(sync=True)
+    sizes = traitlets.List(list(SIZES)).tag(sync=True)
+    milli_gpu = traitlets.Int(1000, min=0, max=1_024_000).tag(sync=True)
+    teams = traitlets.List(traitlets.Unicode()).tag(sync=True)
+    team = traitlets.Unicode("").tag(sync=True)
+    #: 0 = the team's own limit.
+    max_run_s = traitlets.Int(7200, min=0).tag(sync=True)
+    #: What would happen to it now, as the scheduler says.
+    quota_line = traitlets.Unicode().tag(sync=True)
+    #: The submitted job, as the API shows it; empty before.
+    job = traitlets.Dict().tag(sync=True)
+    trouble = traitlets.Unicode().tag(sync=True)
+
+    def __init__(
+        self,
+        target: Target = None,
+        *,
+        notebook: str | os.PathLike[str] | None = None,
+        environ: Mapping[str, str] | None = None,
+        **options: Any,
+    ) -> None:
+        super().__init__(**options)
+        self._environ = os.environ if environ is None else environ
+        self._file: FileJob | None = None
+        self.on_msg(self._on_message)
+        with self._telling():
+            self._file = file_job(target, notebook, self._environ)
+            call = f": {self._file.function}()" if self._file.function else ""
+            self.target = f"{self._file.path}{call}"
+            self._choose_team()
+            self.quote()
+
+    # --- plain Python ------------------------------------------------------------------------
+
+    def quote(self) -> Quote:
+        """Ask what would happen to this job if it were submitted now."""
+        with connect(self._environ) as scheduler:
+            quote = scheduler.send(calls.quote_job(self._unpacked()))
+        self.quota_line = quote.text
+        return quote
+
+    def submit(self) -> JobView:
+        """Pack the saved file's folder and submit it.
+
+        Raises
+        ------
+        SchedulerError
+            With what is wrong; nothing is submitted then.
+        """
+        lock = {packages.LOCK_FILE: packages.lock_file(packages.own_packages())}
+        try:
+            request, packed = request_for_file(
+                self._chosen,
+                self._options(),
+                {"milli_gpu": self.milli_gpu},
+                max_bytes=snapshot.MAX_SNAPSHOT_BYTES,
+                extra=lock,
+            )
+        except ValidationError as error:
+            raise BadRequest(sentence_of(error)) from None
+        with connect(self._environ) as scheduler:
+            scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
+            job = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
+        self.job, self.trouble = job.model_dump(mode="json"), ""
+        return job
+
+    def refresh(self) -> JobView | None:
+        """Look at the submitted job again."""
+        if not self.job:
+            return None
+        with connect(self._environ) as scheduler:
+            job = scheduler.send(calls.job(self.job["id"]))
+        self.job = job.model_dump(mode="json")
+        return job
+
+    # --- the form ----------------------------------------------------------------------------
+
+    @property
+    def _chosen(self) -> FileJob:
+        if self._file is None:
+            raise Misconfigured(self.trouble or "There is nothing to run.")
+        return self._file
+
+    def _options(self) -> dict[str, Any]:
+        options: dict[str, Any] = {}
+        if self.team:
+            options["team"] = self.team
+        if self.max_run_s:
+            options["max_run_s"] = self.max_run_s
+        results_to = results_below(Path.home(), self._chosen.root)
+        if results_to is not None:
+            options["results_to"] = results_to
+        return options
+
+    def _unpacked(self) -> JobRequest:
+        """The request without its snapshot: enough for a quote."""
+        name = default_name(self._chosen.path)
+        role = {"milli_gpu": self.milli_gpu, "command": ["true"]}
+        try:
+            return JobRequest.model_validate({"name": name, **self._options(), "roles": [role]})
+        except ValidationError as error:
+            raise BadRequest(sentence_of(error)) from None
+
+    def _choose_team(self) -> None:
+        with connect(self._environ) as scheduler:
+            self.teams = scheduler.send(calls.whoami()).teams
+        if self.team not in self.teams:
+            self.team = self.teams[0] if self.teams else ""
+
+    def _on_message(self, _widget: object, message: object, _buffers: object) -> None:
+        """The page's buttons; everything else was set through the traits."""
+        actions: dict[object, Callable[[], object]] = {
+            "quote": self.quote,
+            "submit": self.submit,
+            "refresh": self.refresh,
+        }
+        action = actions.get(message) if isinstance(message, str) else None
+        if action is not None:
+            with self._telling():
+                action()
+
+    def _telling(self) -> _Telling:
+        return _Telling(self)
+
+    def __repr__(self) -> str:
+        """What to read where nothing can be drawn."""
+        if self.job:
+            return f"TrainPanel: {self.job['name']} is {self.job['state']}"
+        if self.trouble:
+            return f"TrainPanel: {self.trouble}"
+        size = format_milli_gpu(self.milli_gpu)
+        return f"TrainPanel: {self.target} on {size} GPU. {self.quota_line}".rstrip()
+
+
+class _Telling:
+    """Shows a refusal on the form instead of a traceback in the notebook."""
+
+    def __init__(self, panel: TrainPanel) -> None:
+        self._panel = panel
+
+    def __enter__(self) -> None:
+        self._panel.trouble = ""
+
+    def __exit__(self, kind: object, error: BaseException | None, _traceback: object) -> bool:
+        if isinstance(error, SchedulerError):
+            self._panel.trouble = str(error)
+            return True
+        return False
+
+
+def file_job(
+    target: Target, notebook: str | os.PathLike[str] | None, environ: Mapping[str, str]
+) -> FileJob:
+    """What to run.
+
+    Raises
+    ------
+    Misconfigured
+        When it is neither a function of this notebook nor a file.
+    """
+    if isinstance(target, str | os.PathLike):
+        path = Path(target).resolve()
+        if not path.is_file():
+            message = f"There is no file {os.fspath(target)!r} in {Path.cwd()}."
+            raise Misconfigured(message)
+        return FileJob(root=path.parent, path=path.name)
+    path = Path(notebook).resolve() if notebook is not None else notebook_path(environ)
+    if not path.is_file():
+        message = f"There is no notebook {os.fspath(path)!r}. Save it first?"
+        raise Misconfigured(message)
+    return FileJob(root=path.parent, path=path.name, function=_name_of(target))
+
+
+def _name_of(function: Callable[..., Any] | None) -> str | None:
+    if function is None:
+        return None
+    name = getattr(function, "__name__", "")
+    if not name.isidentifier() or getattr(function, "__module__", "") != "__main__":
+        message = (
+            f"{name or function!r} is not a function of this notebook. Define it in a cell with"
+            " def, or pass the path of a script."
+        )
+        raise Misconfigured(message)
+    try:
+        inspect.signature(function).bind("a folder")
+    except (TypeError, ValueError):
+        message = (
+            f"{name} must take one argument, the folder to resume from: def {name}(resume_dir)."
+        )
+        raise Misconfigured(message) from None
+    return str(name)
