@@ -83,50 +83,29 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     store = open_store(settings.database)
     key = attempt_tokens.load_key(settings.state / "attempt-key")
     snapshots = Snapshots(settings.state / "snapshots", max_bytes=settings.max_snapshot_mib << 20)
-    new_ids = IdSource(now_ms)
     servers = None
     if hub is not None:
         # Its callback needs the service, which needs the loop, which needs this.
         servers = Servers(hub, now_ms=now_ms, on_down=lambda lease: _server_is_down(service, lease))
-    executor = _local_executor(
-        settings,
-        agent,
-        snapshots,
-        pools=lambda: _pools(loop.cluster, first_config),
+    executor = LocalExecutor(
+        _local_settings(settings, agent, snapshots, lambda: _pools(loop.cluster, first_config)),
+        agent=agent,
         on_change=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
     )
-    loop = Loop(
-        Surroundings(
-            store=store,
-            executors={executor.name: executor},
-            now=now_ms,
-            new_ids=new_ids,
-            token_of=partial(attempt_tokens.token_of, key),
-            api_url=api_url,
-            on_server_act=servers or (lambda _act, _workload: None),
-            usage=agent.minutes,
-            retention_ms=settings.retention_days * _DAY_MS,
-            holder=f"scheduler {os.getpid()}",
-        )
-    )
-    service = Service(
+    around = Surroundings(
         store=store,
-        loop=loop,
-        logs=ExecutorLogs(executors={executor.name: executor}, cluster=lambda: loop.cluster),
-        directory=NoDirectory() if hub is None else HubDirectory(hub, now_ms=now_ms),
-        snapshots=snapshots,
-        activity=ActivityBoard(),
-        slices=Slices(agent, cluster=lambda: loop.cluster, observe=loop.observe),
-        now_ms=now_ms,
-        new_ids=new_ids,
-        settings=ServiceSettings(
-            idle=IdleLimits(
-                idle_after_ms=settings.idle_after_s * 1000,
-                warn_after_ms=settings.warn_after_s * 1000,
-            ),
-            shared_account=settings.shared_account,
-        ),
+        executors={executor.name: executor},
+        now=now_ms,
+        new_ids=IdSource(now_ms),
+        token_of=partial(attempt_tokens.token_of, key),
+        api_url=api_url,
+        on_server_act=servers or (lambda _act, _workload: None),
+        usage=agent.minutes,
+        retention_ms=settings.retention_days * _DAY_MS,
+        holder=f"scheduler {os.getpid()}",
     )
+    loop = Loop(around)
+    service = _service(settings, around, loop, snapshots, Outside(agent=agent, hub=hub))
     return Scheduler(
         settings=settings,
         store=store,
@@ -136,6 +115,39 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         attempt_key=key,
         hub=hub,
         servers=servers,
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outside:
+    """The processes that the service asks."""
+
+    agent: AgentClient
+    hub: Hub | None
+
+
+def _service(
+    settings: SchedulerSettings,
+    around: Surroundings,
+    loop: Loop,
+    snapshots: Snapshots,
+    outside: Outside,
+) -> Service:
+    limits = IdleLimits(
+        idle_after_ms=settings.idle_after_s * 1000, warn_after_ms=settings.warn_after_s * 1000
+    )
+    hub = outside.hub
+    return Service(
+        store=around.store,
+        loop=loop,
+        logs=ExecutorLogs(executors=around.executors, cluster=lambda: loop.cluster),
+        directory=NoDirectory() if hub is None else HubDirectory(hub, now_ms=now_ms),
+        snapshots=snapshots,
+        activity=ActivityBoard(),
+        slices=Slices(outside.agent, cluster=lambda: loop.cluster, observe=loop.observe),
+        now_ms=now_ms,
+        new_ids=around.new_ids,
+        settings=ServiceSettings(idle=limits, shared_account=settings.shared_account),
     )
 
 
@@ -162,27 +174,21 @@ def _pools(cluster: Cluster, first: models.ConfigModel | None) -> tuple[Pool, ..
     return plan_config(first, cluster).pools
 
 
-def _local_executor(
+def _local_settings(
     settings: SchedulerSettings,
     agent: AgentClient,
     snapshots: Snapshots,
-    *,
     pools: Callable[[], tuple[Pool, ...]],
-    on_change: Callable[[], None],
-) -> LocalExecutor:
+) -> LocalSettings:
     def nodes() -> tuple[Node, ...]:
         return local_nodes(agent.devices(), pools())
 
-    return LocalExecutor(
-        LocalSettings(
-            state_dir=settings.state,
-            home_of=partial(home_of, settings),
-            nodes=nodes,
-            snapshot_path=snapshots.path,
-            account_of=accounts(settings, os.geteuid()),
-        ),
-        agent=agent,
-        on_change=on_change,
+    return LocalSettings(
+        state_dir=settings.state,
+        home_of=partial(home_of, settings),
+        nodes=nodes,
+        snapshot_path=snapshots.path,
+        account_of=accounts(settings, os.geteuid()),
     )
 
 

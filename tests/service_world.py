@@ -116,6 +116,9 @@ class FakeAgent:
     def usage(self) -> tuple[UsageSample, ...]:
         return self.samples
 
+    def slices(self) -> tuple[GpuSlice, ...]:
+        return tuple(self.opened.values())
+
 
 class FakeDirectory:
     """Groups of users, as the hub knows them."""

@@ -45,6 +45,10 @@ class Agent(Protocol):
         """The newest sample of every open slice."""
         ...
 
+    def slices(self) -> tuple[GpuSlice, ...]:
+        """The open slices."""
+        ...
+
 
 class Slices:
     """Keeps the agent's slices in step with the leases. ``agent`` is None where there is none."""
@@ -59,7 +63,8 @@ class Slices:
         self._agent = agent
         self._cluster = cluster
         self._observe = observe
-        self._opened: set[SliceId] = set()
+        #: Open at the agent and ours to close; None until the agent was asked what it has open.
+        self._opened: set[SliceId] | None = None
 
     def open(self, workload: Workload) -> None:
         """Open a granted slice, so that its server finds the socket."""
@@ -68,7 +73,7 @@ class Slices:
             return
         try:
             self._agent.open(gpu_slice)
-            self._opened.add(gpu_slice.slice_id)
+            self._ours().add(gpu_slice.slice_id)
         except GpuError as error:
             # The notebook works without its usage being watched; step() tries again.
             log.warning("slice %s is not watched yet: %s", gpu_slice.slice_id, error)
@@ -125,9 +130,22 @@ class Slices:
                 self.end_if_empty(workload)
             else:
                 self.open(workload)
-        for slice_id in self._opened - held:
+        opened = self._ours()
+        for slice_id in opened - held:
             self._close(slice_id)
-        self._opened &= held
+        opened &= held
+
+    def _ours(self) -> set[SliceId]:
+        """What this opened; after a restart also what was left open of leases that are over."""
+        if self._opened is None and self._agent is not None:
+            try:
+                found = {one.slice_id for one in self._agent.slices()}
+            except GpuError:
+                return set()
+            self._opened = found - _held_by_anybody(self._cluster())
+        elif self._opened is None:
+            self._opened = set()
+        return self._opened
 
     def _close(self, slice_id: SliceId) -> None:
         if self._agent is None:
@@ -143,6 +161,11 @@ def _held_by_notebooks(cluster: Cluster) -> Iterator[tuple[Workload, Attempt]]:
         attempt = workload.current
         if workload.spec.kind is Kind.NOTEBOOK and attempt is not None:
             yield workload, attempt
+
+
+def _held_by_anybody(cluster: Cluster) -> set[SliceId]:
+    attempts = (workload.current for workload in cluster.workloads.values())
+    return {one for attempt in attempts if attempt is not None for one in slice_ids(attempt)}
 
 
 def slice_ids(attempt: Attempt) -> tuple[SliceId, ...]:

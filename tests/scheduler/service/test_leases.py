@@ -15,6 +15,7 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.service import jobs, leases, quotes
+from gpucommons.scheduler.service.slices import Slices
 
 
 def acquire(world: ServiceWorld, user: str = "ann", **ask: object) -> models.LeaseView:
@@ -212,3 +213,16 @@ def test_a_job_is_no_lease_and_a_lease_is_no_job(world: ServiceWorld) -> None:
         leases.lease(world.service, ann, job.id)
     with pytest.raises(UnknownWorkload):
         jobs.job(world.service, ann, acquire(world).id)
+
+
+def test_a_restarted_service_closes_what_nobody_holds_any_more(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    started(world, lease, pid=None)
+    end(world, lease)
+    assert lease.slice is not None
+    assert lease.slice.slice_id in world.agent.opened
+    held = acquire(world, "bob")
+    restarted = Slices(world.agent, cluster=lambda: world.cluster, observe=world.loop.observe)
+    restarted.step()
+    assert held.slice is not None
+    assert list(world.agent.opened) == [held.slice.slice_id]

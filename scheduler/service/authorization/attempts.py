@@ -1,0 +1,24 @@
+"""Rules about what a running attempt reports."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.principal import Principal, PrincipalKind
+
+
+def _report(principal: Principal) -> AttemptId:
+    if principal.kind is not PrincipalKind.ATTEMPT or principal.attempt_id is None:
+        message = "Only a running attempt reports progress, with its own token (GPUCOMMONS_TOKEN)."
+        raise Forbidden(message)
+    return principal.attempt_id
+
+
+def report_progress(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
+def report_checkpoint(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)

@@ -1,0 +1,54 @@
+"""Rules about what exists and what admins set."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.authorization.sight import must_be_admin, read
+from gpucommons.scheduler.service.principal import Principal
+
+
+def whoami(principal: Principal) -> None:
+    """Everyone with a right of ours."""
+    read(principal)
+
+
+def pools(principal: Principal) -> None:
+    """Readers."""
+    read(principal)
+
+
+def nodes(principal: Principal) -> None:
+    """Readers; the view hides what is not theirs."""
+    read(principal)
+
+
+def teams(principal: Principal) -> None:
+    """Readers; the view hides what is not theirs."""
+    read(principal)
+
+
+def set_node_state(principal: Principal) -> None:
+    """Admins."""
+    must_be_admin(principal, "cordon or fence nodes")
+
+
+def put_config(principal: Principal) -> None:
+    """Admins."""
+    must_be_admin(principal, "change pools, teams and policies")
+
+
+def get_config(principal: Principal) -> None:
+    """Admins."""
+    must_be_admin(principal, "read the whole configuration")
+
+
+def set_quotas(principal: Principal) -> None:
+    """Admins."""
+    must_be_admin(principal, "set quotas")
+
+
+def metrics(principal: Principal) -> None:
+    """Admins, and whoever may read the hub's metrics."""
+    if not (principal.admin or principal.reads_metrics):
+        message = "Metrics are for admins and tokens with the scope read:metrics."
+        raise Forbidden(message)

@@ -1,0 +1,145 @@
+"""Rules about notebooks' leases and tickets."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.types import State, Workload
+from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.authorization.sight import (
+    is_culler,
+    is_hub,
+    is_person,
+    may_submit,
+    must_see,
+    must_steer,
+    read,
+)
+from gpucommons.scheduler.service.principal import Principal
+
+#: Reasons with which an owner may end a lease that holds no running server.
+_OWN_ENDS = frozenset({"left", "stopped"})
+
+
+def offers(principal: Principal, user: str) -> None:
+    """Users for themselves; the hub and admins for anybody."""
+    read(principal)
+    if not (is_hub(principal) or principal.admin or principal.name == user):
+        message = f"Offers are personal: {principal.name} may not ask for those of {user}."
+        raise Forbidden(message)
+
+
+def acquire(principal: Principal) -> None:
+    """The hub."""
+    if not is_hub(principal):
+        message = (
+            "Only the hub's spawner takes a slice at once. Start the notebook from the hub, or"
+            " take a ticket."
+        )
+        raise Forbidden(message)
+
+
+def wait_in_line(principal: Principal, user: str) -> None:
+    """Users for themselves; the hub for anybody."""
+    if is_hub(principal):
+        return
+    may_submit(principal)
+    if principal.name != user:
+        message = f"A ticket is personal: {principal.name} cannot wait for {user}."
+        raise Forbidden(message)
+
+
+def leases(principal: Principal) -> None:
+    """Readers; those of other teams without names."""
+    read(principal)
+
+
+def lease(principal: Principal, workload: Workload) -> None:
+    """Owner, team, lead, admin, hub, culler."""
+    must_see(principal, workload)
+
+
+def my_lease(principal: Principal) -> None:
+    """People."""
+    read(principal)
+    if not is_person(principal):
+        message = f"{principal.name} is a {principal.kind}: only people have a lease of their own."
+        raise Forbidden(message)
+
+
+def started(principal: Principal) -> None:
+    """The hub."""
+    if not is_hub(principal):
+        message = "Only the hub says that a notebook server runs."
+        raise Forbidden(message)
+
+
+def end_lease(principal: Principal, workload: Workload, why: str) -> None:
+    """The hub and the culler; the owner as long as no server runs on the slice."""
+    if is_hub(principal) or is_culler(principal):
+        return
+    must_steer(principal, workload, "end")
+    if workload.state in (State.ACTIVE, State.WARNED) or why not in _OWN_ENDS:
+        message = "A running notebook ends by stopping its server in the hub."
+        raise Forbidden(message)
+
+
+def keep(principal: Principal, workload: Workload) -> None:
+    """Owner, admin."""
+    _own(principal, workload, "keep")
+
+
+def drop(principal: Principal, workload: Workload) -> None:
+    """Owner, culler, admin."""
+    if not is_culler(principal):
+        _own(principal, workload, "drop")
+
+
+def _own(principal: Principal, workload: Workload, what: str) -> None:
+    must_see(principal, workload)
+    own = workload.spec.owner == principal.name and is_person(principal)
+    if not (principal.admin or (own and principal.holds("submit"))):
+        message = f"Only its owner or an admin may {what} this notebook's GPU."
+        raise Forbidden(message)
+
+
+def reclaim(principal: Principal, workload: Workload) -> None:
+    """Leads of the team, admins."""
+    must_see(principal, workload)
+    if not (principal.admin or workload.spec.team in principal.leads):
+        message = f"Only an admin or a lead of {workload.spec.team} may reclaim a notebook's GPU."
+        raise Forbidden(message)
+
+
+def report_activity(principal: Principal, workload: Workload) -> None:
+    """The notebook's own server."""
+    must_see(principal, workload)
+    if workload.spec.owner != principal.name or not is_person(principal):
+        message = "Only a notebook's own server reports its activity."
+        raise Forbidden(message)
+
+
+def activities(principal: Principal) -> None:
+    """Culler, admin; leads for their teams."""
+    if not (is_culler(principal) or principal.admin or principal.leads):
+        message = "Activities of notebooks are for the culler, admins and leads of teams."
+        raise Forbidden(message)
+    read(principal)
+
+
+def sees_activity(principal: Principal, workload: Workload) -> bool:
+    """Whether somebody sees what this notebook does."""
+    return is_culler(principal) or principal.admin or workload.spec.team in principal.leads
+
+
+def activity(principal: Principal, workload: Workload) -> None:
+    """Culler, admin; leads for their teams."""
+    must_see(principal, workload)
+    if not sees_activity(principal, workload):
+        message = "A notebook's activity is for the culler, admins and leads of its team."
+        raise Forbidden(message)
+
+
+def report_idle(principal: Principal) -> None:
+    """The culler."""
+    if not is_culler(principal):
+        message = "Only the culler says that a notebook is idle."
+        raise Forbidden(message)
