@@ -36,7 +36,7 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
-from gpucommons.spawner.form import FormContext, build_form, render_form
+from gpucommons.spawner.hooks import apply_user_options, options_form
 from gpucommons.spawner.options import BadOptions, NotebookOptions, parse_options
 from gpucommons.spawner.refusal import refusal
 
@@ -93,7 +93,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
 
     @default("options_form")
     def _default_options_form(self) -> object:
-        return _options_form
+        return options_form
 
     @default("options_from_form")
     def _default_options_from_form(self) -> object:
@@ -101,7 +101,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
 
     @default("apply_user_options")
     def _default_apply_user_options(self) -> object:
-        return _apply_user_options
+        return apply_user_options
 
     def _read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
         kept = {key: form_data[key] for key in self.other_options if key in form_data}
@@ -289,29 +289,3 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         """What the user of this server may start right now."""
         async with self._scheduler() as scheduler:
             return await scheduler.send(calls.offers(user=self.user.name, server_name=self.name))
-
-
-async def _options_form(spawner: LeaseMixin) -> str:
-    """What the hub's spawn page shows; without a scheduler it offers CPU and says why."""
-    offers, problem = None, None
-    try:
-        if spawner.scheduler_url:
-            offers = await spawner.offers()
-    except SchedulerError as error:
-        spawner.log.warning("No offers for %s: %s", spawner.user.name, error)
-        problem = "The GPU scheduler does not answer, so only CPU can be started. Try again soon."
-    context = FormContext(
-        server_name=spawner.name,
-        environments=list(spawner.environments),
-        last=spawner.orm_spawner.user_options if spawner.orm_spawner else None,
-        cpu_text=spawner.cpu_text,
-        ticket_url=spawner.ticket_url,
-        shared_account=spawner.shared_account,
-        problem=problem,
-    )
-    return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))
-
-
-async def _apply_user_options(spawner: LeaseMixin, user_options: Mapping[str, object]) -> None:
-    """Refuse bad options before anything is started; the hub hands both doors' options here."""
-    await spawner.load_user_options()
