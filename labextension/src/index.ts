@@ -60,7 +60,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const { commands, shell, serviceManager } = app;
     const api = new Api(serviceManager.serverSettings);
     const model = new Model(api, number => msg.attempt(number));
-    const train = new TrainModel(api);
+    const train = new TrainModel(api, () => model.connection === 'ok');
     const context: IPanelContext = {
       model,
       train,
@@ -69,6 +69,11 @@ const plugin: JupyterFrontEndPlugin<void> = {
       finishedShown: 3
     };
 
+    model.changed.connect((_, topic) => {
+      if (topic === 'status') {
+        train.refreshQuote();
+      }
+    });
     // Members of several teams most likely train for the one that holds their notebook's GPU.
     model.changed.connect((_, topic) => {
       const team = model.lease?.team;

@@ -113,6 +113,10 @@ export function messages(trans: TranslationBundle) {
       return trans.__('CPU only');
     },
 
+    noGpu(): string {
+      return trans.__('This notebook has no GPU.');
+    },
+
     cpuOnlyWhy(): string {
       return trans.__(
         'This notebook has no GPU. Training below can still use your team’s.'

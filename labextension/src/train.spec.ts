@@ -6,6 +6,7 @@ import { ICandidate, TrainModel } from './train';
 
 const QUOTE = { hold_class: 'guaranteed', text: 'Fits.', starts_now: true };
 
+let canAsk = true;
 let asked: { url: string; body: string }[] = [];
 
 function train(status = 200, answer: unknown = QUOTE): TrainModel {
@@ -17,7 +18,8 @@ function train(status = 200, answer: unknown = QUOTE): TrainModel {
         body: typeof init.body === 'string' ? init.body : ''
       });
       return new Response(JSON.stringify(answer), { status });
-    })
+    }),
+    () => canAsk
   );
 }
 
@@ -34,6 +36,7 @@ function file(path: string, changes: Partial<ICandidate> = {}): ICandidate {
 }
 
 beforeEach(() => {
+  canAsk = true;
   vi.useFakeTimers();
 });
 
@@ -66,6 +69,15 @@ describe('the quota line', () => {
     expect(asked).toHaveLength(1);
     expect(asked[0]?.body).toContain('"milli_gpu":4000');
     expect(model.quote?.text).toBe('Fits.');
+  });
+
+  it('asks nobody where there is no scheduler', async () => {
+    canAsk = false;
+    const model = train();
+    model.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+
+    expect(asked).toEqual([]);
   });
 
   it('shows a refusal as its sentence', async () => {

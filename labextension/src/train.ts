@@ -28,7 +28,11 @@ export interface ICandidate {
 }
 
 export class TrainModel {
-  constructor(private readonly _api: Api) {}
+  constructor(
+    private readonly _api: Api,
+    /** Without a scheduler there is nobody to ask. */
+    private readonly _canAsk: () => boolean
+  ) {}
 
   readonly changed = new Signal<this, void>(this);
   form: Readonly<ITrainForm> = EMPTY_FORM;
@@ -107,7 +111,7 @@ export class TrainModel {
   /** Ask for the quota line anew, soon: several changes in a row make one question. */
   refreshQuote(): void {
     window.clearTimeout(this._timer);
-    if (this.form.source === null) {
+    if (this.form.source === null || !this._canAsk()) {
       this.quote = null;
       return;
     }

@@ -32,7 +32,11 @@ export function MyGpu(): React.JSX.Element {
       }
     >
       {hasTile ? <Tile lease={lease} /> : null}
-      {isCpu ? <p className="gc-Muted">{msg.cpuOnlyWhy()}</p> : null}
+      {isCpu ? (
+        <p className="gc-Muted">
+          {model.connection === 'none' ? msg.noGpu() : msg.cpuOnlyWhy()}
+        </p>
+      ) : null}
       {!hasTile && !isCpu ? (
         <p className="gc-Muted">{msg.connecting()}</p>
       ) : null}
