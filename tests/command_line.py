@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from service_world import ServiceWorld
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.store.base import Epoch
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,17 @@ class WatchedWorld(ServiceWorld):
         super().__init__(folder)
         self.log_read = threading.Event()
 
+    @property
+    def epoch(self) -> Epoch:
+        """What the store takes writes under."""
+        return self.loop._epoch
+
     def read(self, *arguments: Any, **options: Any) -> Any:
         chunk = super().read(*arguments, **options)
         self.log_read.set()
         return chunk
+
+
+def submitted(world: ServiceWorld, by: str = "ann", **changes: Any) -> models.JobView:
+    """A job that somebody submitted elsewhere."""
+    return jobs.submit(world.service, world.principal(by), a_request(**changes), key=None)

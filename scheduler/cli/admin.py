@@ -59,20 +59,9 @@ def apply(arguments: argparse.Namespace) -> int:
 
 def quota_set(arguments: argparse.Namespace) -> int:
     """Change a team's quota in a pool; what is not named stays."""
+    update = _quota_update(arguments)
     with connect(arguments) as scheduler:
         use = _use(scheduler.send(calls.teams()), arguments.team, arguments.pool)
-        changes = {
-            "fixed_milli_gpu": arguments.fixed,
-            "guaranteed_milli_gpu": arguments.guaranteed,
-            "limit_milli_gpu": arguments.limit,
-        }
-        update: dict[str, object] = {
-            name: parse_milli_gpu(text) for name, text in changes.items() if text is not None
-        }
-        if arguments.limit == "none":
-            update["limit_milli_gpu"] = None
-        if arguments.weight is not None:
-            update["over_quota_weight"] = arguments.weight
         quota = models.QuotaModel.model_validate({**use.quota.model_dump(), **update})
         change = models.QuotaChange(team=arguments.team, pool=use.pool, quota=quota)
         answer = scheduler.send(
@@ -80,6 +69,25 @@ def quota_set(arguments: argparse.Namespace) -> int:
         )
     show(answer, answer.text, output=arguments.output)
     return 0 if answer.ok else 1
+
+
+def _quota_update(arguments: argparse.Namespace) -> dict[str, int | None]:
+    named = {
+        "fixed_milli_gpu": arguments.fixed,
+        "guaranteed_milli_gpu": arguments.guaranteed,
+        "limit_milli_gpu": None if arguments.limit == "none" else arguments.limit,
+    }
+    update: dict[str, int | None] = {
+        field: parse_milli_gpu(text) for field, text in named.items() if text is not None
+    }
+    if arguments.limit == "none":
+        update["limit_milli_gpu"] = None
+    if arguments.weight is not None:
+        update["over_quota_weight"] = arguments.weight
+    if not update:
+        message = "Name what to change: --fixed, --guaranteed, --limit or --weight."
+        raise BadRequest(message)
+    return update
 
 
 def _use(answer: models.TeamList, team: str, pool: str | None) -> models.TeamUseView:

@@ -163,7 +163,7 @@ def _add_admin(
     reclaim.set_defaults(run=admin.reclaim)
     usage = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
     span = usage.add_mutually_exclusive_group()
-    span.add_argument("--days", type=_positive, default=30, help="the last so many (default 30)")
+    span.add_argument("--days", type=report.days, default=30, help="the last so many (default 30)")
     span.add_argument("--month", type=report.month, metavar="YYYY-MM", help="a month, in UTC")
     usage.add_argument("--csv", action="store_true", help="for a spreadsheet")
     usage.set_defaults(run=report.report)

@@ -11,6 +11,7 @@ from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import calls
 
 HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST")
+_DIGITS = 4
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -35,8 +36,18 @@ def month(text: str) -> tuple[datetime, datetime]:
     return start, (start.replace(day=28) + timedelta(days=4)).replace(day=1)
 
 
-def _last(days: int, now: datetime) -> tuple[datetime, datetime]:
-    return now - timedelta(days=days), now
+def days(text: str) -> int:
+    """Read a number of days that a calendar has."""
+    if not (
+        text.isascii() and text.isdecimal() and int(text[:_DIGITS]) > 0 and len(text) <= _DIGITS
+    ):
+        message = f"{text!r} is not a number of days from 1 to {'9' * _DIGITS}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
+
+
+def _last(count: int, now: datetime) -> tuple[datetime, datetime]:
+    return now - timedelta(days=count), now
 
 
 def _millis(at: datetime) -> int:

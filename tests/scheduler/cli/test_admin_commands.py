@@ -1,0 +1,290 @@
+"""Teams, quotas, nodes and idle notebooks: the same answers as the *GPU admin* page and REST."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+from command_line import Cli, WatchedWorld, submitted
+from service_world import CONFIG, done
+
+from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.usage import UsageSample
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.service import idle, leases
+
+
+@pytest.fixture
+def lease(world: WatchedWorld) -> models.LeaseView:
+    """Ann's notebook on half a GPU."""
+    request = models.LeaseRequest(user="ann", milli_gpu=500)
+    held = done(leases.acquire(world.service, world.hub_service, request, key=None))
+    report = models.StartedReport(pid=4242)
+    return done(leases.started(world.service, world.hub_service, held.id, report))
+
+
+def read_gpu(world: WatchedWorld, lease: models.LeaseView) -> None:
+    """The node agent has looked at the slice: nothing computes."""
+    assert lease.slice is not None
+    sample = UsageSample(
+        slice_id=SliceId(lease.slice.slice_id),
+        at_ms=world.now_ms,
+        compute_percent=0,
+        memory_used_mib=10,
+        memory_limit_mib=1000,
+        processes=1,
+    )
+    world.agent.samples = (sample,)
+
+
+def reported(world: WatchedWorld, lease: models.LeaseView, *, busy: bool) -> None:
+    kernels = [models.KernelActivity(kind="kernel", name="python3", busy=busy)]
+    body = models.ActivityReport(kernels=kernels)
+    idle.report_activity(world.service, world.principal("ann"), lease.id, body)
+
+
+@pytest.fixture
+def admin(state: Path) -> SchedulerClient:
+    with SchedulerClient(f"unix:{state / 'api.sock'}", token="root-token") as client:
+        yield client
+
+
+def rows(text: str) -> list[list[str]]:
+    return [line.split() for line in text.splitlines()[1:]]
+
+
+# --- teams and quotas ------------------------------------------------------------------------
+
+
+def test_teams_are_listed_with_quota_and_use(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView
+) -> None:
+    listed = {row[0]: row[1:] for row in rows(cli("teams", by="root").out)}
+
+    assert listed["vision"] == ["gpu", "½", "of", "1", "0", "of", "1", "0", "none", "1", "0"]
+    assert listed["nlp"] == ["gpu", "0", "of", "1", "0", "of", "1", "0", "none", "1", "0"]
+
+
+def test_a_quota_is_changed_where_it_is_named(cli: Cli, admin: SchedulerClient) -> None:
+    done = cli("quota", "set", "vision", "--fixed", "½", "--limit", "4", by="root")
+
+    assert done.code == 0
+    assert "can be laid out" in done.out
+    team = next(t for t in admin.send(calls.teams()).teams if t.name == "vision")
+    assert team.use[0].quota == models.QuotaModel(
+        fixed_milli_gpu=500, guaranteed_milli_gpu=1000, limit_milli_gpu=4000
+    )
+    assert cli("quota", "set", "vision", "--limit", "none", "--weight", "3", by="root").code == 0
+    team = next(t for t in admin.send(calls.teams()).teams if t.name == "vision")
+    assert team.use[0].quota == models.QuotaModel(
+        fixed_milli_gpu=500, guaranteed_milli_gpu=1000, over_quota_weight=3
+    )
+
+
+@pytest.mark.parametrize("fixed", ["½", "9"])
+def test_a_dry_run_gives_rests_answer_and_saves_nothing(
+    cli: Cli, admin: SchedulerClient, fixed: str
+) -> None:
+    before = admin.send(calls.teams())
+    quota = models.QuotaModel(
+        fixed_milli_gpu=500 if fixed == "½" else 9000, guaranteed_milli_gpu=1000
+    )
+    change = models.QuotaChange(team="vision", pool="gpu", quota=quota)
+    by_rest = admin.send(calls.set_quotas(models.QuotaChanges(changes=[change], dry_run=True)))
+
+    done = cli("quota", "set", "vision", "--fixed", fixed, "--dry-run", by="root")
+
+    assert (done.code, done.out) == (0 if by_rest.ok else 1, by_rest.text + "\n")
+    assert admin.send(calls.teams()) == before
+
+
+def test_what_cannot_be_laid_out_is_not_saved(cli: Cli, admin: SchedulerClient) -> None:
+    before = admin.send(calls.teams())
+
+    done = cli("quota", "set", "vision", "--fixed", "9", by="root")
+
+    assert done.code == 1
+    assert "over by" in done.err
+    assert admin.send(calls.teams()) == before
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("nowhere", "--fixed", "1"), 4, "no team nowhere. Teams: "),
+        (("vision", "--pool", "nowhere", "--fixed", "1"), 4, "nowhere"),
+        (("vision", "--fixed", "-1"), 2, "0 or more"),
+        (("vision", "--fixed", "lots"), 2, "is not a number of GPUs"),
+        (("vision", "--fixed", "1e999999"), 2, "is not a number of GPUs"),
+        (("vision", "--weight", "-2"), 2, "weight"),
+        (("vision", "--limit", "99999999"), 2, "limit_milli_gpu"),
+        (("<b>", "--fixed", "1"), 4, "no team <b>"),
+        (("vision",), 2, "Name what to change"),
+    ],
+)
+def test_a_bad_quota_is_refused(
+    cli: Cli, admin: SchedulerClient, options: tuple[str, ...], code: int, says: str
+) -> None:
+    before = admin.send(calls.teams())
+
+    done = cli("quota", "set", *options, by="root")
+
+    assert (done.code, done.out) == (code, "")
+    assert says in done.err
+    assert admin.send(calls.teams()) == before
+
+
+def test_a_file_of_pools_and_teams_is_applied_whole_or_not_at_all(
+    cli: Cli, home: Path, admin: SchedulerClient
+) -> None:
+    config = yaml.safe_load(yaml.safe_dump(dict(CONFIG)))
+    config["teams"][0]["quotas"]["gpu"]["over_quota_weight"] = 7
+    (home / "teams.yaml").write_text(yaml.safe_dump(config))
+    assert cli("apply", "-f", "teams.yaml", by="root").out == "applied: 2 pools, 2 teams\n"
+    before = admin.send(calls.get_config())
+    assert before.teams[0].quotas["gpu"].over_quota_weight == 7 or (
+        before.teams[1].quotas["gpu"].over_quota_weight == 7
+    )
+
+    config["teams"][0]["quotas"]["gpu"]["fixed_milli_gpu"] = 500_000
+    config["teams"][1]["quotas"]["gpu"]["over_quota_weight"] = 2
+    (home / "teams.yaml").write_text(yaml.safe_dump(config))
+    assert cli("apply", "-f", "teams.yaml", by="root").code == 1
+    for broken in ("teams: [", "- a", "teams: [{name: a, parent: b}, {name: b, parent: a}]"):
+        (home / "teams.yaml").write_text(broken)
+        done = cli("apply", "-f", "teams.yaml", by="root")
+        assert (done.code in (1, 2), "Traceback" in done.err) == (True, False), broken
+    assert cli("apply", "-f", "missing.yaml", by="root").code == 2
+    assert admin.send(calls.get_config()) == before
+
+
+# --- nodes -----------------------------------------------------------------------------------
+
+
+def test_the_capacity_map_shows_who_holds_what(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView, admin: SchedulerClient
+) -> None:
+    job = submitted(world, role={"milli_gpu": 1000})
+    world.pass_time(1000)
+
+    text = cli("nodes", by="root").out
+
+    assert f"{job.name}:1:" in text
+    assert ":½:notebook" in text
+    assert ["c1", "cpu", "ready", "no", "GPU"] in rows(text)
+    by_rest = admin.send(calls.nodes()).model_dump(mode="json")
+    assert cli("nodes", "--output", "json", by="root").json == by_rest
+
+
+def test_a_node_is_cordoned_fenced_and_taken_back(cli: Cli, admin: SchedulerClient) -> None:
+    states = []
+    for action in ("cordon", "uncordon", "cordon", "fence"):
+        done = cli("nodes", action, "n1", "--reason", "power supply", by="root")
+        assert done.code == 0
+        states.append(next(n.state for n in admin.send(calls.nodes()).nodes if n.id == "n1"))
+
+    assert states == ["cordoned", "ready", "cordoned", "fenced"]
+    said = [event.text for event in admin.send(calls.events(newest=50)).events]
+    assert any("power supply" in text for text in said)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("fence", "nowhere"), 4, "no node 'nowhere'"),
+        (("cordon",), 2, "Name the node to cordon"),
+        (("explode", "n1"), 2, "invalid choice"),
+        (("cordon", "n1", "--reason", "\x1b[2J"), 2, "reason"),
+    ],
+)
+def test_a_bad_node_command_is_refused(
+    cli: Cli, options: tuple[str, ...], code: int, says: str
+) -> None:
+    done = cli("nodes", *options, by="root")
+
+    assert (done.code, says in done.err) == (code, True), done
+    assert "\x1b" not in done.err
+
+
+# --- idle notebooks --------------------------------------------------------------------------
+
+
+def test_notebooks_are_listed_by_how_long_they_idle(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView, admin: SchedulerClient
+) -> None:
+    since = world.now_ms
+    world.pass_time(35 * 60_000)
+    reported(world, lease, busy=False)
+    report = models.IdleReport(idle_since_ms=since)
+    done(idle.report_idle(world.service, world.culler, lease.id, report))
+
+    listed = rows(cli("idle", "list", by="root").out)
+
+    assert listed[0][:6] == [lease.id, "ann", "vision", "½", "35", "min"]
+    by_rest = admin.send(calls.activities()).model_dump(mode="json")
+    assert cli("idle", "list", "--output", "json", by="root").json == by_rest
+
+
+def test_a_notebook_that_nobody_reports_on_is_said_so(cli: Cli, lease: models.LeaseView) -> None:
+    assert "no report" in cli("idle", "list", by="root").out
+
+
+def test_an_idle_notebook_is_reclaimed_after_its_warning(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView, admin: SchedulerClient
+) -> None:
+    reported(world, lease, busy=False)
+    read_gpu(world, lease)
+
+    answer = cli("reclaim", lease.id, by="root")
+
+    assert (answer.code, answer.out[:17]) == (0, "ann: returned at ")
+    view = admin.send(calls.lease(lease.id))
+    assert view.state == "warned"
+
+
+def test_a_busy_notebook_is_reclaimed_by_force_and_reason_alone(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView
+) -> None:
+    reported(world, lease, busy=True)
+
+    plain = cli("reclaim", lease.id, by="root")
+    without_reason = cli("reclaim", lease.id, "--force", by="root")
+    assert (plain.code, "Not reclaimed" in plain.err) == (1, True)
+    assert (without_reason.code, "Write a reason" in without_reason.err) == (2, True)
+    assert world.server_acts == []
+    by_force = cli("reclaim", lease.id, "--force", "--reason", "deadline", by="root")
+    assert by_force.code == 0
+    assert ("StopServer", "ann") in world.server_acts
+
+
+@pytest.mark.parametrize("ref", ["nothing", "01931c3e-0000-7000-8000-000000000000"])
+def test_an_unknown_lease_is_refused(cli: Cli, ref: str) -> None:
+    assert cli("reclaim", ref, by="root").code in (2, 4)
+
+
+# --- who may ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("quota", "set", "vision", "--fixed", "0"),
+        ("nodes", "fence", "n1"),
+        ("apply", "-f", "empty.yaml"),
+        ("idle", "list"),
+    ],
+)
+def test_what_admins_do_others_may_not(cli: Cli, home: Path, command: tuple[str, ...]) -> None:
+    (home / "empty.yaml").write_text("teams: []\n")
+
+    answer = cli(*command, by="ann")
+
+    assert (answer.code, answer.out) == (5, "")
+
+
+def test_nobodys_token_is_refused(cli: Cli) -> None:
+    answer = cli("teams", by="stranger")
+
+    assert (answer.code, answer.out) == (5, "")

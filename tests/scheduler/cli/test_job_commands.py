@@ -1,0 +1,156 @@
+"""Looking at jobs and steering them, from a terminal."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import Cli, WatchedWorld, submitted
+
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.executors.fake import Script
+
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202evil\x7f"
+
+
+def test_the_list_shows_live_jobs_and_with_all_finished_ones(cli: Cli, world: WatchedWorld) -> None:
+    first, second = submitted(world), submitted(world, role={"milli_gpu": 1000})
+    cli("cancel", first.name)
+    world.pass_time(1000)
+
+    live = cli("jobs").out.splitlines()
+    everything = cli("jobs", "--all", "--output", "json").json
+
+    assert live[0].split() == [
+        "NAME", "TEAM", "OWNER", "STATE", "CLASS", "GPUS", "SUBMITTED", "WHY",
+    ]  # fmt: skip
+    assert [line.split()[:4] for line in live[1:]] == [[second.name, "vision", "ann", "running"]]
+    assert {job["name"] for job in everything["jobs"]} == {first.name, second.name}
+
+
+def test_a_long_list_is_fetched_page_by_page(
+    cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [submitted(world).name for _ in range(5)]
+    monkeypatch.setattr("gpucommons.scheduler.cli.jobs._PAGE", 2)
+
+    listed = cli("jobs", "--limit", "4", "--output", "json").json["jobs"]
+
+    assert [job["name"] for job in listed] == names[:0:-1]
+
+
+def test_json_is_what_rest_answers(cli: Cli, world: WatchedWorld, state: Path) -> None:
+    job = submitted(world)
+    with SchedulerClient(f"unix:{state / 'api.sock'}", token="ann-token") as client:
+        by_rest = {
+            "jobs": client.send(calls.jobs(live=True)),
+            "show": client.send(calls.job(job.name)),
+        }
+
+    assert cli("jobs", "--output", "json").json == by_rest["jobs"].model_dump(mode="json")
+    assert cli("show", job.name, "--output", "json").json == by_rest["show"].model_dump(mode="json")
+    assert cli("show", job.id).out == cli("show", job.name).out
+
+
+def test_why_says_what_would_start_a_waiting_job(cli: Cli, world: WatchedWorld) -> None:
+    held = submitted(world, role={"milli_gpu": 1000, "count": 4})
+    waits = submitted(world, role={"milli_gpu": 1000, "count": 2})
+    world.pass_time(1000)
+
+    answer = cli("why", waits.name)
+    reason = cli("show", waits.name, "--output", "json").json["reason"]
+
+    assert answer.code == 0
+    assert answer.out.startswith(f"{waits.name} waits ({reason['code']}): {reason['text']}")
+    assert cli("why", waits.name, "--output", "json").json == reason
+    assert "does not wait: it is running" in cli("why", held.name).out
+
+
+def test_a_job_is_paused_resumed_cancelled_and_run_again(cli: Cli, world: WatchedWorld) -> None:
+    world.script = Script(stop_ms=0)
+    job = submitted(world)
+    states = []
+    for command in ("pause", "resume", "cancel"):
+        assert cli(command, job.name).code == 0
+        world.pass_time(1000)
+        states.append(cli("show", job.name, "--output", "json").json["state"])
+
+    again = cli("again", job.name)
+
+    assert states == ["paused", "running", "cancelled"]
+    assert again.code == 0
+    assert again.out.split()[0] != job.name
+    resumed = cli("resume", job.name)
+    assert resumed.code == 1
+    assert "cancelled" in resumed.err
+
+
+@pytest.mark.parametrize("command", ["show", "why", "logs", "cancel", "pause", "resume", "again"])
+def test_unknown_jobs_and_those_of_others_are_told_alike(
+    cli: Cli, world: WatchedWorld, command: str
+) -> None:
+    job = submitted(world)
+    world.pass_time(1000)
+
+    for ref in ("nothing-7", "01931c3e-0000-7000-8000-000000000000", f"nlp/{job.name}"):
+        answer = cli(command, ref)
+        assert (answer.code, answer.out) == (4, "")
+        assert answer.err.startswith("gpucommons: ")
+    foreign = cli(command, job.id, by="bob")
+    assert (foreign.code, foreign.out) == (4, "")
+    assert cli("show", job.name, "--output", "json").json["state"] == "running"
+
+
+@pytest.mark.parametrize("ref", ["../etc", "<b>", "A job", "\x1b[2J", "x" * 200, "-"])
+def test_what_is_no_name_is_refused(cli: Cli, ref: str) -> None:
+    answer = cli("show", ref)
+
+    assert answer.code in (2, 4)
+    assert "\x1b" not in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_no_answer_can_take_over_the_terminal(cli: Cli, world: WatchedWorld) -> None:
+    world.script = Script(lines=(f"loss {ESCAPES}",), run_ms=10)
+    job = submitted(world, env={"NOTE": ESCAPES})
+    world.pass_time(1000)
+
+    answers = [
+        cli("logs", job.name),
+        cli("logs", job.name, "--output", "json"),
+        cli("show", job.name, "--output", "json"),
+        cli("logs", "-f", job.name),
+    ]
+
+    for answer in answers:
+        assert not set(answer.out) & set("\x1b\x07\x9b\u202e\x7f"), answer
+    # JSON says the same all the same.
+    assert answers[1].json == [f"loss {ESCAPES}"]
+    assert json.loads(answers[2].out)["request"]["env"]["NOTE"] == ESCAPES
+
+
+def test_a_job_in_its_attempts_is_described(cli: Cli, world: WatchedWorld) -> None:
+    world.script = Script(run_ms=1000, exit_code=3)
+    job = submitted(world, role={"milli_gpu": 500, "count": 2})
+    world.pass_time(2000)
+
+    text = cli("show", job.name).out
+
+    assert text.startswith(f"{job.name}  failed")
+    assert "team vision · 2 × ½ GPU" in text
+    assert "attempt 1 on n1" in text
+
+
+def test_the_reader_may_leave_early(
+    cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted(world)
+
+    def gone(*_: object, **__: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr("gpucommons.scheduler.cli.jobs.show", gone)
+    monkeypatch.setattr("sys.stderr.close", lambda: None, raising=False)
+
+    assert cli("jobs").code == 0

@@ -1,0 +1,107 @@
+"""The usage report, for people, programs and spreadsheets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from datetime import UTC, datetime
+
+import pytest
+from command_line import Cli, WatchedWorld
+
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    Kind,
+    Millis,
+    PoolName,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
+from gpucommons.scheduler.store.base import LedgerRow
+
+HOUR_MS = 3_600_000
+NOVEMBER_MS = int(datetime(2026, 11, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+def held(world: WatchedWorld, owner: str, hours: int, at_ms: int, **changes: object) -> None:
+    row = LedgerRow(
+        workload_id=WorkloadId(f"w-{owner}"),
+        minute_ms=Millis(at_ms),
+        team=TeamName("vision"),
+        pool=PoolName("gpu"),
+        owner=UserName(owner),
+        kind=Kind.TRAINING,
+        hold_class=HoldClass.OVER_QUOTA,
+        held_milli_gpu_ms=hours * 1000 * HOUR_MS,
+        **changes,  # type: ignore[arg-type]
+    )
+    world.store.add_ledger(world.epoch, [row])
+
+
+@pytest.fixture(autouse=True)
+def _ledger(world: WatchedWorld) -> None:
+    held(world, "ann", 12, NOVEMBER_MS, compute_percent_mean=50)
+    held(world, "ada", 3, NOVEMBER_MS + HOUR_MS, lost_milli_gpu_ms=1000 * HOUR_MS)
+    held(world, "october", 1, NOVEMBER_MS - HOUR_MS)
+
+
+def test_a_month_is_reported_in_gpu_hours(cli: Cli) -> None:
+    lines = cli("report", "--month", "2026-11", by="root").out.splitlines()
+
+    assert lines[0].split() == ["TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST"]
+    assert [line.split() for line in lines[1:-1]] == [
+        ["vision", "ada", "3.000", "unknown", "0.000", "3.000", "1.000"],
+        ["vision", "ann", "12.000", "6.000", "0.000", "12.000", "0.000"],
+    ]
+    assert lines[-1] == "GPU hours"
+
+
+def test_json_carries_the_span_and_integers(cli: Cli) -> None:
+    answer = cli("report", "--month", "2026-11", "--output", "json", by="root").json
+
+    assert answer["from_ms"] == NOVEMBER_MS
+    assert answer["to_ms"] == NOVEMBER_MS + 30 * 24 * HOUR_MS
+    assert [row["held_milli_gpu_h"] for row in answer["rows"]] == [3000, 12000]
+
+
+def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: WatchedWorld) -> None:
+    names = ["=cmd()", "+1", "-1", "@SUM(A1)", 'a"b', "a,b", "\x1b[2J", "\t=1"]
+    for name in names:
+        held(world, name, 1, NOVEMBER_MS)
+
+    answer = cli("report", "--month", "2026-11", "--csv", by="root")
+    read = list(csv.reader(io.StringIO(answer.out)))
+
+    owners = {row[1] for row in read[1:]}
+    assert read[0][0] == "TEAM"
+    assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t=1"} <= owners
+    assert all(len(row) == 7 for row in read)
+    assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)
+    ada = next(row for row in read if row[1] == "ada")
+    assert (float(ada[2]), ada[3]) == (3.0, "")
+
+
+def test_a_december_ends_with_its_year(cli: Cli) -> None:
+    answer = cli("report", "--month", "2026-12", "--output", "json", by="root").json
+
+    assert answer["to_ms"] == int(datetime(2027, 1, 1, tzinfo=UTC).timestamp() * 1000)
+
+
+@pytest.mark.parametrize(
+    "options", [("--month", "2026-13"), ("--month", "=1"), ("--days", "0"), ("--days", "x"),
+                ("--days", "1", "--month", "2026-11"), ("--days", "999999999")]
+)  # fmt: skip
+def test_a_bad_span_is_refused(cli: Cli, options: tuple[str, ...]) -> None:
+    answer = cli("report", *options, by="root")
+
+    assert (answer.code, answer.out) == (2, "")
+    assert "Traceback" not in answer.err
+
+
+def test_members_see_their_own_teams_alone(cli: Cli) -> None:
+    own = cli("report", "--month", "2026-11", "--output", "json", by="ann")
+    others = cli("report", "--month", "2026-11", "--output", "json", by="bob")
+
+    assert {row["team"] for row in own.json["rows"]} <= {"vision"}
+    assert others.json["rows"] == []
