@@ -195,7 +195,10 @@ def input_at_ms(pid: int) -> int | None:
     The time of the last *read* of its device, as ``w`` shows it: output does not count.
     """
     try:
-        device = psutil.Process(pid).terminal()
-        return int(os.stat(device).st_atime * 1000) if device else None  # noqa: PTH116 - a device
-    except (psutil.Error, OSError, AttributeError):
+        # psutil remembers the terminals of its first look for ever, so the link is read here.
+        device = os.readlink(f"/proc/{pid}/fd/0")  # noqa: PTH115 - a device, not a file
+        if not device.startswith(("/dev/pts/", "/dev/tty")):
+            return None
+        return int(os.stat(device).st_atime * 1000)  # noqa: PTH116 - a device, not a file
+    except OSError:
         return None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +33,13 @@ class Served:
         address = f"{self.http.base_url}{path}".replace("http", "ws", 1)
         headers = {"Authorization": self.http.headers["Authorization"]} if token else {}
         return await websocket_connect(HTTPRequest(address, headers=headers))
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait for something that offers no event."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - see above
+            await asyncio.sleep(0.01)
 
 
 async def hang_up(socket: WebSocketClientConnection) -> None:

@@ -220,7 +220,7 @@ def _name_of(function: Callable[..., Any] | None) -> str | None:
     name = getattr(function, "__name__", "")
     if not name.isidentifier() or getattr(function, "__module__", "") != "__main__":
         message = (
-            f"{name or function!r} is not a function of this notebook. Define it in a cell with"
+            f"{name or 'This'} is not a function of this notebook. Define it in a cell with"
             " def, or pass the path of a script."
         )
         raise Misconfigured(message)

@@ -1,0 +1,111 @@
+import asyncio
+import json
+from typing import Any
+
+from gpucommons.labextension.fanout import Tab
+from gpucommons.labextension.following import Follow
+from gpucommons.scheduler.errors import Unavailable, UnknownWorkload
+from gpucommons.scheduler.models import AttemptView, Curve, LogView
+
+REF = "digits-7"
+
+
+def attempt(number: int, *, started: bool = True) -> AttemptView:
+    return AttemptView(
+        id=f"a{number}",
+        number=number,
+        state="running",
+        hold_class="guaranteed",
+        reserved_ms=1,
+        started_ms=number if started else None,
+    )
+
+
+class Scripted:
+    """A scheduler whose job changes at every look, and whose logs come in pieces."""
+
+    def __init__(self, stages: list[Any], logs: dict[int, list[LogView]]) -> None:
+        self.stages = stages
+        self.logs = logs
+        self.offsets: list[tuple[int, int]] = []
+
+    async def send(self, call: Any) -> Any:
+        await asyncio.sleep(0)
+        if call.path.endswith("/curve"):
+            return Curve(points=[])
+        if call.path.endswith("/log"):
+            number, offset = int(call.query["attempt"]), int(call.query["offset"])
+            self.offsets.append((number, offset))
+            if not self.logs[number]:
+                raise UnknownWorkload
+            return self.logs[number].pop(0)
+        stage = self.stages.pop(0) if len(self.stages) > 1 else self.stages[0]
+        if isinstance(stage, Exception):
+            raise stage
+        return stage
+
+
+def lines(number: int, text: str, offset: int, *, end: bool = False) -> LogView:
+    return LogView(lines=[text] if text else [], attempt=number, next_offset=offset, end=end)
+
+
+async def follow(scheduler: Scripted) -> list[dict[str, Any]]:
+    async def skip(_seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    tab = Tab()
+    async with asyncio.timeout(10):
+        await Follow(scheduler=scheduler, tab=tab, ref=REF, sleep=skip).run()
+    tab.put({"type": "last"})
+    found = []
+    while (message := json.loads(await tab.next()))["type"] != "last":
+        found.append(message)
+    return found
+
+
+async def test_log_lines_follow_in_order_over_attempts(make_job: Any) -> None:
+    one = make_job(state="running", attempts=[attempt(1)])
+    queued = make_job(state="queued", attempts=[attempt(1)])
+    two = make_job(state="running", attempts=[attempt(1), attempt(2)])
+    done = make_job(state="succeeded", attempts=[attempt(1), attempt(2)])
+    logs = {
+        1: [lines(1, "a", 2), lines(1, "b", 4, end=True)],
+        2: [lines(2, "c", 2), lines(2, "", 2, end=True)],
+    }
+    scheduler = Scripted([one, one, one, queued, queued, two, two, two, done], logs)
+    sent = await follow(scheduler)
+    assert [(m["attempt"], m["lines"], m["end"]) for m in sent if m["type"] == "log"] == [
+        (1, ["a"], False),
+        (1, ["b"], True),
+        (2, ["c"], False),
+        (2, [], True),
+    ]
+    assert scheduler.offsets == [(1, 0), (1, 2), (2, 0), (2, 2)]
+
+
+async def test_only_changes_are_sent(make_job: Any) -> None:
+    running, done = make_job(attempts=[]), make_job(state="failed", attempts=[])
+    sent = await follow(Scripted([running] * 5 + [done], {}))
+    assert [m["job"]["state"] for m in sent if m["type"] == "job"] == ["running", "failed"]
+
+
+async def test_a_waiting_job_without_attempts_ends_quietly(make_job: Any) -> None:
+    stages = [make_job(state="queued", attempts=[]), make_job(state="cancelled", attempts=[])]
+    sent = await follow(Scripted(stages, {}))
+    assert not [m for m in sent if m["type"] in ("log", "error")]
+
+
+async def test_a_log_that_is_gone_is_no_error(make_job: Any) -> None:
+    sent = await follow(Scripted([make_job(state="failed", attempts=[attempt(1)])], {1: []}))
+    assert not [m for m in sent if m["type"] in ("log", "error")]
+
+
+async def test_a_scheduler_that_restarts_is_waited_for(make_job: Any) -> None:
+    done = make_job(state="succeeded", attempts=[])
+    sent = await follow(Scripted([Unavailable(), Unavailable(), done], {}))
+    assert [m["job"]["state"] for m in sent if m["type"] == "job"] == ["succeeded"]
+
+
+async def test_a_job_one_may_not_see_is_an_error_once() -> None:
+    sent = await follow(Scripted([UnknownWorkload("Not yours.")], {}))
+    assert sent == [{"type": "error", "message": "Not yours."}]

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from gpucommons.labextension.processes import (
+    Load,
+    Meter,
+    OwnProcesses,
+    Process,
+    input_at_ms,
+)
+
+
+class World:
+    """Processes that do what the test says, on its clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 100.0
+        self.processes: dict[int, Process] = {}
+        self.meter = Meter(look=self.look, monotonic=lambda: self.now_s)
+
+    def look(self) -> Mapping[int, Process]:
+        return dict(self.processes)
+
+    def put(self, pid: int, parent: int, cpu_s: float = 0, io: int = 0, born: float = 1) -> None:
+        self.processes[pid] = Process(
+            pid=pid, parent=parent, created_s=born, cpu_s=cpu_s, io_bytes=io
+        )
+
+    def after(self, seconds: float) -> None:
+        self.now_s += seconds
+        self.meter.refresh()
+
+
+@pytest.fixture
+def world() -> World:
+    found = World()
+    for pid, parent in ((1, 0), (2, 1), (3, 2), (4, 1), (9, 0)):
+        found.put(pid, parent)
+    found.meter.refresh()
+    return found
+
+
+def test_the_first_look_knows_nothing(world: World) -> None:
+    assert not world.meter.tree(1).busy
+
+
+def test_a_deep_child_makes_its_tree_busy_and_no_other(world: World) -> None:
+    world.put(3, 2, cpu_s=1.5)
+    world.after(15)
+    assert world.meter.tree(2) == Load(cpu_percent=10.0, bytes_per_s=0.0)
+    assert [world.meter.tree(pid).busy for pid in (1, 2, 4)] == [True, True, False]
+
+
+def test_waiting_is_not_work(world: World) -> None:
+    world.put(3, 2, cpu_s=0.5)
+    world.after(15)
+    assert not world.meter.tree(2).busy
+
+
+def test_a_download_is_work(world: World) -> None:
+    world.put(3, 2, io=30_000_000)
+    world.after(15)
+    assert world.meter.tree(2).busy
+
+
+def test_a_new_process_counts_from_its_birth_and_a_reused_number_too(world: World) -> None:
+    world.put(5, 4, cpu_s=3, born=101)
+    world.put(3, 2, cpu_s=3, born=102)
+    world.after(15)
+    assert world.meter.tree(4).busy
+    assert world.meter.tree(2).busy
+
+
+def test_the_server_itself_and_known_trees_are_left_out(world: World) -> None:
+    world.put(1, 0, cpu_s=15)
+    world.put(3, 2, cpu_s=15)
+    world.after(15)
+    assert not world.meter.below(1, without=[2]).busy
+    assert world.meter.below(1, without=[]).busy
+
+
+def test_what_lives_outside_the_tree_is_told_apart(world: World) -> None:
+    world.put(3, 2, cpu_s=15)
+    world.after(15)
+    assert not world.meter.outside(1).busy
+    world.put(9, 0, cpu_s=15)
+    world.after(15)
+    assert world.meter.outside(1).busy
+
+
+def test_a_second_look_at_once_changes_nothing(world: World) -> None:
+    world.put(3, 2, cpu_s=1.5)
+    world.after(15)
+    world.put(3, 2, cpu_s=1.9)
+    world.after(0.1)
+    assert world.meter.tree(2).cpu_percent == 10.0
+
+
+def test_real_processes_are_found_with_those_left_behind(tmp_path: Path) -> None:
+    # A child that starts a grandchild of its own session and leaves it behind.
+    pid_file = tmp_path / "pid"
+    code = (
+        "import subprocess, sys;"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
+        " start_new_session=True);"
+        f"open({str(pid_file)!r}, 'w').write(str(p.pid))"
+    )
+    environ = {**os.environ, "GPUCOMMONS_LEASE_ID": "lease-1"}
+    subprocess.run([sys.executable, "-c", code], env=environ, check=True)
+    left = int(pid_file.read_text())
+    try:
+        assert left not in OwnProcesses(os.getpid())()
+        assert left not in OwnProcesses(os.getpid(), marker=("GPUCOMMONS_LEASE_ID", "another"))()
+        found = OwnProcesses(os.getpid(), marker=("GPUCOMMONS_LEASE_ID", "lease-1"))()
+        assert left in found
+        assert os.getpid() in found
+    finally:
+        os.kill(left, 9)
+
+
+def test_typing_is_input_and_output_is_not() -> None:
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execvp("cat", ["cat"])  # noqa: S606 - a terminal's child
+    try:
+        before = time.time() * 1000 - 20_000
+        os.write(terminal, b"hello\n")
+        # Once from the terminal itself, once from the program that has read it.
+        shown = b""
+        while shown.count(b"hello") < 2:
+            shown += os.read(terminal, 100)
+        typed = input_at_ms(pid)
+        assert typed is not None
+        assert typed > before
+    finally:
+        os.kill(pid, 9)
+        os.waitpid(pid, 0)
+        os.close(terminal)
+
+
+def test_a_process_without_terminal_has_no_input() -> None:
+    child = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        assert input_at_ms(child.pid) is None
+    finally:
+        child.kill()
+        child.communicate()
+    assert input_at_ms(child.pid) is None

@@ -1,0 +1,208 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+from jupyter_server.auth.authorizer import Authorizer
+
+from gpucommons.labextension.proxy import TABLE
+
+JOB_ID = "018f0000-0000-7000-8000-000000000001"
+LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"
+REQUEST = {"name": "digits", "roles": [{"milli_gpu": 500, "command": ["python", "a.py"]}]}
+READS = ["whoami", "pools", "teams", "jobs", "lease", f"jobs/{JOB_ID}", f"jobs/{JOB_ID}/curve"]
+WRITES = [
+    ("jobs", REQUEST),
+    ("quote", REQUEST),
+    (f"jobs/{JOB_ID}/cancel", {}),
+    (f"jobs/{JOB_ID}/pause", {}),
+    (f"jobs/{JOB_ID}/resume", {}),
+    (f"jobs/{JOB_ID}/again", {}),
+    (f"leases/{LEASE_ID}/keep", {"minutes": 30}),
+    (f"leases/{LEASE_ID}/drop", {}),
+]
+
+
+@pytest.mark.parametrize("path", READS)
+async def test_reads_are_passed_on_with_the_servers_own_token(
+    served: Any, api: Any, path: str
+) -> None:
+    answer = await served.http.get(f"gpucommons/api/{path}", headers={"X-Evil": "1"})
+    assert answer.status_code == 200
+    assert api.asked("GET") == [f"/v1/{path}"]
+    assert api.requests[0].headers["authorization"] == "token secret-token"
+    assert "x-evil" not in api.requests[0].headers
+
+
+@pytest.mark.parametrize(("path", "body"), WRITES)
+async def test_writes_are_passed_on(served: Any, api: Any, path: str, body: Any) -> None:
+    answer = await served.http.post(f"gpucommons/api/{path}", json=body)
+    assert answer.status_code == 200, answer.text
+    assert api.asked("POST")[0] == f"/v1/{path}"
+
+
+async def test_every_row_of_the_table_was_tried() -> None:
+    # `offers` alone is not: the fake has none.
+    assert len(READS) + len(WRITES) + 1 == len(TABLE)
+
+
+async def test_a_job_is_submitted_as_it_was_written_and_only_once_per_key(
+    served: Any, api: Any
+) -> None:
+    headers = {"Idempotency-Key": "page-key-1"}
+    await served.http.post("gpucommons/api/jobs", json=REQUEST, headers=headers)
+    assert api.body("/v1/jobs") == REQUEST
+    assert api.requests[0].headers["idempotency-key"] == "page-key-1"
+
+
+@pytest.mark.parametrize("where", ["api/whoami", "files?path=a.py", "api/jobs/x"])
+async def test_nobody_reads_without_logging_in(served: Any, api: Any, where: str) -> None:
+    answer = await served.http.get(f"gpucommons/{where}", headers={"Authorization": "token no"})
+    assert answer.status_code == 403
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("where", ["submit-file", *(f"api/{path}" for path, _ in WRITES)])
+async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: str) -> None:
+    answer = await served.http.post(
+        f"gpucommons/{where}", json={}, headers={"Authorization": "token no"}
+    )
+    assert answer.status_code == 403
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("where", ["submit-file", *(f"api/{path}" for path, _ in WRITES)])
+async def test_only_the_servers_owner_writes(serve: Any, api: Any, where: str) -> None:
+    async with serve(GPUCOMMONS_URL="http://scheduler", JUPYTERHUB_USER="alice") as served:
+        answer = await served.http.post(f"gpucommons/{where}", json={})
+        assert answer.status_code == 403
+        assert "This is alice's server" in answer.json()["message"]
+        assert api.asked("POST") == []
+        assert (await served.http.get("gpucommons/api/teams")).status_code == 200
+
+
+@pytest.mark.parametrize("where", ["api/whoami", "files?path=a.py"])
+async def test_the_servers_authorizer_may_refuse_reading(serve: Any, api: Any, where: str) -> None:
+    class Refuses(Authorizer):
+        def is_authorized(self, handler: Any, user: Any, action: str, resource: str) -> bool:
+            return resource != "gpucommons"
+
+    async with serve({"authorizer_class": Refuses}, GPUCOMMONS_URL="http://scheduler") as served:
+        assert (await served.http.get(f"gpucommons/{where}")).status_code == 403
+        assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "nodes",
+        "config",
+        "activities",
+        "jobs/..%2F..%2Fconfig",
+        "jobs/%2e%2e/quotas",
+        "jobs/DIGITS",
+        "jobs/a%0Ab",
+        "jobs/http:%2F%2Fevil",
+        "leases",
+        "whoami/",
+    ],
+)
+async def test_what_is_not_in_the_table_does_not_exist(served: Any, api: Any, path: str) -> None:
+    answer = await served.http.get(f"gpucommons/api/{path}")
+    assert answer.status_code == 404
+    assert [r.url.path for r in api.requests if "config" in r.url.path] == []
+
+
+@pytest.mark.parametrize(
+    "path", [f"leases/{LEASE_ID}/reclaim", "leases/acquire", "leases/x/keep", "quotas", "whoami"]
+)
+async def test_no_other_write_exists(served: Any, api: Any, path: str) -> None:
+    assert (await served.http.post(f"gpucommons/api/{path}", json={})).status_code == 404
+    assert api.requests == []
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("jobs", {"roles": []}, "roles: List should have at least 1 item"),
+        ("jobs", {**REQUEST, "user": "bob"}, "user: Extra inputs are not permitted"),
+        ("jobs", [], "body:"),
+        (f"jobs/{JOB_ID}/cancel", {"force": True}, "force: Extra inputs"),
+        (f"leases/{LEASE_ID}/keep", {"minutes": 999}, "minutes: Input should be less"),
+        (f"leases/{LEASE_ID}/keep", {"minutes": "30"}, "minutes: Input should be a valid integer"),
+    ],
+)
+async def test_a_wrong_body_is_refused_here(
+    served: Any, api: Any, path: str, body: Any, sentence: str
+) -> None:
+    answer = await served.http.post(f"gpucommons/api/{path}", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "BadRequest"
+    assert sentence in answer.json()["message"]
+    assert api.requests == []
+
+
+async def test_a_refusal_does_not_repeat_what_was_sent(served: Any) -> None:
+    body = {**REQUEST, "env": {"BAD NAME": "hunter2"}}
+    answer = await served.http.post("gpucommons/api/jobs", json=body)
+    assert answer.status_code == 422
+    assert "hunter2" not in answer.text
+
+
+async def test_a_huge_body_is_refused(served: Any, api: Any) -> None:
+    body = {**REQUEST, "env": {"A": "x" * 300_000}}
+    answer = await served.http.post("gpucommons/api/jobs", json=body)
+    assert (answer.status_code, answer.json()["error"]) == (413, "TooLarge")
+    assert api.requests == []
+
+
+@pytest.mark.parametrize("query", ["limit=1e9", "limit=-1", "live=maybe", "sql=1"])
+async def test_a_wrong_filter_is_refused(served: Any, api: Any, query: str) -> None:
+    answer = await served.http.get(f"gpucommons/api/jobs?{query}")
+    assert answer.status_code == 422
+    assert api.requests == []
+
+
+async def test_filters_are_passed_on(served: Any, api: Any) -> None:
+    await served.http.get("gpucommons/api/jobs?team=vision&live=true&limit=5")
+    assert dict(api.requests[0].url.params) == {"team": "vision", "limit": "5", "live": "true"}
+
+
+async def test_the_schedulers_refusal_keeps_its_status_and_sentence(served: Any, api: Any) -> None:
+    body = {"error": "QuotaExceeded", "message": "vision has 2 of 2 in use."}
+    api.refusal = httpx.Response(409, json=body)
+    answer = await served.http.post("gpucommons/api/jobs", json=REQUEST)
+    assert answer.status_code == 409
+    assert answer.json() == body
+
+
+async def test_a_redirect_is_not_followed(served: Any, api: Any) -> None:
+    api.refusal = httpx.Response(302, headers={"Location": "http://evil/"})
+    answer = await served.http.get("gpucommons/api/whoami")
+    assert answer.status_code == 503
+    assert len(api.requests) == 1
+
+
+async def test_an_unreachable_scheduler_is_said(served: Any, api: Any) -> None:
+    api.down = True
+    answer = await served.http.get("gpucommons/api/whoami")
+    assert answer.status_code == 503
+    assert "cannot be reached" in answer.json()["message"]
+
+
+async def test_without_a_scheduler_it_is_said_and_the_server_works(serve: Any) -> None:
+    async with serve() as served:
+        answer = await served.http.get("gpucommons/api/whoami")
+        assert answer.status_code == 503
+        assert "no GPU Commons scheduler here" in answer.json()["message"]
+        assert (await served.http.get("api/status")).status_code == 200
+
+
+async def test_our_requests_are_not_activity(served: Any) -> None:
+    before = json.loads((await served.http.get("api/status")).text)["last_activity"]
+    for _ in range(3):
+        await served.http.get("gpucommons/api/whoami")
+    after = json.loads((await served.http.get("api/status")).text)["last_activity"]
+    assert before == after

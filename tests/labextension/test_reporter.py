@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gpucommons.labextension.reporter import Reporter
+from gpucommons.scheduler.models import ActivityReport, KernelActivity
+
+LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"
+
+
+class Collected:
+    def __init__(self, *, busy: bool) -> None:
+        self.busy = busy
+
+    async def collect(self) -> ActivityReport:
+        return ActivityReport(kernels=[KernelActivity(kind="kernel", name="p", busy=self.busy)])
+
+
+def reporter(client: Any, *, busy: bool = False) -> Reporter:
+    return Reporter(
+        scheduler=client,
+        collector=Collected(busy=busy),
+        lease_id=LEASE_ID,
+        take_lease=lambda lease: None,
+        last_activity_times={},
+    )
+
+
+async def test_a_report_says_what_is_busy(client: Any, api: Any) -> None:
+    await reporter(client, busy=True).report()
+    assert api.body(f"/v1/leases/{LEASE_ID}/activity") == {
+        "kernels": [{"kind": "kernel", "name": "p", "busy": True}]
+    }
+
+
+@pytest.mark.parametrize("busy", [True, False])
+async def test_only_work_counts_for_plain_cullers(client: Any, *, busy: bool) -> None:
+    one = reporter(client, busy=busy)
+    await one.report()
+    assert ("gpucommons" in one.last_activity_times) is busy
+
+
+async def test_a_scheduler_that_is_down_is_said_once_and_tried_again(
+    client: Any, api: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    one = reporter(client)
+    api.down = True
+    await one.report()
+    await one.report()
+    assert len(caplog.messages) == 1
+    assert "secret-token" not in caplog.text
+    api.down = False
+    await one.report()
+    assert len(api.asked("PUT")) == 3

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import io
+import json
+import os
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.kernelspec import NoSuchKernel
+
+from gpucommons.labextension import packages
+from gpucommons.labextension.requests import results_below
+
+NOTEBOOK: dict[str, Any] = {
+    "nbformat": 4,
+    "nbformat_minor": 5,
+    "metadata": {"kernelspec": {"name": "python3"}},
+    "cells": [],
+}
+
+
+def put_notebook(served: Any, path: str = "work/train.ipynb", **metadata: Any) -> Path:
+    file = Path(served.root / path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps({**NOTEBOOK, "metadata": metadata or NOTEBOOK["metadata"]}))
+    return file
+
+
+def unpack(content: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        return {m.name: archive.extractfile(m).read() for m in archive}  # type: ignore[union-attr] # regular files
+
+
+async def test_the_preview_lists_what_comes_along_and_what_stays(served: Any) -> None:
+    notebook = put_notebook(served)
+    (notebook.parent / "model.py").write_text("x = 1\n")
+    (notebook.parent / ".env").write_text("SECRET=1")
+    answer = await served.http.get("gpucommons/files", params={"path": "work/train.ipynb"})
+    assert answer.status_code == 200, answer.text
+    view = answer.json()
+    assert [file["path"] for file in view["files"]] == ["model.py", "train.ipynb"]
+    assert view["size_bytes"] == sum(file["size_bytes"] for file in view["files"])
+    assert view["excluded"] == [{"path": ".env", "size_bytes": 8, "reason": "is hidden"}]
+    assert view["packages"] == []
+
+
+async def test_a_notebook_becomes_a_job_with_its_folder_and_packages(
+    served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_notebook(served)
+    monkeypatch.setenv("HOME", str(served.root))
+    body = {
+        "path": "work/train.ipynb",
+        "request": {"name": "digits", "roles": [{"milli_gpu": 500}]},
+        "function": "train",
+    }
+    answer = await served.http.post("gpucommons/submit-file", json=body)
+    assert answer.status_code == 200, answer.text
+    upload = next(r for r in api.requests if r.method == "PUT")
+    files = unpack(upload.content)
+    assert sorted(files) == ["gpucommons-packages.txt", "train.ipynb"]
+    assert b"\npytest==" in files["gpucommons-packages.txt"]
+    request = api.body("/v1/jobs")
+    assert request["snapshot"] == upload.url.path.removeprefix("/v1/snapshots/")
+    assert request["results_to"] == "work"
+    (role,) = request["roles"]
+    assert role["milli_gpu"] == 500
+    assert role["command"][-3:] == ["train.ipynb", "--function", "train"]
+
+
+async def test_a_script_becomes_a_job(served: Any, api: Any) -> None:
+    (served.root / "train.py").write_text("print(1)\n")
+    answer = await served.http.post("gpucommons/submit-file", json={"path": "train.py"})
+    assert answer.status_code == 200, answer.text
+    assert api.body("/v1/jobs")["roles"][0]["command"] == ["python", "-u", "train.py"]
+
+
+async def test_the_job_runs_what_was_saved_then(served: Any, api: Any) -> None:
+    (served.root / "train.py").write_text("print(1)\n")
+    await served.http.post("gpucommons/submit-file", json={"path": "train.py"})
+    (served.root / "train.py").write_text("print(2)\n")
+    upload = next(r for r in api.requests if r.method == "PUT")
+    assert unpack(upload.content)["train.py"] == b"print(1)\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("../outside.py", 422),
+        ("work/../../outside.py", 422),
+        ("/etc/passwd", 404),
+        ("link.py", 422),
+        ("linked/outside.py", 422),
+        ("missing.py", 404),
+        ("work", 422),
+        ("pipe.py", 422),
+        ("a\x00b", 404),
+        ("data.csv", 422),
+        ("", 422),
+    ],
+)
+async def test_no_path_leads_out_of_the_servers_folder(
+    served: Any, api: Any, tmp_path: Path, path: str, status: int
+) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text("secret")
+    (served.root / "work").mkdir()
+    (served.root / "link.py").symlink_to(outside)
+    (served.root / "linked").symlink_to(tmp_path)
+    (served.root / "data.csv").write_text("a,b\n")
+    os.mkfifo(served.root / "pipe.py")
+    shown = await served.http.get("gpucommons/files", params={"path": path})
+    assert shown.status_code == status, shown.text
+    assert shown.json()["message"]
+    sent = await served.http.post("gpucommons/submit-file", json={"path": path})
+    assert sent.status_code == status
+    assert api.asked("PUT") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ({"request": {"snapshot": "0" * 64}}, "snapshot is decided by the file"),
+        ({"request": {"results_to": "elsewhere"}}, "results_to is decided by the file"),
+        ({"request": {"roles": [{"command": ["sh"]}]}}, "command is decided by the file"),
+        ({"request": {"roles": []}}, "exactly one"),
+        ({"request": {"roles": [{}, {}]}}, "exactly one"),
+        ({"request": {"roles": "x"}}, "exactly one"),
+        ({"request": {"name": "Not A Name"}}, "name:"),
+        ({"request": {"roles": [{"milli_gpu": 1500}]}}, "whole GPUs"),
+        ({"function": "train"}, "not a function of a notebook"),
+        ({"unknown": 1}, "unknown: Extra inputs"),
+    ],
+)
+async def test_a_request_that_makes_no_sense_submits_nothing(
+    served: Any, api: Any, body: Any, sentence: str
+) -> None:
+    (served.root / "train.py").write_text("print(1)\n")
+    answer = await served.http.post("gpucommons/submit-file", json={"path": "train.py", **body})
+    assert answer.status_code == 422, answer.text
+    assert sentence in answer.json()["message"]
+    assert api.requests == []
+
+
+async def test_a_function_that_is_code_is_refused(served: Any, api: Any) -> None:
+    put_notebook(served)
+    body = {"path": "work/train.ipynb", "function": "train); import os; os.system('x'"}
+    answer = await served.http.post("gpucommons/submit-file", json=body)
+    assert answer.status_code == 422
+    assert api.requests == []
+
+
+async def test_another_kernels_packages_are_compared_with_the_jobs(
+    served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "python3"
+    here = {**packages.own_packages(), "Torch": "2.15.0", "pytest": "1.0"}
+    other.write_text(f"#!/bin/sh\necho '{json.dumps(here)}'\n")
+    other.chmod(0o755)
+    spec = type("Spec", (), {"argv": [str(other), "-m", "ipykernel_launcher"]})
+    monkeypatch.setattr(served.app.kernel_spec_manager, "get_kernel_spec", lambda name: spec)
+    put_notebook(served, kernelspec={"name": "torch"})
+    view = (await served.http.get("gpucommons/files?path=work/train.ipynb")).json()
+    assert [row["name"] for row in view["packages"]] == ["pytest", "Torch"]
+    assert view["packages"][1] == {"name": "Torch", "here": "2.15.0", "job": None}
+
+
+@pytest.mark.parametrize("kernel", ["gone", "ir"])
+async def test_kernels_that_are_not_python_show_no_packages(
+    served: Any, monkeypatch: pytest.MonkeyPatch, kernel: str
+) -> None:
+    def find(name: str) -> Any:
+        if name == "gone":
+            raise NoSuchKernel(name)
+        return type("Spec", (), {"argv": ["/usr/bin/R", "--slave"]})
+
+    monkeypatch.setattr(served.app.kernel_spec_manager, "get_kernel_spec", find)
+    put_notebook(served, kernelspec={"name": kernel})
+    view = (await served.http.get("gpucommons/files?path=work/train.ipynb")).json()
+    assert view["packages"] == []
+
+
+def test_equal_names_in_other_writing_are_equal() -> None:
+    assert packages.differences({"Foo.Bar": "1"}, {"foo-bar": "1"}) == []
+    assert packages.lock_file({"Foo_Bar": "1", "a": "2"}) == b"a==2\nfoo-bar==1\n"
+
+
+def test_a_bare_python_is_the_servers_own() -> None:
+    assert packages.interpreter_of(["python3", "-m", "x"]) == sys.executable
+    assert packages.interpreter_of(["/opt/env/bin/python3.12"]) == "/opt/env/bin/python3.12"
+    assert packages.interpreter_of(["/bin/bash", "-c", "x"]) is None
+    assert packages.interpreter_of([]) is None
+
+
+async def test_an_interpreter_that_does_not_answer_is_unknown(tmp_path: Path) -> None:
+    assert await packages.packages_of(str(tmp_path / "python3")) is None
+    liar = tmp_path / "python"
+    liar.write_text("#!/bin/sh\necho nonsense\n")
+    liar.chmod(0o755)
+    assert await packages.packages_of(str(liar)) is None
+
+
+def test_results_outside_the_home_stay_with_the_job(tmp_path: Path) -> None:
+    (tmp_path / "home" / "a").mkdir(parents=True)
+    assert results_below(tmp_path / "home", tmp_path / "home" / "a") == "a"
+    assert results_below(tmp_path / "home", tmp_path) is None
