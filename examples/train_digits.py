@@ -80,13 +80,15 @@ def train(resume_dir: Path | None, epochs: int = 50, seed: int = 7, seconds_per_
     run = training.current()
     train_data, test_data = load(seed)
     weights, momentum = start(seed)
+    done = 0
     if resume_dir is not None:
         saved = np.load(resume_dir / "state.npz")
         weights = {name: saved[name] for name in weights}
         momentum = {name: saved[name] for name in momentum}
-        print(f"resumed from epoch {run.resume_step()}", flush=True)
+        done = run.resume_step()
+        print(f"resumed from epoch {done}", flush=True)
 
-    for epoch in range(run.resume_step() + 1, epochs + 1):
+    for epoch in range(done + 1, epochs + 1):
         loss = one_epoch(weights, momentum, train_data, epoch, seed)
         right = accuracy(weights, test_data)
         with run.checkpoint(step=epoch) as folder:

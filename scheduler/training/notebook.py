@@ -41,22 +41,23 @@ class _Printing(NotebookClient):
             os.kill(pid, signal.SIGTERM)
 
 
-def with_call(notebook: Any, function: str) -> Any:
-    """Append a cell that calls ``function(resume_dir)``, and leave out cells tagged ``no-job``."""
+def for_job(notebook: Any, function: str | None) -> Any:
+    """Leave out cells tagged ``no-job``, and append one that calls ``function(resume_dir)``."""
     cells = [cell for cell in notebook.cells if "no-job" not in cell.metadata.get("tags", ())]
-    call = (
-        "from gpucommons.scheduler import training as _training\n"
-        f"{function}(_training.current().resume_dir)"
-    )
-    notebook.cells = [*cells, nbformat.v4.new_code_cell(call)]  # type: ignore[no-untyped-call] # nbformat
+    if function is not None:
+        call = (
+            "from gpucommons.scheduler import training as _training\n"
+            f"{function}(_training.current().resume_dir)"
+        )
+        cells.append(nbformat.v4.new_code_cell(call))  # type: ignore[no-untyped-call] # nbformat
+    notebook.cells = cells
     return notebook
 
 
 def execute(path: Path, *, function: str | None, run: Run) -> int:
     """Execute a notebook in its own folder; returns the exit code."""
-    notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
-    if function is not None:
-        notebook = with_call(notebook, function)
+    read = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
+    notebook = for_job(read, function)
     client = _Printing(
         notebook,
         timeout=None,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import nbformat
 
-from gpucommons.scheduler.training.notebook import with_call
+from gpucommons.scheduler.training.notebook import for_job
 
 
 def write(path: Path, *sources: str) -> None:
@@ -69,14 +69,18 @@ def test_a_function_name_that_is_code_is_refused(tmp_path: Path) -> None:
     assert "is not the name of a function" in done.stderr
 
 
-def test_cells_tagged_no_job_are_left_out() -> None:
+def a_notebook_with_a_plot() -> nbformat.NotebookNode:
     skipped = nbformat.v4.new_code_cell("plot()", metadata={"tags": ["no-job"]})
-    notebook = nbformat.v4.new_notebook(cells=[skipped, nbformat.v4.new_code_cell("x = 1")])
+    return nbformat.v4.new_notebook(cells=[skipped, nbformat.v4.new_code_cell("x = 1")])
 
-    sources = [cell.source for cell in with_call(notebook, "train").cells]
 
-    assert sources[0] == "x = 1"
-    assert sources[1].endswith("train(_training.current().resume_dir)")
+def test_cells_tagged_no_job_are_left_out() -> None:
+    with_function = [cell.source for cell in for_job(a_notebook_with_a_plot(), "train").cells]
+    without = [cell.source for cell in for_job(a_notebook_with_a_plot(), None).cells]
+
+    assert with_function[0] == "x = 1"
+    assert with_function[1].endswith("train(_training.current().resume_dir)")
+    assert without == ["x = 1"]
 
 
 def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path: Path) -> None:
