@@ -1,0 +1,82 @@
+"""One run of a job: what it reports with its own token, and what is seen of it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from gpucommons.scheduler.models.fields import Model, RelativePath, Sha256, View
+
+
+class CheckpointView(View):
+    """The newest complete checkpoint."""
+
+    step: int
+    size_bytes: int
+    at_ms: int
+
+
+class ProgressView(View):
+    """The newest progress report."""
+
+    step: int
+    total_steps: int | None = None
+    metrics: dict[str, float] = {}
+    at_ms: int
+
+
+class StopView(View):
+    """An announced stop."""
+
+    why: str
+    text: str
+    announced_ms: int
+    term_ms: int
+    kill_ms: int
+
+
+class AttemptView(View):
+    """One run of a job."""
+
+    id: str
+    number: int
+    state: str
+    hold_class: str
+    node: str | None = None
+    nodes: list[str] = []
+    milli_gpu: int = 0
+    reserved_ms: int
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    exit_code: int | None = None
+    ended_text: str | None = None
+    resumed_from_step: int | None = None
+    stop: StopView | None = None
+
+
+class ProgressReport(Model):
+    """A training process tells how far it is."""
+
+    step: int = Field(strict=True, ge=0, le=2**53)
+    total_steps: int | None = Field(default=None, strict=True, ge=0, le=2**53)
+    #: Finite numbers only: JSON has no others.
+    metrics: dict[
+        Annotated[str, StringConstraints(pattern=r"^[\w .:/-]{1,64}$")],
+        Annotated[float, Field(allow_inf_nan=False)],
+    ] = Field(default_factory=dict, max_length=64)
+
+
+class CheckpointReport(Model):
+    """A complete checkpoint lies in the attempt's folder, under its final name."""
+
+    step: int = Field(strict=True, ge=0, le=2**53)
+    path: RelativePath
+    size_bytes: int = Field(strict=True, ge=0, le=2**53)
+    sha256: Sha256
+
+
+class AttemptOrders(View):
+    """What the scheduler wants of the attempt: an announced stop, if any."""
+
+    stop: StopView | None = None

@@ -1,0 +1,56 @@
+"""What a single field may hold, written once, so that every door refuses the same way.
+
+``Model`` is the base of what is sent to the scheduler, ``View`` of what it answers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+#: Readable names: DNS labels, so they fit file names, URLs and Kubernetes objects.
+Name = Annotated[
+    str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$", max_length=50)
+]
+UserName = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.@+-]{0,127}$", max_length=128)
+]
+Id = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"),
+]
+#: An id or a readable name (``digits-7``, or ``vision/digits-7`` where two teams share it).
+Ref = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9/-]{0,101}$", max_length=102)]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+#: No control characters, bounded: safe to print and to log.
+Text = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$", max_length=500)
+]
+EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
+
+
+def _stays_below(path: str) -> str:
+    if path.startswith("/") or ".." in path.split("/"):
+        message = f"{path!r} must be a path below its folder, without '..'."
+        raise ValueError(message)
+    return path
+
+
+RelativePath = Annotated[
+    str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{1,512}$"), AfterValidator(_stays_below)
+]
+MilliGpu = Annotated[int, Field(strict=True, ge=0, le=1_024_000)]
+Argument = Annotated[str, StringConstraints(pattern=r"^[^\x00]*$", max_length=8192)]
+
+
+class Model(BaseModel):
+    """Base of all bodies: unknown fields are mistakes, values are immutable."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class View(BaseModel):
+    """Base of all answers: a newer server may add fields."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)

@@ -1,0 +1,46 @@
+"""What happened: events, and usage over a span."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.models.fields import View
+
+
+class EventView(View):
+    """One thing that happened."""
+
+    number: int
+    at_ms: int
+    kind: str
+    by: str
+    text: str
+    workload_id: str | None = None
+    attempt_id: str | None = None
+    team: str | None = None
+    data: dict[str, object] = {}
+
+
+class EventList(View):
+    """Events after a cursor, oldest first; ``last`` is the next cursor."""
+
+    events: list[EventView]
+    last: int
+
+
+class ReportRow(View):
+    """A line of the usage report, in GPU hours × 1000 (milli-GPU·hours)."""
+
+    team: str
+    owner: str
+    held_milli_gpu_h: int
+    used_milli_gpu_h: int | None = None
+    idle_milli_gpu_h: int
+    borrowed_milli_gpu_h: int
+    lost_milli_gpu_h: int
+
+
+class Report(View):
+    """Usage by team and user in a span."""
+
+    from_ms: int
+    to_ms: int
+    rows: list[ReportRow]

@@ -1,0 +1,171 @@
+"""Jobs: as people write them, and as everyone sees them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints, model_validator
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.models.attempts import AttemptView, CheckpointView, ProgressView
+from gpucommons.scheduler.models.fields import (
+    Argument,
+    EnvName,
+    Id,
+    MilliGpu,
+    Model,
+    Name,
+    Ref,
+    RelativePath,
+    Sha256,
+    Text,
+    View,
+)
+from gpucommons.scheduler.models.reasons import ReasonView
+
+
+class RoleRequest(Model):
+    """Like workers of a job."""
+
+    name: Name = "worker"
+    count: int = Field(default=1, strict=True, ge=1, le=1024)
+    milli_gpu: MilliGpu = 0
+    gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
+    cpu_milli: int = Field(default=1000, strict=True, ge=1, le=1_024_000)
+    memory_mib: int = Field(default=1024, strict=True, ge=16, le=16_777_216)
+    command: list[Argument] = Field(min_length=1, max_length=256)
+
+    @model_validator(mode="after")
+    def _shares_are_of_one_device(self) -> RoleRequest:
+        if self.milli_gpu > WHOLE_MILLI_GPU and self.milli_gpu % WHOLE_MILLI_GPU:
+            message = (
+                f"A worker takes a share of one GPU or whole GPUs: {self.milli_gpu / 1000:g} is"
+                f" neither. Ask for {self.milli_gpu // 1000} or {self.milli_gpu // 1000 + 1}."
+            )
+            raise ValueError(message)
+        return self
+
+
+class JobRequest(Model):
+    """A job as people write it; what is left out gets the defaults of team and pool."""
+
+    #: Base of the readable name; the scheduler makes it unique (``digits`` → ``digits-7``).
+    name: Name = "job"
+    kind: Literal["training", "retrain"] = "training"
+    #: Needed only by members of several teams.
+    team: Name | None = None
+    #: In order of preference; default: the pools in which the team has training quota.
+    pools: list[Name] = Field(default_factory=list, max_length=16)
+    roles: list[RoleRequest] = Field(min_length=1, max_length=8)
+    min_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+    max_workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+    priority: Literal["low", "normal", "high"] = "normal"
+    over_quota: bool = True
+    max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
+    start_timeout_s: int = Field(default=300, strict=True, ge=1, le=86_400)
+    after: list[Ref] = Field(default_factory=list, max_length=64)
+    not_before_ms: int = Field(default=0, strict=True, ge=0, le=4_102_444_800_000)
+    parent: Id | None = None
+    launcher: Literal["plain", "torchrun"] = "plain"
+    snapshot: Sha256 | None = None
+    working_dir: RelativePath = "."
+    environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
+    env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=128)
+    secrets: dict[EnvName, Name] = Field(default_factory=dict, max_length=32)
+    checkpoints_kept: int = Field(default=3, strict=True, ge=1, le=100)
+    max_restarts: int = Field(default=0, strict=True, ge=0, le=100)
+    results_to: RelativePath | None = None
+    labels: dict[Name, Text] = Field(default_factory=dict, max_length=32)
+
+    @model_validator(mode="after")
+    def _bounds_agree(self) -> JobRequest:
+        low, high = self.min_workers, self.max_workers
+        if low is not None and high is not None and low > high:
+            message = f"min_workers {low} is more than max_workers {high}."
+            raise ValueError(message)
+        return self
+
+
+class JobView(View):
+    """A job as everyone sees it. ``owner`` is empty where policy hides it."""
+
+    id: str
+    name: str
+    kind: str
+    team: str
+    owner: str
+    submitted_by: str
+    state: str
+    hold_class: str | None = None
+    pools: list[str]
+    pool: str | None = None
+    milli_gpu: int
+    workers: int
+    priority: str
+    over_quota: bool
+    submitted_ms: int
+    since_ms: int
+    ended_ms: int | None = None
+    ended_text: str | None = None
+    reason: ReasonView | None = None
+    position: int | None = None
+    progress: ProgressView | None = None
+    checkpoint: CheckpointView | None = None
+    attempts: list[AttemptView] = []
+    held_milli_gpu_s: int = 0
+    lost_milli_gpu_s: int = 0
+    simulated: bool = False
+    source: str | None = None
+    #: What was asked, exactly as stored; shown to members of the team.
+    request: JobRequest | None = None
+
+
+class JobList(View):
+    """A page of jobs, newest first."""
+
+    jobs: list[JobView]
+    cursor: str | None = None
+
+
+class Quote(View):
+    """What would happen to a job if it were submitted now: the panel's quota line."""
+
+    hold_class: str
+    #: "Over-quota. All of vision's 4 guaranteed GPUs are in use, so both can be stopped…"
+    text: str
+    starts_now: bool
+    reason: ReasonView | None = None
+    guaranteed_milli_gpu: int
+    guaranteed_used_milli_gpu: int
+    free_milli_gpu: int
+
+
+class LogView(View):
+    """Whole lines of one worker's log."""
+
+    lines: list[str]
+    attempt: int
+    next_offset: int
+    end: bool
+
+
+class CurvePoint(View):
+    """One point of the metric curve."""
+
+    attempt: int
+    step: int
+    at_ms: int
+    metrics: dict[str, float]
+
+
+class Curve(View):
+    """A job's metric curve, oldest first."""
+
+    points: list[CurvePoint]
+
+
+class SnapshotView(View):
+    """An uploaded snapshot."""
+
+    sha256: str
+    size_bytes: int

@@ -1,0 +1,105 @@
+"""A notebook's hold on its slice, from the place in line to its end."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, StringConstraints
+
+from gpucommons.scheduler.models.fields import Model, Name, Text, UserName, View
+from gpucommons.scheduler.models.reasons import ReasonView
+
+
+class LeaseRequest(Model):
+    """A slice for a notebook server: the spawner's acquire (with ``user``) or a user's ticket."""
+
+    server_name: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]{0,64}$")] = ""
+    #: Only the hub may ask for others.
+    user: UserName | None = None
+    team: Name | None = None
+    pool: Name | None = None
+    milli_gpu: Annotated[int, Field(strict=True, ge=1, le=1_024_000)]
+    gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
+    environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
+
+
+class SliceView(View):
+    """The slice a notebook holds, all that a sharing provider needs to attach it."""
+
+    slice_id: str
+    node: str
+    device_ids: list[str]
+    device_indices: list[int]
+    gpu_kind: str
+    milli_gpu: int
+    memory_mib: int
+    isolation: str
+    simulated: bool
+
+
+class IdleView(View):
+    """The idle timer of a notebook."""
+
+    idle_since_ms: int | None = None
+    warned_ms: int | None = None
+    returns_ms: int | None = None
+    keeps_left: int = 0
+    kept_until_ms: int | None = None
+    #: Limits in force, in minutes, for the sentence "returned after 60 idle min".
+    idle_after_min: int = 60
+    warn_after_min: int = 50
+
+
+class LeaseView(View):
+    """A notebook's hold on its slice, or its place in line."""
+
+    id: str
+    user: str
+    server_name: str
+    team: str
+    pool: str
+    state: str
+    milli_gpu: int
+    gpu_kind: str | None = None
+    environment: str = ""
+    requested_ms: int
+    since_ms: int
+    position: int | None = None
+    reason: ReasonView | None = None
+    redeem_by_ms: int | None = None
+    slice: SliceView | None = None
+    idle: IdleView | None = None
+    ended_text: str | None = None
+
+
+class LeaseList(View):
+    """Leases, newest first."""
+
+    leases: list[LeaseView]
+    cursor: str | None = None
+
+
+class StartedReport(Model):
+    """The spawner says: the server runs, and this process is the root of its tree."""
+
+    pid: int | None = Field(default=None, strict=True, ge=2, le=2**31 - 1)
+
+
+class EndReport(Model):
+    """Why a lease ends."""
+
+    why: Literal["stopped", "culled", "released", "reclaimed", "failed", "left"] = "stopped"
+    text: Text = ""
+
+
+class KeepRequest(Model):
+    """*Keep 30 min*."""
+
+    minutes: int = Field(default=30, strict=True, ge=1, le=240)
+
+
+class ReclaimRequest(Model):
+    """An admin wants a notebook's GPU back."""
+
+    force: bool = False
+    reason: Text = ""

@@ -1,0 +1,56 @@
+"""The capacity map: nodes, their devices and who holds what on them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpucommons.scheduler.models.fields import Model, Text, View
+
+
+class HoldView(View):
+    """One slice drawn on one device of the capacity map."""
+
+    workload_id: str | None = None
+    name: str | None = None
+    team: str
+    owner: str = ""
+    #: ``notebook``, ``notebook-idle``, ``guaranteed``, ``borrowed``.
+    shown_as: str
+    offset: int
+    milli_gpu: int
+
+
+class DeviceView(View):
+    """One GPU of the capacity map."""
+
+    id: str
+    index: int
+    kind: str
+    memory_mib: int
+    simulated: bool
+    holds: list[HoldView] = []
+
+
+class NodeView(View):
+    """One node of the capacity map."""
+
+    id: str
+    pool: str
+    state: str
+    cpu_milli: int
+    memory_mib: int
+    devices: list[DeviceView] = []
+
+
+class NodeList(View):
+    """All nodes."""
+
+    nodes: list[NodeView]
+    now_ms: int
+
+
+class NodeStateRequest(Model):
+    """Cordon, uncordon or fence."""
+
+    state: Literal["ready", "cordoned", "fenced"]
+    reason: Text = ""

@@ -1,0 +1,45 @@
+"""What a user may open as a notebook right now: the options form."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpucommons.scheduler.models.fields import View
+from gpucommons.scheduler.models.leases import LeaseView
+
+#: ``free``: starts at once; ``wait``: a ticket would wait (also behind a reclaim); ``never``.
+Availability = Literal["free", "wait", "never"]
+
+
+class SizeView(View):
+    """One notebook size of the options form."""
+
+    milli_gpu: int
+    memory_mib: int
+    availability: Availability
+    text: str
+
+
+class OfferView(View):
+    """What a user may open as a notebook in one team and pool right now: the options form."""
+
+    team: str
+    pool: str
+    gpu_kind: str | None = None
+    fixed_milli_gpu: int
+    fixed_used_milli_gpu: int
+    sizes: list[SizeView]
+    isolation: str
+    simulated: bool
+    idle_after_min: int = 60
+
+
+class OfferList(View):
+    """All offers for one user; ``now_ms`` gives the age of the data."""
+
+    user: str
+    offers: list[OfferView]
+    now_ms: int
+    ticket: LeaseView | None = None
+    #: The last end of this server, for "Stopped at 14:02: idle 60 min."
+    last_end: str | None = None

@@ -1,0 +1,45 @@
+"""Pools: as an admin writes them, and with their live numbers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, View
+
+
+class PoolModel(Model):
+    """A pool as an admin writes it."""
+
+    name: Name
+    executor: Literal["local", "fake"] = "local"
+    gpu_kind: str | None = Field(default=None, max_length=64)
+    notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
+    grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
+    headroom_milli_gpu: MilliGpu = 0
+    min_run_s: int = Field(default=60, strict=True, ge=0, le=86_400)
+    notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = [250, 500, 1000]
+
+
+class PoolView(View):
+    """A pool with its live numbers."""
+
+    name: str
+    gpu_kind: str | None = None
+    isolation: str = "none"
+    simulated: bool = False
+    notice_s: int
+    grace_s: int
+    headroom_milli_gpu: int = 0
+    notebook_sizes: list[int] = []
+    total_milli_gpu: int
+    free_milli_gpu: int
+    next_free_ms: int | None = None
+
+
+class PoolList(View):
+    """All pools."""
+
+    pools: list[PoolView]
+    now_ms: int
