@@ -16,7 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 _CHUNK_BYTES = 1 << 20
-#: More members than this are no snapshot of a working folder.
+#: More files than this are no snapshot of a working folder, and no results.
 MAX_MEMBERS = 100_000
 
 
@@ -53,17 +53,26 @@ def _open_folder(path: Path, parts: tuple[str, ...]) -> int:
     return descriptor
 
 
-def _copy(source: Path, folder: int, name: str) -> None:
+def _copy(source: Path, folder: int, name: str, *, left: int) -> int:
+    """Copy a regular file of at most ``left`` bytes; returns how many."""
     reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    copied = 0
     try:
-        if not stat.S_ISREG(os.fstat(reading).st_mode):
-            return
+        found = os.fstat(reading)
+        if not stat.S_ISREG(found.st_mode):
+            return 0
+        # Asked first: a file of a trillion zeros takes no room until it is copied.
+        if found.st_size > left:
+            raise ErrandFailed(_too_much(source.name))
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         writing = os.open(name, flags, 0o644, dir_fd=folder)
         try:
             if not stat.S_ISREG(os.fstat(writing).st_mode):
-                return
+                return 0
             while chunk := os.read(reading, _CHUNK_BYTES):
+                copied += len(chunk)
+                if copied > left:
+                    raise ErrandFailed(_too_much(source.name))
                 view = memoryview(chunk)
                 while view:
                     view = view[os.write(writing, view) :]
@@ -71,11 +80,16 @@ def _copy(source: Path, folder: int, name: str) -> None:
             os.close(writing)
     finally:
         os.close(reading)
+    return copied
 
 
-def collect(results: Path, home: Path, below: str) -> int:
+def _too_much(name: str) -> str:
+    return f"the results are larger than what is copied for a job; stopped at {name!r}"
+
+
+def collect(results: Path, home: Path, below: str, *, max_bytes: int) -> int:
     """Copy the regular files of ``results`` to ``home/below``; returns how many."""
-    copied = 0
+    copied, left = 0, max_bytes
     for root, _, names in os.walk(results, followlinks=False):
         inside = Path(root).relative_to(results)
         parts = tuple(part for part in (*Path(below).parts, *inside.parts) if part != ".")
@@ -85,8 +99,10 @@ def collect(results: Path, home: Path, below: str) -> int:
                 source = Path(root) / name
                 if source.is_symlink():
                     continue
-                _copy(source, folder, name)
+                left -= _copy(source, folder, name, left=left)
                 copied += 1
+                if copied > MAX_MEMBERS:
+                    raise ErrandFailed(_too_much(name))
         finally:
             os.close(folder)
     return copied
@@ -111,6 +127,7 @@ def main() -> int:
     collecting.add_argument("results", type=Path)
     collecting.add_argument("home", type=Path)
     collecting.add_argument("below")
+    collecting.add_argument("--max-bytes", type=int, required=True)
     clearing = errands.add_parser("clear")
     clearing.add_argument("folders", type=Path, nargs="*")
     arguments = parser.parse_args()
@@ -120,7 +137,12 @@ def main() -> int:
         elif arguments.errand == "make":
             arguments.target.mkdir(mode=0o700, parents=True, exist_ok=True)
         elif arguments.errand == "collect":
-            collect(arguments.results, arguments.home, arguments.below)
+            collect(
+                arguments.results,
+                arguments.home,
+                arguments.below,
+                max_bytes=arguments.max_bytes,
+            )
         else:
             clear(arguments.folders)
     except (ErrandFailed, OSError, tarfile.TarError) as error:

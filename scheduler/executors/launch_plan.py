@@ -41,6 +41,7 @@ class Surroundings:
     account: Account | None = None
     superseded: tuple[str, ...] = ()
     max_unpacked_bytes: int = 4 << 30
+    max_results_bytes: int = 16 << 30
     max_log_bytes: int = 64 << 20
     extra_env: Mapping[str, str] = field(default_factory=dict)
 
@@ -63,6 +64,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         working_dir=spec.working_dir,
         snapshot=str(around.snapshot) if around.snapshot else None,
         max_unpacked_bytes=around.max_unpacked_bytes,
+        max_results_bytes=around.max_results_bytes,
         max_log_bytes=around.max_log_bytes,
         home=str(around.home),
         results_to=spec.results_to,
@@ -70,6 +72,11 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         account=around.account,
         superseded=around.superseded,
     )
+
+
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """What supervisors, errands and workers inherit of the service's environment."""
+    return {name: environ[name] for name in PASSED_ON if name in environ}
 
 
 def slice_of(placement: WorkerPlacement, devices: Mapping[str, Device]) -> GpuSlice | None:
@@ -95,7 +102,7 @@ def _command(role: Role, around: Surroundings) -> tuple[str, ...]:
 def _environment(
     launch: Launch, around: Surroundings, rank: int, placement: WorkerPlacement
 ) -> dict[str, str]:
-    base = {name: around.environ[name] for name in PASSED_ON if name in around.environ}
+    base = passed_on(around.environ)
     # The job's own Python first, so that its tools are found by name.
     binaries = os.path.dirname(around.python)  # noqa: PTH120 - pure text, not a file
     base["PATH"] = os.pathsep.join(part for part in (binaries, base.get("PATH", "")) if part)

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -30,12 +31,17 @@ from gpucommons.scheduler.core.state import (
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, Node
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
-from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, slice_of
+from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on, slice_of
 from gpucommons.scheduler.executors.log_reader import read_log
 from gpucommons.scheduler.executors.plan import Account
 from gpucommons.scheduler.executors.watch import Watch
 
 _LOG = logging.getLogger(__name__)
+
+#: In the environment of everything that belongs to an attempt.
+_MARK = "GPUCOMMONS_ATTEMPT_ID"
+#: A supervisor that has not ended so long after its time to kill is itself killed.
+_OVERDUE_MS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +62,7 @@ class LocalSettings:
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
     max_log_bytes: int = 64 << 20
     max_unpacked_bytes: int = 4 << 30
+    max_results_bytes: int = 16 << 30
 
 
 class LocalExecutor:
@@ -133,6 +140,7 @@ class LocalExecutor:
             superseded=self._superseded(launch),
             max_log_bytes=settings.max_log_bytes,
             max_unpacked_bytes=settings.max_unpacked_bytes,
+            max_results_bytes=settings.max_results_bytes,
         )
         write_json(folder.plan, make_plan(launch, around).as_json())
 
@@ -169,6 +177,9 @@ class LocalExecutor:
                 stderr=log,
                 start_new_session=True,
                 cwd="/",
+                # Its errands run as the user, who can read their environment: no token of the
+                # service may be in it. The mark is what a killed supervisor's leftovers are found by.
+                env={**passed_on(self._settings.environ), _MARK: attempt_id},
             )
 
     # --- stopping ----------------------------------------------------------------------------
@@ -195,6 +206,8 @@ class LocalExecutor:
         folder = self.folder(attempt.attempt_id)
         folder.path.mkdir(mode=0o711, exist_ok=True)
         self._order_stop(folder, kill_ms)
+        if now_ms > kill_ms + _OVERDUE_MS:
+            _kill_overdue(folder)
         if not folder.supervisor.exists():
             _forbid_start(folder)
 
@@ -367,12 +380,24 @@ def _wake(pid: int, created_s: float) -> None:
         return
 
 
+def _kill_overdue(folder: AttemptFolder) -> None:
+    """A job under the service's own account can stop its supervisor: that must not hold a GPU."""
+    facts = read_json(folder.supervisor)
+    if facts is None or not folder.supervised():
+        return
+    with suppress(psutil.Error):
+        process = psutil.Process(facts["pid"])
+        if process.create_time() == facts["created_s"]:
+            _LOG.warning("the supervisor in %s does not obey: killing it", folder.path)
+            process.kill()
+
+
 def _kill_marked(attempt_id: AttemptId) -> bool:
     """Kill whatever carries this attempt's mark; True while something did."""
     found = False
     for process in psutil.process_iter():
         try:
-            if process.environ().get("GPUCOMMONS_ATTEMPT_ID") == attempt_id:
+            if process.environ().get(_MARK) == attempt_id:
                 found = process.status() != psutil.STATUS_ZOMBIE or found
                 process.kill()
         except psutil.Error:

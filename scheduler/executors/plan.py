@@ -38,6 +38,7 @@ class Plan:
     #: The uploaded tar; None = an empty folder.
     snapshot: str | None
     max_unpacked_bytes: int
+    max_results_bytes: int
     max_log_bytes: int
     home: str
     #: Below ``home``; None = results stay with the attempt.

@@ -14,6 +14,9 @@ from pathlib import Path
 from typing import IO
 
 _CHUNK_BYTES = 1 << 16
+#: One turn moves at most so many chunks of each pipe (more than a pipe can hold), so that whoever
+#: prints without end does not keep the supervisor from its orders.
+_ROUNDS = 32
 _FULL = b"\n[gpucommons: the log is full; what follows is not kept]\n"
 
 
@@ -46,9 +49,11 @@ class Pump:
         self._selector.register(pipe, selectors.EVENT_READ, log)
 
     def turn(self, patience_s: float) -> None:
-        """Wait for something to move and move all there is."""
+        """Wait for something to move and move what there is, within bounds."""
         ready = self._selector.select(patience_s)
-        while ready:
+        for _ in range(_ROUNDS):
+            if not ready:
+                return
             moved = False
             for key, _ in ready:
                 if key.data is None:

@@ -48,6 +48,9 @@ class Supervisor:
     def run(self) -> None:
         """Prepare, start, watch, end."""
         problem = self._prepare()
+        self._obey()
+        if self._stopping:
+            problem = "It was stopped before it began."
         if problem is None:
             self._start()
             self._watch()
@@ -69,19 +72,29 @@ class Supervisor:
         return {"user": account.uid, "group": account.gid, "extra_groups": groups}
 
     def _errand(self, *words: str, stdin: Path | None = None) -> str | None:
-        """Run an errand as the user; returns what went wrong."""
+        """Run an errand as the user, but never beyond the time to kill; returns what went wrong."""
         with (stdin or Path(os.devnull)).open("rb") as source:
-            done = subprocess.run(
+            errand = subprocess.Popen(
                 [sys.executable, "-m", "gpucommons.scheduler.executors.errand", *words],
                 stdin=source,
-                capture_output=True,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
                 text=True,
-                check=False,
                 umask=0o077,
                 cwd="/",
                 **self._account(),  # type: ignore[call-overload] # keywords of one account
             )
-        return None if done.returncode == 0 else done.stderr.strip()[-500:] or "it was killed"
+        with errand:
+            while True:
+                try:
+                    _, said = errand.communicate(timeout=max(0.05, self._patience_s()))
+                except subprocess.TimeoutExpired:
+                    self._obey()
+                    if self._is_time_to_kill():
+                        errand.kill()
+                else:
+                    break
+        return None if errand.returncode == 0 else said.strip()[-500:] or "it was killed"
 
     def _prepare(self) -> str | None:
         """Unpack the snapshot into the job's folder; returns what went wrong."""
@@ -104,7 +117,10 @@ class Supervisor:
         results, below = self._folder.run / "results", self._plan.results_to
         if below is None:
             return None
-        problem = self._errand("collect", str(results), self._plan.home, below)
+        limit = str(self._plan.max_results_bytes)
+        problem = self._errand(
+            "collect", str(results), self._plan.home, below, "--max-bytes", limit
+        )
         return f"the results could not be copied to {below}: {problem}" if problem else None
 
     def _write_exit(self, problem: str | None) -> None:
@@ -161,8 +177,11 @@ class Supervisor:
             self._pump.turn(self._patience_s())
             self._reap()
             self._obey()
-            if self._kill_at_s is not None and time.time() >= self._kill_at_s:
+            if self._is_time_to_kill():
                 self._kill_all()
+
+    def _is_time_to_kill(self) -> bool:
+        return self._kill_at_s is not None and time.time() >= self._kill_at_s
 
     def _patience_s(self) -> float:
         if self._kill_at_s is None:
@@ -214,17 +233,43 @@ class Supervisor:
             _quietly(process.terminate)
         # Whoever was told to stop has had its grace; others get a moment of their own.
         psutil.wait_procs(left, timeout=0 if self._killed else 2)
-        while left := _descendants():
-            for process in left:
-                _quietly(process.kill)
-            psutil.wait_procs(left, timeout=1)
-            _reap_adopted(set())
+        patience_s = 0.0
+        while _kill_children():
+            # Quick at first; what the kernel itself holds back is not waited for in haste.
+            time.sleep(patience_s)
+            patience_s = min(0.1, patience_s + 0.00001)
         self._pump.turn(0)
 
 
 def _descendants() -> list[psutil.Process]:
     found = psutil.Process().children(recursive=True)
     return [process for process in found if _status(process) != psutil.STATUS_ZOMBIE]
+
+
+def _kill_children() -> bool:
+    """Kill and collect our own children once; True while there are any.
+
+    Orphans become ours, so that is everybody in the end, and a pid that we have not collected yet
+    cannot belong to somebody else. It takes microseconds, because processes that each fork and leave
+    at once would outrun a look at all processes of the machine.
+    """
+    for pid in _children():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _children() -> list[int]:
+    try:
+        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
+    except OSError:
+        return [process.pid for process in psutil.Process().children()]
+    return [int(pid) for pid in listed.split()]
 
 
 def _status(process: psutil.Process) -> str:
