@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
@@ -58,21 +58,33 @@ def submit(
 ) -> models.JobView:
     """Store a job; it is durable when this returns."""
     authorization.submit(principal)
-    spec = checked_spec(service, principal, request)
-    spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
-    return _submitted(service, principal, spec, request=request, key=key)
+    return _submitted(
+        service,
+        principal,
+        lambda: checked_spec(service, principal, request),
+        request=request,
+        key=key,
+    )
 
 
 def _submitted(
     service: Service,
     principal: Principal,
-    spec: Spec,
+    spec_of: Callable[[], Spec],
     *,
     request: object,
     key: str | None,
 ) -> models.JobView:
-    action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec)
-    intent = service.ask(principal, action, key=key, request=request)
+    """Store what ``spec_of`` checks, unless this key has stored it already.
+
+    A repeated request is not checked again: its job may since have filled the user's cap.
+    """
+    intent = service.asked(principal, Submit, key=key, request=request)
+    if intent is None:
+        spec = spec_of()
+        spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
+        action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec)
+        intent = service.ask(principal, action, key=key, request=request)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
     found = workload_of(service, first.workload_id)
@@ -131,9 +143,13 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
     stored = request_of(found.spec)
     base = _NUMBER.sub("", stored.name) or stored.name
     request = stored.model_copy(update={"name": base, "after": [], "not_before_ms": 0})
-    spec = checked_spec(service, principal, request)
-    spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
-    return _submitted(service, principal, spec, request=("again", found.workload_id), key=key)
+    return _submitted(
+        service,
+        principal,
+        lambda: checked_spec(service, principal, request),
+        request=("again", found.workload_id),
+        key=key,
+    )
 
 
 def jobs(

@@ -109,6 +109,16 @@ class Service:
         self.loop.wake()
         return intent
 
+    def asked(
+        self, principal: Principal, action: type[Action], *, key: str | None, request: Any
+    ) -> Intent | None:
+        """What :meth:`ask` stored under this key before; None when it is new."""
+        if key is None:
+            return None
+        return self.store.intent_with_key(
+            principal.name, key, fingerprint(action.__name__, request)
+        )
+
     def teams_of(self, principal: Principal, user: UserName) -> frozenset[TeamName]:
         """The teams of the caller, or of the user on whose behalf the hub calls."""
         if user == principal.name:

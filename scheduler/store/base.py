@@ -110,6 +110,10 @@ class Store(Protocol):
         """
         ...
 
+    def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
+        """What :meth:`put_intent` would return or raise for a key that was used; else None."""
+        ...
+
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
         """Intents without a verdict, in order of arrival."""
         ...

@@ -76,11 +76,21 @@ class MemoryStore:
                 key = (intent.by, intent.idempotency_key)
                 first = self._intents.get(self._by_key.setdefault(key, intent.intent_id))
                 if first is not None:
-                    rules.check_same_request(first, intent)
+                    rules.check_same_request(first, intent.fingerprint)
                     return first
             if intent.intent_id not in self._intents:
                 self._intents[intent.intent_id] = self._pending[intent.intent_id] = intent
             return self._intents[intent.intent_id]
+
+    def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
+        """The intent of this key, if there is one."""
+        with self._lock:
+            intent_id = self._by_key.get((by, key))
+            if intent_id is None:
+                return None
+            first = self._intents[intent_id]
+            rules.check_same_request(first, fingerprint)
+            return first
 
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
         """Intents without a verdict, in order of arrival."""

@@ -63,7 +63,7 @@ def submitted_id(intent: Intent) -> WorkloadId | None:
     return intent.action.workload_id if isinstance(intent.action, Submit) else None
 
 
-def check_same_request(first: Intent, again: Intent) -> None:
+def check_same_request(first: Intent, fingerprint: str) -> None:
     """One idempotency key stands for one request.
 
     Raises
@@ -71,9 +71,9 @@ def check_same_request(first: Intent, again: Intent) -> None:
     Conflict
         When the key was used for another one.
     """
-    if first.fingerprint != again.fingerprint:
+    if first.fingerprint != fingerprint:
         message = (
-            f"The idempotency key {again.idempotency_key!r} was used for another request:"
+            f"The idempotency key {first.idempotency_key!r} was used for another request:"
             " choose a new key."
         )
         raise Conflict(message)

@@ -20,6 +20,7 @@ from gpucommons.scheduler.core.types import (
     IntentId,
     Millis,
     TeamName,
+    UserName,
     Workload,
     WorkloadId,
 )
@@ -84,6 +85,10 @@ class SqlStore:
         """Commit an intent, or find the one of the same key."""
         with self._writing() as connection:
             return sql_intents.put(connection, intent)
+
+    def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
+        """The intent of this key, if there is one."""
+        return self._read(lambda connection: sql_intents.with_key(connection, by, key, fingerprint))
 
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
         """Intents without a verdict, in order of arrival."""

@@ -6,7 +6,7 @@ from sqlalchemy import Connection, Row, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
 from gpucommons.scheduler.core.state import Intent, Verdict
-from gpucommons.scheduler.core.types import IntentId, TeamName, WorkloadId
+from gpucommons.scheduler.core.types import IntentId, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.tables import intents, names
@@ -43,7 +43,19 @@ def put(connection: Connection, intent: Intent) -> Intent:
     first: Intent = decode(
         Intent, connection.execute(select(intents.c.document).where(key)).scalar_one()
     )
-    rules.check_same_request(first, intent)
+    rules.check_same_request(first, intent.fingerprint)
+    return first
+
+
+def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -> Intent | None:
+    """The intent of this key, if there is one."""
+    row = connection.execute(
+        select(intents.c.document).where(intents.c.by == by, intents.c.idempotency_key == key)
+    ).first()
+    if row is None:
+        return None
+    first = _intent(row)
+    rules.check_same_request(first, fingerprint)
     return first
 
 

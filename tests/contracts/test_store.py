@@ -174,6 +174,17 @@ def test_intents_wait_in_order_of_arrival_until_they_have_a_verdict(store: Store
     assert store.verdict(second.intent_id) is None
 
 
+def test_an_intent_is_found_by_the_key_of_its_author(store: Store) -> None:
+    ada, eve = UserName("ada"), UserName("eve")
+    assert store.intent_with_key(ada, "k", "f") is None
+    first = store.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
+    assert store.intent_with_key(ada, "k", "f") == first
+    assert store.intent_with_key(eve, "k", "f") is None
+    assert store.intent_with_key(ada, "other", "f") is None
+    with pytest.raises(Conflict, match="new key"):
+        store.intent_with_key(ada, "k", "g")
+
+
 def test_the_same_key_gives_the_first_intent_again(store: Store) -> None:
     first = store.put_intent(submit(1, idempotency_key="k", fingerprint="f"))
     assert store.put_intent(submit(2, idempotency_key="k", fingerprint="f")) == first

@@ -1,7 +1,9 @@
 """Jobs from request to view, decided by the real core."""
 
+from pathlib import Path
+
 import pytest
-from service_world import ServiceWorld, a_request, done
+from service_world import CONFIG, ServiceWorld, a_request, done
 
 from gpucommons.scheduler.core.types import State
 from gpucommons.scheduler.errors import (
@@ -10,6 +12,7 @@ from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
     NotFound,
+    PolicyRefused,
     UnknownWorkload,
 )
 from gpucommons.scheduler.service import jobs, logs, quotes
@@ -35,6 +38,18 @@ def test_the_same_key_stores_one_job(world: ServiceWorld) -> None:
         jobs.submit(world.service, ann, a_request(name="other"), key="k1")
     other = jobs.submit(world.service, world.principal("alf"), a_request(), key="k1")
     assert other.id != first.id
+
+
+def test_a_repeated_request_is_answered_at_the_cap_and_takes_no_name(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path, config={**CONFIG, "policy": {"max_pending_per_user": 1}})
+    ann = world.principal("ann")
+    waits = a_request(not_before_ms=world.now_ms + 60_000)
+    first = jobs.submit(world.service, ann, waits, key="k1")
+    assert jobs.submit(world.service, ann, waits, key="k1").id == first.id
+    with pytest.raises(PolicyRefused, match="max_pending_per_user"):
+        jobs.submit(world.service, ann, waits, key="k2")
+    world.pass_time(120_000)
+    assert jobs.submit(world.service, ann, a_request(), key="k2").name == "digits-2"
 
 
 def test_jobs_are_found_by_id_name_and_team_but_not_by_strangers(world: ServiceWorld) -> None:
