@@ -8,7 +8,7 @@
   * NotFound (404)
     * UnknownTeam, UnknownPool, UnknownWorkload, UnknownNode
   * Conflict (409)
-    * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, StaleAttempt
+    * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt
   * TooLarge (413)
   * Unavailable (503)
     * LeaderLost
@@ -104,6 +104,10 @@ class CannotLayOut(Conflict):
 
 class NoFreeSlice(Conflict):
     """No slice of this size is free right now."""
+
+
+class SliceClearing(Conflict):
+    """The GPU of this server's last run is still being cleared; ask again in a moment."""
 
 
 class StaleAttempt(Conflict):

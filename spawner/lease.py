@@ -25,6 +25,7 @@ from gpucommons.scheduler.errors import (
     Forbidden,
     NotFound,
     SchedulerError,
+    SliceClearing,
     Unavailable,
 )
 from gpucommons.scheduler.models import (
@@ -42,6 +43,8 @@ from gpucommons.spawner.refusal import refusal
 
 #: A scheduler that restarts is back within three seconds; a start waits that long for it.
 RETRY_DELAYS_S = (0.3, 0.7, 2.0)
+#: The last slice of a server that is started again is read as empty within a second or two.
+CLEARING_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 #: A stop waits no longer for the scheduler; the news is delivered in the background.
 _GOODBYE_WAIT_S = 5.0
 
@@ -260,7 +263,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
                 milli_gpu=options.milli_gpu,
                 environment=options.environment,
             )
-            self._lease = await self._send(calls.acquire(request, key=uuid.uuid4().hex))
+            self._lease = await self._acquire(request)
         except ValidationError as error:
             message = f"No GPU can be asked for under this name: {error.errors()[0]['msg']}."
             raise refusal(message, reason="bad_name", status=400) from None
@@ -269,6 +272,16 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         except SchedulerError as error:
             message = f"{error} A notebook without a GPU starts all the same: take CPU."
             raise refusal(message, reason=error.code, status=503) from None
+
+    async def _acquire(self, request: LeaseRequest) -> LeaseView:
+        """Take a slice; a restart waits a moment until its last slice is seen empty."""
+        for delay_s in CLEARING_DELAYS_S:
+            try:
+                # A new key each time: the answer to the old one stands.
+                return await self._send(calls.acquire(request, key=uuid.uuid4().hex))
+            except SliceClearing:
+                await asyncio.sleep(delay_s)
+        return await self._send(calls.acquire(request, key=uuid.uuid4().hex))
 
     async def _report_started(self) -> None:
         if self._lease is None:

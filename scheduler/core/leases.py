@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import InvalidTransition
+from gpucommons.scheduler.errors import InvalidTransition, SliceClearing
 
 #: Ends of a lease that say: the server's processes are gone.
 SERVER_GONE = frozenset({"stopped", "failed"})
@@ -66,7 +66,15 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
                 " with another name."
             )
             raise InvalidTransition(message)
-        # A start proves that the hub has no such server: what it held is free.
+        if old.current is not None and old.redeem_by_ms is None:
+            # The hub has no such server any more, but only a reading of its slice proves that its
+            # processes are gone. The spawner asks again until then.
+            end(draft, old, Cancel(workload_id=old.workload_id, why="stopped"), by)
+            message = (
+                "The GPU of your last server is still being cleared. That takes a few seconds;"
+                " start again then."
+            )
+            raise SliceClearing(message)
         finish(draft, old, _REPLACED)
         if old.current is None and new.spec.roles[0].milli_gpu < old.spec.roles[0].milli_gpu:
             new = replace(new, submitted_ms=old.submitted_ms)

@@ -227,3 +227,24 @@ def test_the_token_is_never_shown_by_a_spawner(make_spawner: Make) -> None:
     spawner.scheduler_token = "tiptop-secret"
     assert "tiptop-secret" not in repr(spawner)
     assert "tiptop-secret" not in str(spawner.get_state())
+
+
+async def test_a_restart_asks_again_with_a_new_key_until_its_last_slice_is_seen_empty(
+    make_spawner: Make, scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keys: list[str | None] = []
+    answer, good = scheduler.handle, scheduler.answers[ACQUIRE][1]
+
+    def clearing_once(request: Any) -> Any:
+        if request.url.path.endswith("acquire"):
+            keys.append(request.headers.get("Idempotency-Key"))
+            if len(keys) == 1:
+                scheduler.refuse(ACQUIRE, 409, "SliceClearing", "still being cleared")
+            else:
+                scheduler.answer(ACQUIRE, 200, good)
+        return answer(request)
+
+    monkeypatch.setattr(scheduler, "handle", clearing_once)
+    spawner = make_spawner(HALF)
+    await spawner.start()
+    assert len(set(keys)) == 2

@@ -132,7 +132,7 @@ RULES: dict[str, Rule] = {
         "/leases/acquire",
         ("hub-token",),
         NOBODY | {"ann-token": 403, "root-token": 403, "culler-token": 403},
-        body=LEASE,
+        body=LEASE | {"server_name": "second"},
     ),
     "wait_in_line": Rule(
         "POST",

@@ -122,11 +122,14 @@ def test_a_second_gpu_for_a_running_server_is_refused(world: World) -> None:
     assert world.try_submit(a_notebook("ann", 500), redeem=True).workload_id == lease
 
 
-def test_a_restart_with_another_size_gives_the_old_slice_back(world: World) -> None:
+def test_a_restart_gets_a_slice_only_when_the_old_one_is_seen_empty(world: World) -> None:
     lease = world.submit(a_notebook("ann", 1000), redeem=True)
     world.ask(Started(workload_id=lease))
-    other = world.submit(a_notebook("ann", 500), redeem=True)
+    early = world.try_submit(a_notebook("ann", 500), redeem=True)
+    assert early.error == "SliceClearing"
+    world.end(lease, None)
     assert world.state(lease) is State.ENDED
+    other = world.submit(a_notebook("ann", 500), redeem=True)
     assert world.state(other) is State.GRANTED
 
 
