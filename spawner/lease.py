@@ -11,10 +11,10 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from jupyterhub.spawner import Spawner
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from traitlets import Bool, Dict, Instance, Set, Unicode, default
 
 from gpucommons.gpu.slices import format_milli_gpu
@@ -47,6 +47,9 @@ RETRY_DELAYS_S = (0.3, 0.7, 2.0)
 CLEARING_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 #: A stop waits no longer for the scheduler; the news is delivered in the background.
 _GOODBYE_WAIT_S = 5.0
+
+
+R = TypeVar("R", bound=BaseModel)
 
 
 class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
@@ -240,7 +243,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     def _scheduler(self) -> AsyncSchedulerClient:
         return AsyncSchedulerClient(self.scheduler_url, token=self.scheduler_token or None)
 
-    async def _send(self, call: calls.Call[Any]) -> Any:
+    async def _send(self, call: calls.Call[R]) -> R:
         """Send a call; a scheduler that is just restarting is waited for."""
         async with self._scheduler() as scheduler:
             for delay_s in RETRY_DELAYS_S:
