@@ -238,6 +238,7 @@ TOKENS: dict[str, dict[str, Any]] = {
     "ann-reads": {"kind": "user", "name": "ann", "scopes": ["custom:gpucommons:read!user=ann"]},
     "alf-token": {"kind": "user", "name": "alf", "scopes": [f"{SUBMIT}!user=alf"]},
     "ada-token": {"kind": "user", "name": "ada", "scopes": [f"{SUBMIT}!user=ada"]},
+    "ada-reads": {"kind": "user", "name": "ada", "scopes": ["custom:gpucommons:read!user=ada"]},
     "bob-token": {
         "kind": "user",
         "name": "bob",

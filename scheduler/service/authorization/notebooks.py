@@ -104,7 +104,8 @@ def _own(principal: Principal, workload: Workload, what: str) -> None:
 def reclaim(principal: Principal, workload: Workload) -> None:
     """Leads of the team, admins."""
     must_see(principal, workload)
-    if not (principal.admin or workload.spec.team in principal.leads):
+    leads = workload.spec.team in principal.leads and principal.holds("submit")
+    if not (principal.admin or leads):
         message = f"Only an admin or a lead of {workload.spec.team} may reclaim a notebook's GPU."
         raise Forbidden(message)
 
@@ -112,7 +113,8 @@ def reclaim(principal: Principal, workload: Workload) -> None:
 def report_activity(principal: Principal, workload: Workload) -> None:
     """The notebook's own server."""
     must_see(principal, workload)
-    if workload.spec.owner != principal.name or not is_person(principal):
+    own = workload.spec.owner == principal.name and is_person(principal)
+    if not (own and principal.holds("submit")):
         message = "Only a notebook's own server reports its activity."
         raise Forbidden(message)
 

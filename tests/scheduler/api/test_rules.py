@@ -80,19 +80,26 @@ RULES: dict[str, Rule] = {
         "POST",
         "/jobs/digits-1/cancel",
         ("ann-token",),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404, "culler-token": 404},
+        NOBODY
+        | {
+            "ada-reads": 403,
+            "ann-reads": 403,
+            "alf-token": 403,
+            "bob-token": 404,
+            "culler-token": 404,
+        },
     ),
     "pause": Rule(
         "POST",
         "/jobs/digits-1/pause",
         ("ada-token",),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        NOBODY | {"ada-reads": 403, "ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
     "resume": Rule(
         "POST",
         "/jobs/paused-1/resume",
         ("root-token",),
-        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        NOBODY | {"ada-reads": 403, "ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
     "again": Rule(
         "POST",
@@ -182,14 +189,28 @@ RULES: dict[str, Rule] = {
         "POST",
         "/leases/{lease}/reclaim",
         ("ada-token",),
-        NOBODY | {"ann-token": 403, "alf-token": 403, "bob-token": 404, "culler-token": 403},
+        NOBODY
+        | {
+            "ada-reads": 403,
+            "ann-token": 403,
+            "alf-token": 403,
+            "bob-token": 404,
+            "culler-token": 403,
+        },
         body={"force": True, "reason": "needed"},
     ),
     "report_activity": Rule(
         "PUT",
         "/leases/{lease}/activity",
-        ("ann-reads",),
-        NOBODY | {"alf-token": 403, "root-token": 403, "bob-token": 404, "hub-token": 403},
+        ("ann-token",),
+        NOBODY
+        | {
+            "ann-reads": 403,
+            "alf-token": 403,
+            "root-token": 403,
+            "bob-token": 404,
+            "hub-token": 403,
+        },
         body={},
     ),
     "activities": Rule(
