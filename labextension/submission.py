@@ -7,6 +7,7 @@ on the job has its own copy, and editing or stopping the notebook changes nothin
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +38,8 @@ class Submission(Model):
     path: str = Field(min_length=1, max_length=1024)
     request: dict[str, Any] = Field(default_factory=dict)
     function: str | None = Field(default=None, max_length=100)
+    #: As one writes them after the script's name; split like a shell does, run by none.
+    arguments: str = Field(default="", max_length=4096)
 
 
 class FileView(View):
@@ -162,7 +165,12 @@ class Desk:
         results_to = results_below(self.home, file.parent)
         if results_to is not None:
             options["results_to"] = results_to
-        job = FileJob(root=file.parent, path=file.name, function=function)
+        job = FileJob(
+            root=file.parent,
+            path=file.name,
+            function=function,
+            arguments=_split(submission.arguments),
+        )
         try:
             return request_for_file(
                 job, options, roles[0], max_bytes=snapshot.MAX_SNAPSHOT_BYTES, extra=lock
@@ -178,3 +186,11 @@ class Desk:
             return None
         interpreter = packages.interpreter_of(list(spec.argv))
         return await packages.packages_of(interpreter) if interpreter is not None else None
+
+
+def _split(arguments: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(arguments))
+    except ValueError as error:
+        message = f"The arguments cannot be read ({error}): close every quotation mark."
+        raise BadRequest(message) from None

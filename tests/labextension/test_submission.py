@@ -78,6 +78,14 @@ async def test_a_script_becomes_a_job(served: Any, api: Any) -> None:
     assert api.body("/v1/jobs")["roles"][0]["command"] == ["python", "-u", "train.py"]
 
 
+async def test_arguments_are_split_like_a_shell_does_and_run_by_none(served: Any, api: Any) -> None:
+    (served.root / "train.py").write_text("print(1)\n")
+    body = {"path": "train.py", "arguments": "--name 'two words' $(rm -rf) ; ls"}
+    await served.http.post("gpucommons/submit-file", json=body)
+    command = api.body("/v1/jobs")["roles"][0]["command"]
+    assert command[3:] == ["--name", "two words", "$(rm", "-rf)", ";", "ls"]
+
+
 async def test_the_job_runs_what_was_saved_then(served: Any, api: Any) -> None:
     (served.root / "train.py").write_text("print(1)\n")
     await served.http.post("gpucommons/submit-file", json={"path": "train.py"})
@@ -132,6 +140,7 @@ async def test_no_path_leads_out_of_the_servers_folder(
         ({"request": {"name": "Not A Name"}}, "name:"),
         ({"request": {"roles": [{"milli_gpu": 1500}]}}, "whole GPUs"),
         ({"function": "train"}, "not a function of a notebook"),
+        ({"arguments": "--name 'open"}, "close every quotation mark"),
         ({"unknown": 1}, "unknown: Extra inputs"),
     ],
 )

@@ -1,0 +1,166 @@
+"""The widgets' pages in a real browser, with the kernel's side and the socket faked there."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Page, async_playwright
+from ui.browser import launch
+
+from gpucommons import labextension
+
+pytestmark = pytest.mark.ui
+FOLDER = Path(labextension.__file__).parent / "widgets"
+MARKUP = "<img src=x onerror=window.hacked=1>"
+#: The kernel's side of a widget, and a socket that the test speaks through.
+FAKES = """
+window.sent = [];
+window.makeModel = state => {
+  const callbacks = [];
+  return {
+    get: name => state[name],
+    set: (name, value) => { state[name] = value; },
+    save_changes: () => undefined,
+    send: message => window.sent.push(message),
+    on: (name, callback) => callbacks.push(callback),
+    off: () => undefined,
+    change: values => { Object.assign(state, values); callbacks.forEach(c => c()); }
+  };
+};
+window.WebSocket = class {
+  constructor(url) { window.socket = this; this.url = String(url); }
+  send(text) { window.sent.push(JSON.parse(text)); }
+  close() { window.closed = true; }
+};
+"""
+#: How a page says that a Jupyter server made it.
+CONFIG = """
+const config = document.createElement('script');
+config.type = 'application/json';
+config.id = 'jupyter-config-data';
+config.textContent = JSON.stringify({ baseUrl: '/user/a/' });
+document.body.append(config);
+"""
+SLICE = {"gpu_kind": "A100-40", "milli_gpu": 500, "simulated": True}
+SAMPLE = {"compute_percent": 74, "memory_used_mib": 12902, "memory_limit_mib": 19866}
+
+
+class Widget:
+    """One widget on a page."""
+
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    async def show(self, name: str, state: dict[str, Any], *, jupyter: bool) -> None:
+        await self.page.set_content("<div id=here></div>")
+        await self.page.add_script_tag(content=FAKES)
+        if jupyter:
+            await self.page.add_script_tag(content=CONFIG)
+        await self.page.evaluate(
+            """async ([source, state]) => {
+              const url = URL.createObjectURL(new Blob([source], {type: 'text/javascript'}));
+              const widget = (await import(url)).default;
+              window.model = window.makeModel(state);
+              window.cleanup = widget.render({
+                model: window.model, el: document.getElementById('here')
+              });
+            }""",
+            [(FOLDER / name).read_text(), state],
+        )
+
+    async def say(self, message: dict[str, Any]) -> None:
+        await self.page.evaluate("m => socket.onmessage({data: JSON.stringify(m)})", message)
+
+    async def sent(self) -> list[Any]:
+        return list(await self.page.evaluate("window.sent"))
+
+    async def text(self) -> str:
+        """Every piece of text in order, apart as they are on screen."""
+        pieces = await self.page.evaluate(
+            "() => [...document.querySelectorAll('#here *')]"
+            ".filter(e => e.children.length === 0).map(e => e.textContent)"
+        )
+        return " ".join(" ".join(pieces).split())
+
+
+@pytest.fixture
+async def widget() -> AsyncIterator[Widget]:
+    async with async_playwright() as playwright:
+        browser = await launch(playwright.chromium)
+        page = await browser.new_page()
+        await page.route("**/*", lambda route: route.fulfill(body="<body></body>"))
+        await page.goto("http://jupyter.test/user/a/lab")
+        yield Widget(page)
+        assert await page.evaluate("window.hacked") is None
+        await browser.close()
+
+
+async def test_the_tile_moves_with_the_servers_socket(widget: Widget) -> None:
+    await widget.show("monitor.js", {"text": ""}, jupyter=True)
+    assert await widget.page.evaluate("socket.url") == "ws://jupyter.test/user/a/gpucommons/ws"
+    await widget.say({"type": "hello", "lease": {"slice": SLICE}})
+    await widget.say({"type": "usage", "state": "ok", "samples": [SAMPLE] * 3})
+    text = await widget.text()
+    assert text == "½ of A100-40 simulated Memory 12.6 of 19.4 GiB Compute, last 5 min 74 %"
+    points = await widget.page.get_attribute("polyline", "points")
+    assert points is not None
+    assert len(points.split()) == 3
+    await widget.say({"type": "usage", "state": "no-data", "samples": []})
+    assert "no GPU data" in await widget.text()
+    await widget.page.evaluate("cleanup()")
+    assert await widget.page.evaluate("window.closed")
+
+
+async def test_without_a_jupyter_page_the_tile_asks_the_kernel(widget: Widget) -> None:
+    await widget.show("monitor.js", {"text": f"no GPU data {MARKUP}"}, jupyter=False)
+    assert MARKUP in await widget.text()
+    await widget.page.click("text=Refresh")
+    assert await widget.sent() == ["refresh"]
+
+
+FORM = {
+    "target": "train.ipynb: train()",
+    "sizes": [0, 500, 1000, 2000],
+    "milli_gpu": 1000,
+    "teams": ["vision", "nlp"],
+    "team": "vision",
+    "max_run_s": 7200,
+    "quota_line": "Inside vision's guarantee.",
+    "job": {},
+    "trouble": "",
+}
+
+
+async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
+    await widget.show("train.js", {**FORM}, jupyter=True)
+    await widget.page.click("button:text-is('2')")
+    assert await widget.sent() == ["quote"]
+    await widget.page.select_option("select >> nth=0", "nlp")
+    assert await widget.page.evaluate("[model.get('milli_gpu'), model.get('team')]") == [
+        2000,
+        "nlp",
+    ]
+    await widget.page.click("text=Submit")
+    assert (await widget.sent())[-1] == "submit"
+    job = {"id": "j1", "name": "digits-7", "state": "queued", "reason": {"text": MARKUP}}
+    await widget.page.evaluate("job => model.change({job})", job)
+    assert f"digits-7: queued · {MARKUP}" in await widget.text()
+    await widget.page.evaluate("socket.onopen()")
+    assert (await widget.sent())[-1] == {"type": "follow", "job": "j1", "rank": 0}
+    await widget.say({"type": "log", "job": "j1", "lines": ["epoch 1", MARKUP]})
+    assert f"epoch 1 {MARKUP}" in await widget.text()
+    running = {"id": "j1", "name": "digits-7", "state": "running", "progress": {"step": 3}}
+    await widget.say({"type": "job", "job": running})
+    assert "digits-7: running · step 3" in await widget.text()
+
+
+async def test_a_refusal_is_shown_and_the_button_works_again(widget: Widget) -> None:
+    await widget.show("train.js", {**FORM}, jupyter=False)
+    await widget.page.click("text=Submit")
+    assert await widget.page.is_disabled("text=Submit")
+    await widget.page.evaluate("t => model.change({trouble: t})", MARKUP)
+    assert MARKUP in await widget.text()
+    assert await widget.page.is_enabled("text=Submit")
