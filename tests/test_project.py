@@ -1,0 +1,247 @@
+"""The project as a whole: what is shipped, and rules that no single part could break alone."""
+
+from __future__ import annotations
+
+import errno
+import importlib
+import importlib.metadata
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PARTS = ("gpu", "idle_culler", "labextension", "scheduler", "spawner")
+BUNDLE = "share/jupyter/labextensions/gpucommons"
+SCRIPTS = (".css", ".js", ".mjs", ".py", ".ts", ".tsx")
+LONGEST, LONGEST_TEST = 400, 500
+#: Addresses of package registries, and folders that only one machine has.
+TRACES = re.compile(
+    r"registry\.npmjs|pypi\.org|pythonhosted|(?<![\w./{}-])/(work|root|Users)/|/\.pyenv/"
+)
+
+
+def tracked() -> list[Path]:
+    if not (ROOT / ".git").exists():
+        pytest.skip("only a checkout knows which files belong to the project")
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout
+    return [ROOT / name for name in listed.split("\0") if name and (ROOT / name).is_file()]
+
+
+def relative(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+# --- what lies in the repository -------------------------------------------------------------
+
+
+def test_versions_agree() -> None:
+    python = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    javascript = json.loads((ROOT / "package.json").read_text())["version"]
+    lock = json.loads((ROOT / "package-lock.json").read_text())["version"]
+
+    assert python == javascript == lock == importlib.metadata.version("gpucommons")
+
+
+def test_no_file_is_too_long_to_be_read_at_once() -> None:
+    long = {}
+    for path in tracked():
+        if path.suffix in SCRIPTS:
+            lines = len(path.read_bytes().splitlines())
+            limit = LONGEST_TEST if relative(path).startswith("tests/") else LONGEST
+            if lines > limit:
+                long[relative(path)] = lines
+    assert long == {}
+
+
+def test_no_file_knows_a_registry_or_one_machine() -> None:
+    found = []
+    for path in tracked():
+        if path == Path(__file__) or path.suffix in (".png", ".ico", ".woff2"):
+            continue
+        text = path.read_text(errors="replace")
+        found.extend(f"{relative(path)}: {match[0]}" for match in TRACES.finditer(text))
+    assert found == []
+
+
+def test_the_lock_file_vouches_for_every_package() -> None:
+    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+
+    assert [
+        name for name, package in packages.items() if name and not package.get("integrity")
+    ] == []
+
+
+def test_no_part_is_a_link_or_generated() -> None:
+    for path in tracked():
+        assert not path.is_symlink(), path
+        assert not relative(path).startswith(("build/", "dist/", "node_modules/", ".venv/")), path
+
+
+# --- names others use ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("module", "names"),
+    [
+        ("gpucommons.labextension", ("GpuMonitor", "TrainPanel")),
+        ("gpucommons.scheduler.training", ("Run", "current")),
+        ("gpucommons.scheduler.client", ("AsyncSchedulerClient", "SchedulerClient", "calls")),
+    ],
+)
+def test_exported_names_are_there_and_told(module: str, names: tuple[str, ...]) -> None:
+    imported = importlib.import_module(module)
+
+    assert set(names) <= set(imported.__all__)
+    for name in names:
+        assert getattr(imported, name).__doc__
+
+
+def test_entry_points_lead_to_something() -> None:
+    distribution = importlib.metadata.distribution("gpucommons")
+    found = {(point.group, point.name): point.load() for point in distribution.entry_points}
+
+    assert callable(found["console_scripts", "gpucommons"])
+    assert found["jupyterhub.spawners", "gpu-local"].__name__ == "GpuLocalSpawner"
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_part_is_typed_and_tested(part: str) -> None:
+    assert (ROOT / part / "py.typed").exists()
+    assert any((ROOT / "tests" / part).rglob("test_*.py"))
+
+
+# --- what is shipped -------------------------------------------------------------------------
+
+
+def _link_or_copy(source: str, target: str) -> object:
+    try:
+        return os.link(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        return shutil.copy2(source, target)
+
+
+@pytest.fixture(scope="module")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Wheel and sdist of a clean copy: production bundle, nothing left over from development."""
+    if not (ROOT / "node_modules").is_dir():
+        pytest.skip("the bundle is built with node_modules: run make setup")
+    copy, out = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("dist")
+    for path in tracked():
+        target = copy / relative(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(path, target)
+    # Only read, so links will do; a link to the folder would confuse the compiler.
+    shutil.copytree(
+        ROOT / "node_modules", copy / "node_modules", symlinks=True, copy_function=_link_or_copy
+    )
+    _run(["npm", "run", "-s", "build:prod"], copy)
+    _run([sys.executable, "-m", "hatchling", "build", "-d", str(out)], copy)
+    shutil.rmtree(copy)
+    return out
+
+
+def _run(command: list[str], folder: Path) -> None:
+    own = f"{Path(sys.executable).parent}{os.pathsep}{folder / 'node_modules' / '.bin'}"
+    path = f"{own}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=os.environ | {"PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=110,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture
+def wheel(dist: Path) -> set[str]:
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as archive:
+        assert archive.testzip() is None
+        return set(archive.namelist())
+
+
+@pytest.fixture
+def sdist(dist: Path) -> set[str]:
+    with tarfile.open(next(dist.glob("*.tar.gz"))) as archive:
+        return {name.partition("/")[2] for name in archive.getnames()}
+
+
+def shipped(suffix: str) -> set[str]:
+    """Files of our parts that a wheel must hold."""
+    paths = {relative(path) for path in tracked() if path.name.endswith(suffix)}
+    return {f"gpucommons/{path}" for path in paths if path.split("/")[0] in PARTS}
+
+
+def test_the_wheel_holds_every_module_template_and_migration(wheel: set[str]) -> None:
+    assert shipped(".py") <= wheel
+    assert shipped(".html") <= wheel
+    assert {name for name in shipped(".css") if "/style/" not in name} <= wheel
+    assert {name for name in shipped(".js") if "/style/" not in name} <= wheel
+    assert shipped("py.typed") <= wheel
+    assert any("/migrations/versions/" in name for name in wheel)
+
+
+def test_the_wheel_holds_the_production_bundle_alone(wheel: set[str]) -> None:
+    data = {name.partition(".data/data/")[2] for name in wheel if ".data/data/" in name}
+    bundle = {name for name in data if name.startswith(f"{BUNDLE}/static/")}
+
+    assert f"{BUNDLE}/package.json" in data
+    assert f"{BUNDLE}/install.json" in data
+    assert "etc/jupyter/jupyter_server_config.d/gpucommons.json" in data
+    assert any(re.search(r"/remoteEntry\.[0-9a-f]+\.js$", name) for name in bundle)
+    assert f"{BUNDLE}/static/style.js" in bundle
+    kept = {".js", ".css", ".json"}
+    assert {Path(name).suffix for name in bundle} == kept
+    assert [name for name in wheel if name.endswith((".map", ".ts", ".tsx", ".tsbuildinfo"))] == []
+
+
+def test_the_wheel_holds_nothing_of_tests_or_this_machine(wheel: set[str], dist: Path) -> None:
+    top = {name.split("/")[0] for name in wheel}
+    assert {name.partition("-")[0] for name in top} == {"gpucommons"}
+    assert [name for name in wheel if "/tests/" in name or "__pycache__" in name] == []
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as archive:
+        for name in sorted(wheel):
+            assert str(ROOT).encode() not in archive.read(name), name
+
+
+def test_the_wheel_says_what_it_needs(wheel: set[str], dist: Path) -> None:
+    with zipfile.ZipFile(next(dist.glob("*.whl"))) as archive:
+        folder = next(name for name in wheel if name.endswith("/METADATA")).rpartition("/")[0]
+        metadata = archive.read(f"{folder}/METADATA").decode()
+        points = archive.read(f"{folder}/entry_points.txt").decode()
+
+    assert "Requires-Python: >=3.11" in metadata
+    assert "License-Expression: BSD-3-Clause" in metadata
+    assert "gpucommons = gpucommons.scheduler.cli:main" in points
+
+
+def test_the_sdist_holds_sources_bundle_examples_and_tests(sdist: set[str]) -> None:
+    """The built bundle is among them: whoever builds from it needs no Node."""
+    for suffix in (".py", ".html", ".css", ".js"):
+        expected = {name.removeprefix("gpucommons/") for name in shipped(suffix)}
+        assert expected <= sdist
+    needed: Any = {
+        "pyproject.toml", "hatch_build.py", "package.json", "package-lock.json", "tsconfig.json",
+        "rspack.config.js", "README.md", "LICENSE", "labextension/src/index.ts",
+        "build/labextensions/gpucommons/static/style.js", "tests/test_project.py",
+        "examples/train_digits.py", "examples/demo/gpucommons.yaml",
+    }  # fmt: skip
+    assert needed - sdist == set()
+    assert [name for name in sdist if name.startswith(("node_modules", "build/editable"))] == []
+    assert [name for name in sdist if name.endswith(".map")] == []
