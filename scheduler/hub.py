@@ -75,6 +75,18 @@ class Hub:
             return frozenset()
         return frozenset(self._model(response, path).get("groups") or ())
 
+    async def has_server(self, user: str, server_name: str) -> bool:
+        """Whether the hub has such a server, in any state."""
+        path = f"/users/{quote(user, safe='')}"
+        response = await self._request("GET", path, token=self._token)
+        if response.status_code == _NOT_FOUND:
+            return False
+        servers = self._model(response, path).get("servers")
+        if servers is None:
+            message = "JupyterHub does not tell us of servers: the service lacks read:servers."
+            raise Unavailable(message)
+        return server_name in servers
+
     async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> None:
         """Start a server with these options; one that runs already is fine.
 

@@ -107,11 +107,13 @@ class Slices:
         attempt = workload.current
         if attempt is None or attempt.stop is None or attempt.stop.why not in SERVER_GONE:
             return
-        if self._is_empty(attempt):
+        if self.is_empty(workload):
             self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
 
-    def _is_empty(self, attempt: Attempt) -> bool:
-        if self._agent is None:
+    def is_empty(self, workload: Workload) -> bool:
+        """Whether a reading asked for now shows no process; without an agent there is none to see."""
+        attempt = workload.current
+        if self._agent is None or attempt is None:
             return True
         try:
             return not any(self._agent.reading(one).pids for one in slice_ids(attempt))
