@@ -47,6 +47,8 @@ RETRY_DELAYS_S = (0.3, 0.7, 2.0)
 CLEARING_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 #: A stop waits no longer for the scheduler; the news is delivered in the background.
 _GOODBYE_WAIT_S = 5.0
+#: What a spawner without any news of its own says.
+_SAYS_NOTHING = "Spawning server..."
 
 
 R = TypeVar("R", bound=BaseModel)
@@ -221,9 +223,11 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
             text = f"Asking for {format_milli_gpu(options.milli_gpu)} GPU"
             yield {"progress": 10, "message": text}
         await self._placed.wait()
-        yield {"progress": 30, "message": self._placed_text()}
+        yield {"progress": 50, "message": self._placed_text()}
         async for event in super().progress():
-            yield event
+            # The screen shows the last event: JupyterHub's own "Spawning server..." says less.
+            if event.get("message") != _SAYS_NOTHING:
+                yield event
 
     def _placed_text(self) -> str:
         held = self.held_slice

@@ -70,7 +70,8 @@ const plugin: JupyterFrontEndPlugin<void> = {
     };
 
     model.changed.connect((_, topic) => {
-      if (topic === 'status') {
+      // What is free has changed with what the teams hold.
+      if (topic === 'status' || topic === 'teams') {
         train.refreshQuote();
       }
     });

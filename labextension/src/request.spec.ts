@@ -6,6 +6,7 @@ import {
   formOfJob,
   jobRequest,
   parseSecrets,
+  sizesUpTo,
   submission,
   trainFunctions
 } from './request';
@@ -71,6 +72,20 @@ describe('the form becomes a request', () => {
       snapshot: 'abc',
       roles: [{ name: 'chief', milli_gpu: 2000, command: ['python', 'x.py'] }]
     });
+  });
+});
+
+describe('sizes and arguments', () => {
+  it('offer what the team may hold, and three where four is the most', () => {
+    expect(sizesUpTo(4000)).toEqual([0, 250, 500, 1000, 2000, 3000, 4000]);
+    expect(sizesUpTo(2000)).toEqual([0, 250, 500, 1000, 2000]);
+    expect(sizesUpTo(null)).toContain(8000);
+  });
+
+  it('send the arguments of a script as they were written', () => {
+    const form = { ...EMPTY_FORM, arguments: "--name 'a b'" };
+    expect(submission(form, 'a.py').arguments).toBe("--name 'a b'");
+    expect(submission(EMPTY_FORM, 'a.py')).not.toHaveProperty('arguments');
   });
 });
 

@@ -2,7 +2,16 @@
 import { IJob, IJobRequest, IRole, ISubmission, Priority } from './tokens';
 
 /** GPUs per worker that the form offers. */
-export const SIZES: readonly number[] = [0, 250, 500, 1000, 2000, 4000, 8000];
+const SIZES: readonly number[] = [0, 250, 500, 1000, 2000, 4000, 8000];
+/** Where a team may hold four GPUs at most, three are a choice and eight are none. */
+const FEW: readonly number[] = [0, 250, 500, 1000, 2000, 3000, 4000];
+const FEW_LIMIT = 4000;
+
+/** The sizes that make sense for a team that may train on so much; null = without a limit. */
+export function sizesUpTo(limit: number | null): readonly number[] {
+  const all = limit !== null && limit <= FEW_LIMIT ? FEW : SIZES;
+  return limit === null ? all : all.filter(size => size <= limit);
+}
 /** Time limits that the form offers, in seconds; null = what the team's rules allow. */
 export const TIME_LIMITS: readonly (number | null)[] = [
   1800,
@@ -23,6 +32,8 @@ export interface ITrainForm {
   source: Source | null;
   /** Of a notebook: the function to call; empty = the whole notebook. */
   functionName: string;
+  /** Of a script: its arguments, written as for a shell. */
+  arguments: string;
   milliGpu: number;
   workers: number;
   /** Fewest workers with which it may run. */
@@ -44,6 +55,7 @@ export interface ITrainForm {
 export const EMPTY_FORM: ITrainForm = {
   source: null,
   functionName: '',
+  arguments: '',
   milliGpu: 1000,
   workers: 1,
   minWorkers: 1,
@@ -142,9 +154,12 @@ export function jobRequest(form: ITrainForm): IJobRequest {
 
 export function submission(form: ITrainForm, path: string): ISubmission {
   const request = { ...options(form), roles: [role(form)] };
-  return form.functionName
-    ? { path, request, function: form.functionName }
-    : { path, request };
+  return {
+    path,
+    request,
+    ...(form.functionName ? { function: form.functionName } : {}),
+    ...(form.arguments.trim() ? { arguments: form.arguments } : {})
+  };
 }
 
 /** The form that would submit this job once more. */

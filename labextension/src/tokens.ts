@@ -230,6 +230,8 @@ export interface ISubmission {
   path: string;
   request: Omit<IJobRequest, 'roles'> & { roles: Omit<IRole, 'command'>[] };
   function?: string;
+  /** As for a shell; the server splits it. */
+  arguments?: string;
 }
 
 export type SchedulerState = 'ok' | 'unreachable' | 'none';

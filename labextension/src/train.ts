@@ -213,7 +213,7 @@ export class TrainModel {
   }
 
   private _setSource(source: Source | null): void {
-    this.form = { ...this.form, source, functionName: '' };
+    this.form = { ...this.form, source, functionName: '', arguments: '' };
     this.files = null;
     this.filesProblem = null;
     this.refreshQuote();

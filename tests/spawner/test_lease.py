@@ -207,6 +207,8 @@ async def test_progress_says_where_the_notebook_is_placed(
     texts = [event["message"] for event in events]
     assert texts.count("Asking for ½ GPU") == 2
     assert texts.count("Placed on gpu-03 (½ of A100-40, simulated), starting") == 2
+    # The hub's page shows the last event only.
+    assert texts[-1].startswith("Placed on")
     assert not any("html_message" in event for event in events)
 
 

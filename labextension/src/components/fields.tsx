@@ -57,7 +57,7 @@ export function SelectField(props: {
 }
 
 export function TextField(props: {
-  field: 'name' | 'secrets';
+  field: 'arguments' | 'name' | 'secrets';
   label: string;
   placeholder: string;
   rows?: number;

@@ -256,7 +256,9 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
   if (job.state === 'succeeded' && results) {
     return (
       <Callout tone="good">
-        {trans.__('Results are in %1.', results)}{' '}
+        {/^\.?\/?$/.test(results)
+          ? trans.__('Results are in your folder.')
+          : trans.__('Results are in %1.', results)}{' '}
         <LinkButton
           onClick={() => {
             void commands.execute('filebrowser:open-path', { path: results });

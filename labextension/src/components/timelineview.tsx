@@ -7,6 +7,9 @@ import { timeline } from '../timeline';
 import { IJob } from '../tokens';
 import { useNow, usePanel } from './context';
 
+/** A label needs about so much of the page; a shorter one would be a letter and three dots. */
+const NARROW_PERCENT = 6;
+
 export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
   const { model, msg, trans } = usePanel();
   const now = useNow(model);
@@ -22,7 +25,7 @@ export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
             style={{ flexGrow: Math.max(0.5, segment.percent) }}
             title={segment.label}
           >
-            {segment.label}
+            {segment.percent < NARROW_PERCENT ? '' : segment.label}
           </li>
         ))}
       </ol>

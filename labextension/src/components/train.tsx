@@ -6,7 +6,9 @@ import { Fragment, h } from './h';
 import { baseName, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
 import type { Messages } from '../messages';
-import { SIZES, TIME_LIMITS } from '../request';
+import { sizesUpTo, TIME_LIMITS } from '../request';
+import { trainingLimit } from '../team';
+import type { ITeam } from '../tokens';
 import type { TrainModel } from '../train';
 import { usePanel, useSignal, useTopics } from './context';
 import { CheckField, IOption, Segmented, SelectField } from './fields';
@@ -19,7 +21,7 @@ const NO_LIMIT = 'none';
 export function Train(): React.JSX.Element {
   const { model, train, trans } = usePanel();
   useSignal(train.changed);
-  useTopics(model, ['status']);
+  useTopics(model, ['status', 'teams']);
   return (
     <Section id="train" title={trans.__('Train')}>
       <Form />
@@ -50,7 +52,7 @@ function Form(): React.JSX.Element {
             : trans.__('GPUs')
         }
         value={String(form.milliGpu)}
-        options={sizes(form.milliGpu, msg)}
+        options={sizes(form.milliGpu, teamOf(form.team, model.myTeams), msg)}
         onChange={value => {
           train.update({ milliGpu: Number(value) });
         }}
@@ -125,7 +127,7 @@ function WhatToRun(): React.JSX.Element {
   if (source === null) {
     options.unshift({
       value: '',
-      label: trans.__('Open a notebook first')
+      label: trans.__('Open a notebook or script first')
     });
   }
   options.push({ value: OTHER_FILE, label: trans.__('Another file…') });
@@ -145,7 +147,7 @@ function WhatToRun(): React.JSX.Element {
         }}
       />
       {train.candidate?.isDirty ? (
-        <p className="gc-Muted">
+        <p className="gc-Muted gc-Hint">
           {trans.__('Unsaved changes are saved on submit.')}
         </p>
       ) : null}
@@ -203,10 +205,21 @@ export function leadOf(text: string): [string, string] {
   return match ? [match[1] ?? '', match[2] ?? ''] : ['', text];
 }
 
-function sizes(chosen: number, msg: Messages): IOption[] {
-  const all = SIZES.includes(chosen)
-    ? SIZES
-    : [...SIZES, chosen].sort((a, b) => a - b);
+/** The team that trains; undefined while several could. */
+function teamOf(name: string, teams: readonly ITeam[]): ITeam | undefined {
+  const mine = name ? teams.filter(team => team.name === name) : teams;
+  return mine.length === 1 ? mine[0] : undefined;
+}
+
+function sizes(
+  chosen: number,
+  team: ITeam | undefined,
+  msg: Messages
+): IOption[] {
+  const offered = sizesUpTo(team ? trainingLimit(team) : null);
+  const all = offered.includes(chosen)
+    ? offered
+    : [...offered, chosen].sort((a, b) => a - b);
   return all.map(size => ({
     value: String(size),
     label: size === 0 ? msg.trans.__('CPU') : gpus(size)

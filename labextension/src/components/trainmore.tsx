@@ -8,6 +8,7 @@ import { Fragment, h } from './h';
 const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
 const SECRET_EXAMPLE = 'HF_TOKEN=hugging-face';
+const ARGUMENTS_EXAMPLE = '--epochs 50';
 
 export function TrainMore(): React.JSX.Element {
   const { model, train, trans } = usePanel();
@@ -16,6 +17,13 @@ export function TrainMore(): React.JSX.Element {
   const { mistake } = train;
   return (
     <div className="gc-More">
+      {form.source?.kind === 'file' && !form.source.path.endsWith('.ipynb') ? (
+        <TextField
+          field="arguments"
+          label={trans.__('Arguments of the script')}
+          placeholder={ARGUMENTS_EXAMPLE}
+        />
+      ) : null}
       <Workers />
       <div className="gc-Pair">
         <NumberField

@@ -82,8 +82,13 @@ class QuotaInputs(BaseModel):
 
 
 def quota_tables(teams: Sequence[TeamView], pools: Sequence[PoolView]) -> tuple[QuotaTable, ...]:
-    """One table per pool that has GPUs or quotas."""
-    granted = {use.pool for team in teams for use in team.use}
+    """One table per pool that has GPUs, or quotas for GPUs that are gone."""
+    granted = {
+        use.pool
+        for team in teams
+        for use in team.use
+        if use.quota.fixed_milli_gpu or use.quota.guaranteed_milli_gpu
+    }
     return tuple(
         _table(pool, teams) for pool in pools if pool.total_milli_gpu or pool.name in granted
     )

@@ -214,7 +214,8 @@ def _use_view(team: Team, pool: PoolName, cluster: Cluster, uses: quota.Uses) ->
         waiting=sum(
             workload.state in WAITING_STATES
             and workload.spec.team in leaves
-            and pool in workload.spec.pools
+            # Who may run in several pools waits once, not once in each.
+            and pool == next(iter(workload.spec.pools), None)
             for workload in cluster.workloads.values()
         ),
     )
