@@ -32,6 +32,7 @@ from gpucommons.scheduler.intake import plan_config
 from gpucommons.scheduler.local_nodes import local_nodes
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.options import SchedulerSettings
+from gpucommons.scheduler.retention import Retention
 from gpucommons.scheduler.servers import Servers
 from gpucommons.scheduler.service.activity import ActivityBoard
 from gpucommons.scheduler.service.service import Service, ServiceSettings
@@ -56,6 +57,7 @@ class Scheduler:
     loop: Loop
     service: Service
     upkeep: Upkeep
+    retention: Retention
     attempt_key: bytes = field(repr=False)
     hub: Hub | None
     servers: Servers | None
@@ -112,6 +114,12 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         loop=loop,
         service=service,
         upkeep=Upkeep(service, report=agent.devices, first_config=first_config),
+        retention=Retention(
+            store=store,
+            places=(executor, snapshots),
+            now_ms=now_ms,
+            retention_ms=settings.retention_days * _DAY_MS,
+        ),
         attempt_key=key,
         hub=hub,
         servers=servers,

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from gpucommons.gpu import unix_sockets
 from gpucommons.scheduler import attempt_tokens
 from gpucommons.scheduler.app import Scheduler, build
+from gpucommons.scheduler.missing_servers import MissingServers
 from gpucommons.scheduler.options import SchedulerSettings
+from gpucommons.scheduler.retention import Retention
 from gpucommons.scheduler.sockets import close_all, listen_tcp
-from gpucommons.scheduler.upkeep import Upkeep
+from gpucommons.scheduler.upkeep import OPERATOR, Upkeep
 
 if TYPE_CHECKING:
     from gpucommons.scheduler.api.server import Server
@@ -24,6 +26,9 @@ log = logging.getLogger("gpucommons.scheduler")
 #: Between two passes of upkeep; while the first configuration waits for the agent, shorter.
 _UPKEEP_S = 2.0
 _CONFIGURING_S = 0.2
+_MISSING_S = 20.0
+#: Between two looks for old files: they are days old, an hour does not matter.
+_PRUNE_S = 3600.0
 
 
 async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
@@ -44,8 +49,10 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
             _keep_up(scheduler.upkeep),
+            _prune(scheduler.retention),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
+            _look_for_missing_servers(scheduler),
         ):
             task = asyncio.create_task(work)
             task.add_done_callback(lambda done: _end_if_failed(done, stop))
@@ -112,6 +119,31 @@ async def _keep_up(upkeep: Upkeep) -> None:
         except Exception:
             log.exception("this pass of upkeep failed; the next one tries again")
         await asyncio.sleep(_UPKEEP_S if upkeep.configured else _CONFIGURING_S)
+
+
+async def _prune(retention: Retention) -> None:
+    while True:
+        await asyncio.sleep(_PRUNE_S)
+        try:
+            await asyncio.to_thread(retention.step)
+        except Exception:
+            log.exception("this pass of the retention failed; the next one tries again")
+
+
+async def _look_for_missing_servers(scheduler: Scheduler) -> None:
+    if scheduler.hub is None:
+        return
+    service = scheduler.service
+    missing = MissingServers(
+        scheduler.hub,
+        workloads=lambda: tuple(service.loop.cluster.workloads.values()),
+        is_empty=service.slices.is_empty,
+        end=lambda action: service.ask(OPERATOR, action),
+        now_ms=service.now_ms,
+    )
+    while True:
+        await asyncio.sleep(_MISSING_S)
+        await missing.step()
 
 
 async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> None:

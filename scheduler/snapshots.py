@@ -116,6 +116,16 @@ class Snapshots:
         """Whether it is there."""
         return bool(_NAME.fullmatch(sha256)) and (self._folder / f"{sha256}.tar").is_file()
 
+    def renew(self, sha256: str) -> bool:
+        """Whether it is there; if so it counts as written now, for whoever is about to use it."""
+        if not self.has(sha256):
+            return False
+        try:
+            os.utime(self._folder / f"{sha256}.tar")
+        except FileNotFoundError:
+            return False
+        return True
+
     def path(self, sha256: str) -> Path:
         """Where it lies.
 

@@ -126,7 +126,7 @@ async def put_snapshot(
 
 async def _receive(request: Request, service: Service, sha256: str) -> int:
     """Stream the body to disk; content that is there already is only counted."""
-    if await run_in_threadpool(service.snapshots.has, sha256):
+    if await run_in_threadpool(service.snapshots.renew, sha256):
         return sum([len(chunk) async for chunk in request.stream()])
     with await run_in_threadpool(service.snapshots.receive, sha256) as receiving:
         async for chunk in request.stream():

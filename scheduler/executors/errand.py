@@ -115,6 +115,18 @@ def clear(folders: list[Path]) -> None:
             shutil.rmtree(folder / name, ignore_errors=True)
 
 
+def erase(folder: Path) -> None:
+    """Delete everything in a folder that the user owns, also what they made read-only."""
+    for root, _, _ in os.walk(folder):
+        with suppress(OSError):
+            Path(root).chmod(0o700)
+    for entry in os.scandir(folder):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            Path(entry.path).unlink()
+
+
 def main() -> int:
     """Run one errand."""
     parser = argparse.ArgumentParser()
@@ -130,6 +142,7 @@ def main() -> int:
     collecting.add_argument("--max-bytes", type=int, required=True)
     clearing = errands.add_parser("clear")
     clearing.add_argument("folders", type=Path, nargs="*")
+    errands.add_parser("erase").add_argument("folder", type=Path)
     arguments = parser.parse_args()
     try:
         if arguments.errand == "unpack":
@@ -143,6 +156,8 @@ def main() -> int:
                 arguments.below,
                 max_bytes=arguments.max_bytes,
             )
+        elif arguments.errand == "erase":
+            erase(arguments.folder)
         else:
             clear(arguments.folders)
     except (ErrandFailed, OSError, tarfile.TarError) as error:

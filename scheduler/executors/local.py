@@ -8,16 +8,12 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-
-import psutil
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import Device
@@ -32,16 +28,20 @@ from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, Node
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
 from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on, slice_of
+from gpucommons.scheduler.executors.leftovers import remove_old
 from gpucommons.scheduler.executors.log_reader import read_log
 from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.executors.supervision import (
+    MARK,
+    OVERDUE_MS,
+    forbid_start,
+    kill_marked,
+    kill_overdue,
+    wake,
+)
 from gpucommons.scheduler.executors.watch import Watch
 
 _LOG = logging.getLogger(__name__)
-
-#: In the environment of everything that belongs to an attempt.
-_MARK = "GPUCOMMONS_ATTEMPT_ID"
-#: A supervisor that has not ended so long after its time to kill is itself killed.
-_OVERDUE_MS = 20_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -179,7 +179,7 @@ class LocalExecutor:
                 cwd="/",
                 # Its errands run as the user, who can read their environment: no token of the
                 # service may be in it. The mark is what a killed supervisor's leftovers are found by.
-                env={**passed_on(self._settings.environ), _MARK: attempt_id},
+                env={**passed_on(self._settings.environ), MARK: attempt_id},
             )
 
     # --- stopping ----------------------------------------------------------------------------
@@ -206,10 +206,10 @@ class LocalExecutor:
         folder = self.folder(attempt.attempt_id)
         folder.path.mkdir(mode=0o711, exist_ok=True)
         self._order_stop(folder, kill_ms)
-        if now_ms > kill_ms + _OVERDUE_MS:
-            _kill_overdue(folder)
+        if now_ms > kill_ms + OVERDUE_MS:
+            kill_overdue(folder)
         if not folder.supervisor.exists():
-            _forbid_start(folder)
+            forbid_start(folder)
 
     def _order_stop(self, folder: AttemptFolder, kill_ms: int) -> None:
         order = read_json(folder.stop)
@@ -218,9 +218,7 @@ class LocalExecutor:
             write_json(folder.stop, {"kill_ms": kill_ms})
         elif folder.signalled.exists():
             return
-        facts = read_json(folder.supervisor)
-        if facts is not None and folder.supervised():
-            _wake(facts["pid"], facts["created_s"])
+        wake(folder)
 
     # --- looking -----------------------------------------------------------------------------
 
@@ -285,7 +283,7 @@ class LocalExecutor:
             if not folder.supervisor.exists():
                 return None
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
-            if _kill_marked(attempt.attempt_id):
+            if kill_marked(attempt.attempt_id):
                 return None
             text = "Its supervisor was killed from outside."
             result = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
@@ -334,6 +332,10 @@ class LocalExecutor:
                 except GpuError as error:
                     _LOG.warning("slice %s stays open: %s", placement.slice_id, error)
 
+    def prune(self, *, needed: Callable[[str], bool], before_s: float) -> int:
+        """Remove the folders of attempts that ended before ``before_s`` and that nobody needs."""
+        return remove_old(self._root, needed=needed, before_s=before_s)
+
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """See the protocol."""
         folder = self.folder(attempt.attempt_id)
@@ -355,51 +357,3 @@ class LocalExecutor:
 def _free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
-
-
-def _forbid_start(folder: AttemptFolder) -> None:
-    """End an attempt that never began: with its exit written, no supervisor will run it later."""
-    lock = folder.hold_lock()
-    if lock is None:
-        return
-    try:
-        if not folder.supervisor.exists() and not folder.exit.exists():
-            never = {"exit_code": None, "start_failed": False, "killed": False}
-            write_json(folder.exit, {**never, "text": "It was stopped before it began."})
-    finally:
-        os.close(lock)
-
-
-def _wake(pid: int, created_s: float) -> None:
-    """SIGTERM makes a supervisor read its orders; a recycled pid gets nothing."""
-    try:
-        process = psutil.Process(pid)
-        if process.create_time() == created_s:
-            process.send_signal(signal.SIGTERM)
-    except psutil.Error:
-        return
-
-
-def _kill_overdue(folder: AttemptFolder) -> None:
-    """A job under the service's own account can stop its supervisor: that must not hold a GPU."""
-    facts = read_json(folder.supervisor)
-    if facts is None or not folder.supervised():
-        return
-    with suppress(psutil.Error):
-        process = psutil.Process(facts["pid"])
-        if process.create_time() == facts["created_s"]:
-            _LOG.warning("the supervisor in %s does not obey: killing it", folder.path)
-            process.kill()
-
-
-def _kill_marked(attempt_id: AttemptId) -> bool:
-    """Kill whatever carries this attempt's mark; True while something did."""
-    found = False
-    for process in psutil.process_iter():
-        try:
-            if process.environ().get(_MARK) == attempt_id:
-                found = process.status() != psutil.STATUS_ZOMBIE or found
-                process.kill()
-        except psutil.Error:
-            continue
-    return found

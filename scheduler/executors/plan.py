@@ -18,6 +18,17 @@ class Account:
     groups: tuple[int, ...] = ()
 
 
+def as_user(account: Account | None) -> dict[str, Any]:
+    """Keywords that make ``subprocess`` run as the account; none for the service's own."""
+    if account is None:
+        return {}
+    return {
+        "user": account.uid,
+        "group": account.gid,
+        "extra_groups": list(account.groups),
+    }
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerPlan:
     """One worker."""

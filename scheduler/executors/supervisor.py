@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
-from gpucommons.scheduler.executors.plan import Plan
+from gpucommons.scheduler.executors.plan import Plan, as_user
 from gpucommons.scheduler.executors.pump import Pump
 from gpucommons.scheduler.executors.worker import NOT_READY
 
@@ -64,13 +64,6 @@ class Supervisor:
 
     # --- before and after --------------------------------------------------------------------
 
-    def _account(self) -> dict[str, object]:
-        account = self._plan.account
-        if account is None:
-            return {}
-        groups = list(account.groups)
-        return {"user": account.uid, "group": account.gid, "extra_groups": groups}
-
     def _errand(self, *words: str, stdin: Path | None = None) -> str | None:
         """Run an errand as the user, but never beyond the time to kill; returns what went wrong."""
         with (stdin or Path(os.devnull)).open("rb") as source:
@@ -82,7 +75,7 @@ class Supervisor:
                 text=True,
                 umask=0o077,
                 cwd="/",
-                **self._account(),  # type: ignore[call-overload] # keywords of one account
+                **as_user(self._plan.account),
             )
         with errand:
             while True:
@@ -152,7 +145,7 @@ class Supervisor:
                 start_new_session=True,
                 umask=0o077,
                 cwd="/",
-                **self._account(),  # type: ignore[call-overload] # keywords of one account
+                **as_user(self._plan.account),
             )
             order = {
                 "command": worker.command,

@@ -68,6 +68,15 @@ def test_only_hashes_are_names(tmp_path: Path, name: str) -> None:
         snapshots.receive(name)
 
 
+def test_what_is_about_to_be_used_again_counts_as_new(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    assert not snapshots.renew(NAME)
+    snapshots.put(NAME, chunks())
+    os.utime(snapshots.path(NAME), (100, 100))
+    assert snapshots.renew(NAME)
+    assert snapshots.prune(needed=lambda _: False, before_s=1000) == 0
+
+
 def test_old_ones_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
     snapshots = Snapshots(tmp_path)
     names = []

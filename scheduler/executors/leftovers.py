@@ -1,0 +1,66 @@
+"""Folders of attempts that nobody can ask for any more.
+
+What lies in ``run/`` is the user's: it is deleted under their account, never by the service.
+"""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json
+from gpucommons.scheduler.executors.plan import Plan, as_user
+
+_LOG = logging.getLogger(__name__)
+
+#: A folder that takes longer is gone on with in the next pass.
+_PATIENCE_S = 300
+
+
+def remove_old(root: Path, *, needed: Callable[[str], bool], before_s: float) -> int:
+    """Remove folders that ended before ``before_s``; ``needed`` is asked for each attempt id."""
+    removed = 0
+    for path in sorted(root.iterdir()):
+        folder = AttemptFolder(path)
+        if _ended_s(folder) < before_s and not needed(path.name) and not folder.supervised():
+            try:
+                _remove(folder)
+            except (OSError, subprocess.SubprocessError) as error:
+                _LOG.warning("%s stays for now: %s", path, error)
+            else:
+                removed += 1
+    return removed
+
+
+def _ended_s(folder: AttemptFolder) -> float:
+    """When it ended; for one that never did, when its folder last changed."""
+    known = folder.exit if folder.exit.exists() else folder.path
+    return known.stat().st_mtime
+
+
+def _remove(folder: AttemptFolder) -> None:
+    document = read_json(folder.plan)
+    if document is not None and folder.run.exists():
+        subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "gpucommons.scheduler.executors.errand",
+                "erase",
+                str(folder.run),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=_PATIENCE_S,
+            check=True,
+            cwd="/",
+            env={},
+            **as_user(Plan.from_json(document).account),
+        )
+        folder.run.rmdir()
+    shutil.rmtree(folder.path)

@@ -1,0 +1,74 @@
+"""What the executor does to a supervisor that is to begin, obey or go: wake it, forbid it, kill it.
+
+A pid alone is never believed: it may belong to somebody else by now.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+from contextlib import suppress
+
+import psutil
+
+from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+
+_LOG = logging.getLogger(__name__)
+
+#: In the environment of everything that belongs to an attempt.
+MARK = "GPUCOMMONS_ATTEMPT_ID"
+#: A supervisor that has not ended so long after its time to kill is itself killed.
+OVERDUE_MS = 20_000
+
+
+def forbid_start(folder: AttemptFolder) -> None:
+    """End an attempt that never began: with its exit written, no supervisor will run it later."""
+    lock = folder.hold_lock()
+    if lock is None:
+        return
+    try:
+        if not folder.supervisor.exists() and not folder.exit.exists():
+            never = {"exit_code": None, "start_failed": False, "killed": False}
+            write_json(folder.exit, {**never, "text": "It was stopped before it began."})
+    finally:
+        os.close(lock)
+
+
+def wake(folder: AttemptFolder) -> None:
+    """SIGTERM makes a supervisor read its orders."""
+    with suppress(psutil.Error):
+        process = _living(folder)
+        if process is not None:
+            process.send_signal(signal.SIGTERM)
+
+
+def kill_overdue(folder: AttemptFolder) -> None:
+    """A job under the service's own account can stop its supervisor: that must not hold a GPU."""
+    with suppress(psutil.Error):
+        process = _living(folder)
+        if process is not None:
+            _LOG.warning("the supervisor in %s does not obey: killing it", folder.path)
+            process.kill()
+
+
+def _living(folder: AttemptFolder) -> psutil.Process | None:
+    facts = read_json(folder.supervisor)
+    if facts is None or not folder.supervised():
+        return None
+    process = psutil.Process(facts["pid"])
+    return process if process.create_time() == facts["created_s"] else None
+
+
+def kill_marked(attempt_id: AttemptId) -> bool:
+    """Kill whatever carries this attempt's mark; True while something did."""
+    found = False
+    for process in psutil.process_iter():
+        try:
+            if process.environ().get(MARK) == attempt_id:
+                found = process.status() != psutil.STATUS_ZOMBIE or found
+                process.kill()
+        except psutil.Error:
+            continue
+    return found

@@ -1,0 +1,64 @@
+"""Folders of attempts are removed when they are old, over and not needed: whole, or not yet."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from launches import a_launch, ended, python, stopping, until
+
+from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.executors.local import LocalExecutor
+
+LATER_S = time.time() + 3600
+
+
+def nobody(_name: str) -> bool:
+    return False
+
+
+def test_an_old_folder_goes_with_all_that_the_job_left(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "kept").touch()
+    code = (
+        "import os; os.chdir(os.environ['GPUCOMMONS_ATTEMPT_DIR']); os.makedirs('results/shut');"
+        "open('results/shut/x', 'w').write('42'); os.chmod('results/shut', 0o500);"
+        f"os.symlink({str(tmp_path / 'outside')!r}, 'results/link')"
+    )
+    launch = a_launch(*python(code))
+    executor.start(launch)
+    assert ended(executor).exit_code == 0
+    folder = executor.folder(launch.attempt.attempt_id)
+    executor.forget(launch.attempt.attempt_id)
+
+    assert executor.prune(needed=nobody, before_s=folder.exit.stat().st_mtime) == 0
+    assert executor.prune(needed="a1".__eq__, before_s=LATER_S) == 0
+    assert (folder.run / "results" / "shut" / "x").exists()
+
+    assert executor.prune(needed=nobody, before_s=LATER_S) == 1
+    assert not folder.path.exists()
+    assert (tmp_path / "outside" / "kept").exists()
+
+
+def test_what_runs_is_never_removed(executor: LocalExecutor) -> None:
+    launch = a_launch(*python("import time; time.sleep(600)"))
+    executor.start(launch)
+    folder = executor.folder(launch.attempt.attempt_id)
+    until(folder.started.exists)
+
+    assert executor.prune(needed=nobody, before_s=LATER_S) == 0
+
+    now_ms = int(time.time() * 1000)
+    executor.signal(stopping(launch, kill_in_s=0), now_ms=now_ms)  # type: ignore[arg-type] # ms
+    ended(executor)
+
+
+def test_a_folder_that_never_began_goes_too(executor: LocalExecutor) -> None:
+    folder = executor.folder(AttemptId("a0"))
+    folder.path.mkdir()
+    os.utime(folder.path, (100, 100))
+
+    assert executor.prune(needed=nobody, before_s=200) == 1
