@@ -33,7 +33,7 @@ window.makeModel = state => {
 window.WebSocket = class {
   constructor(url) { window.socket = this; this.url = String(url); }
   send(text) { window.sent.push(JSON.parse(text)); }
-  close() { window.closed = true; }
+  close() { window.hungUp = true; }
 };
 """
 #: How a page says that a Jupyter server made it.
@@ -111,7 +111,7 @@ async def test_the_tile_moves_with_the_servers_socket(widget: Widget) -> None:
     await widget.say({"type": "usage", "state": "no-data", "samples": []})
     assert "no GPU data" in await widget.text()
     await widget.page.evaluate("cleanup()")
-    assert await widget.page.evaluate("window.closed")
+    assert await widget.page.evaluate("window.hungUp")
 
 
 async def test_without_a_jupyter_page_the_tile_asks_the_kernel(widget: Widget) -> None:
