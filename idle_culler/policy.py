@@ -245,9 +245,7 @@ def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) 
     """Cull at the announced time, never earlier. An admin's reclaim announces an earlier one."""
     assert activity.warned_ms is not None  # noqa: S101 - what _warning_stands has seen
     assert activity.returns_ms is not None  # noqa: S101 - what _warning_stands has seen
-    due_ms = max(
-        activity.kept_until_ms, activity.returns_ms, activity.warned_ms + limits.lead_ms
-    )
+    due_ms = max(activity.kept_until_ms, activity.returns_ms, activity.warned_ms + limits.lead_ms)
     if quiet.missing:
         # The warning may be one of idleness, given when everything could still be seen.
         due_ms = max(due_ms, quiet.since_ms + quiet.limit_ms)
