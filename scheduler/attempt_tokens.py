@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import secrets
-from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.durable_files import write_once
 
 _PREFIX = "gca-"
 _KEY_BYTES = 32
@@ -27,26 +26,13 @@ def load_key(path: Path) -> bytes:
     ValueError
         When the file is not a key: tokens of running jobs would silently stop to work.
     """
-    with suppress(FileExistsError):
-        _write_once(path, secrets.token_bytes(_KEY_BYTES))
+    if not path.exists():
+        write_once(path, secrets.token_bytes(_KEY_BYTES))
     key = path.read_bytes()
     if len(key) != _KEY_BYTES:
         message = f"{path} holds {len(key)} bytes, not a key of {_KEY_BYTES}: restore or remove it."
         raise ValueError(message)
     return key
-
-
-def _write_once(path: Path, content: bytes) -> None:
-    # A link either appears whole or not at all, so two starters and a crash all see one key.
-    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        os.write(descriptor, content)
-        os.fsync(descriptor)
-        os.link(aside, path)
-    finally:
-        os.close(descriptor)
-        aside.unlink()
 
 
 def token_of(key: bytes, attempt_id: AttemptId) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from gpucommons.scheduler.durable_files import sync_folder
 from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge
 
 #: Default cap on one snapshot.
@@ -80,7 +81,7 @@ class Receiving:
         self._file.flush()
         os.fsync(self._file.fileno())
         self._partial.replace(self._final)
-        _sync_folder(self._final.parent)
+        sync_folder(self._final.parent)
 
 
 class Snapshots:
@@ -147,11 +148,3 @@ class Snapshots:
                 path.unlink(missing_ok=True)
                 dropped += 1
         return dropped
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from gpucommons.scheduler.api.authentication import (
     PeerDoor,
 )
 from gpucommons.scheduler.app import Scheduler, now_ms
+from gpucommons.scheduler.durable_files import write_once
 
 _ATTEMPT_PREFIX = "gca-"
 
@@ -55,8 +55,6 @@ def doors(scheduler: Scheduler) -> Authenticator:
 
 def secret_text(path: Path) -> str:
     """A secret of this installation, made on first use, for its operator's eyes only."""
-    with suppress(FileExistsError):
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w") as file:
-            file.write(secrets.token_urlsafe(32))
+    if not path.exists():
+        write_once(path, secrets.token_urlsafe(32).encode())
     return path.read_text().strip()

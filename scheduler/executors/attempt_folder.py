@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucommons.scheduler.durable_files import write_whole
+
 
 @dataclass(frozen=True, slots=True)
 class AttemptFolder:
@@ -98,18 +100,7 @@ class AttemptFolder:
 
 def write_json(path: Path, document: Mapping[str, Any], *, mode: int = 0o600) -> None:
     """Write a small document so that it is there whole after a crash, or not at all."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, mode)
-    with os.fdopen(descriptor, "w") as file:
-        json.dump(document, file)
-        file.flush()
-        os.fsync(descriptor)
-    partial.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    write_whole(path, json.dumps(document).encode(), mode=mode)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

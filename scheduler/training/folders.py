@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucommons.scheduler.durable_files import sync_folder
+
 _COMPLETE = re.compile(r"^step-(\d{1,16})$")
 _CHUNK_BYTES = 1 << 20
 
@@ -90,15 +92,7 @@ def writing(root: Path, step: int) -> Iterator[Path]:
     if final.exists():
         shutil.rmtree(final)
     partial.rename(final)
-    _sync_entry(root)
-
-
-def _sync_entry(root: Path) -> None:
-    descriptor = os.open(root, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    sync_folder(root)
 
 
 def describe(folder: Path) -> CompleteCheckpoint:

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucommons.scheduler.durable_files import write_whole
+
 TOKEN_NAMES = ("service", "culler", "spawner", "up", "proxy")
 PORT_NAMES = ("hub", "proxy_api", "api", "pages")
 #: A unix socket's address ends here; the longest is the one of a slice.
@@ -88,14 +90,7 @@ def prepare(root: Path, *, open_to_users: bool) -> StateFolder:
 
 def write_private(path: Path, text: str) -> None:
     """Replace a file that only this account may read, whole or not at all."""
-    new = path.with_name(f".{path.name}.new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.rename(path)
+    write_whole(path, text.encode())
 
 
 def lock(root: Path) -> int:

@@ -1,0 +1,48 @@
+"""Small files that appear whole or not at all, through any crash and power cut.
+
+Only the standard library is imported here: every supervisor of a job writes such files.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Replace a file: whoever looks sees the old one or the new one."""
+    aside = _written_aside(path, content, mode)
+    aside.replace(path)
+    sync_folder(path.parent)
+
+
+def write_once(path: Path, content: bytes) -> None:
+    """Make a file that only this account may read, unless there is one: the first writer wins."""
+    aside = _written_aside(path, content, 0o600)
+    try:
+        with suppress(FileExistsError):
+            os.link(aside, path)
+    finally:
+        aside.unlink()
+    sync_folder(path.parent)
+
+
+def _written_aside(path: Path, content: bytes, mode: int) -> Path:
+    aside = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(descriptor)
+    return aside
+
+
+def sync_folder(folder: Path) -> None:
+    """Make new names in a folder last."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
