@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,9 +22,8 @@ from gpucommons.scheduler.core.state import (
     Observation,
     Outcome,
     ProgressReported,
-    Verdict,
 )
-from gpucommons.scheduler.core.types import AttemptId, IntentId, Millis, WorkloadId
+from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
 from gpucommons.scheduler.deciding import Advance, Step
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.executors.base import Executor
@@ -43,8 +42,6 @@ RETRY_S = 1.0
 PROGRESS_S = 0.25
 #: How often old rows are dropped, where a retention is set.
 _PRUNE_EVERY_MS = 3_600_000
-#: Verdicts kept at hand for those who wait.
-_RECENT_VERDICTS = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,8 +105,6 @@ class Loop:
         self._cluster = Cluster()
         self._inbox = _Inbox()
         self._alarm = Alarm()
-        self._answered = threading.Condition()
-        self._verdicts: OrderedDict[IntentId, Verdict] = OrderedDict()
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -142,17 +137,6 @@ class Loop:
         """Call back after each commit, from the loop's thread; returns what ends that."""
         self._callbacks.append(callback)
         return lambda: self._callbacks.remove(callback)
-
-    def wait_for_verdict(self, intent_id: IntentId, timeout_s: float) -> Verdict | None:
-        """The verdict of the cycle that handles the intent; None when the time is over."""
-        early = self._around.store.verdict(intent_id)
-        if early is not None:
-            return early
-        with self._answered:
-            self._answered.wait_for(
-                lambda: intent_id in self._verdicts or self._stopping.is_set(), timeout_s
-            )
-            return self._verdicts.get(intent_id)
 
     # --- running -----------------------------------------------------------------------------
 
@@ -249,14 +233,9 @@ class Loop:
             store.add_ledger(self._epoch, closing)
         store.commit(self._epoch, changes)
         self._cluster = outcome.cluster
-        self._tell(changes.verdicts)
+        self._tell()
 
-    def _tell(self, verdicts: Sequence[Verdict] = ()) -> None:
-        with self._answered:
-            self._verdicts.update((verdict.intent_id, verdict) for verdict in verdicts)
-            while len(self._verdicts) > _RECENT_VERDICTS:
-                self._verdicts.popitem(last=False)
-            self._answered.notify_all()
+    def _tell(self) -> None:
         for callback in tuple(self._callbacks):
             try:
                 callback()

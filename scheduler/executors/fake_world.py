@@ -117,17 +117,6 @@ class FakeWorld:
         now_ms = self.now()
         return frozenset(i for i, run in self.runs.items() if run.ended_by(now_ms) is None)
 
-    def next_change_ms(self) -> Millis | None:
-        """When something will start or end by itself; None = never."""
-        now_ms = self.now()
-        times = [
-            at_ms
-            for run in self.runs.values()
-            for at_ms in (run.started_ms, _NEVER if run.end is None else run.end.at_ms)
-            if now_ms < at_ms < _NEVER and run.ended_by(now_ms) is None
-        ]
-        return min(times, default=None)
-
     def strike(self, attempt_id: AttemptId, *, exit_code: int | None = None) -> None:
         """End processes from outside, as a crash of the machine does."""
         end = End(at_ms=self.now(), exit_code=exit_code, text="Its processes were lost")

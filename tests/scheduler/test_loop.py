@@ -25,7 +25,6 @@ from gpucommons.scheduler.core.state import (
     PutTeams,
     StartServer,
     Submit,
-    Verdict,
 )
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -203,22 +202,6 @@ def test_time_never_goes_backwards(machine: Machine) -> None:
 
 
 # --- waiting and telling -----------------------------------------------------------------------
-
-
-def test_a_verdict_can_be_waited_for(machine: Machine) -> None:
-    loop = machine.loop()
-    asked = machine.ask(Cancel(workload_id=WorkloadId("none")))
-    assert loop.wait_for_verdict(asked, timeout_s=0) is None
-    answers: list[Verdict | None] = []
-    waiter = threading.Thread(
-        target=lambda: answers.append(loop.wait_for_verdict(asked, timeout_s=30))
-    )
-    waiter.start()
-    loop.cycle()
-    waiter.join()
-    assert answers[0] is not None
-    assert answers[0].error is not None
-    assert loop.wait_for_verdict(asked, timeout_s=0) == answers[0]
 
 
 def test_subscribers_are_called_after_each_commit_and_may_fail(machine: Machine) -> None:
