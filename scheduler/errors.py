@@ -126,6 +126,12 @@ class Unavailable(SchedulerError):
     status = 503
 
 
+class TooManyRequests(Unavailable):
+    """Too many of your requests wait for an answer already; try again in a moment."""
+
+    status = 429
+
+
 class LeaderLost(Unavailable):
     """Another scheduler has taken over: this one stops writing."""
 

@@ -57,7 +57,8 @@ class Caller:
         call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
         found = await run_in_threadpool(call)
         if isinstance(found, Pending):
-            return await self.doorway.waiting.settle(found)
+            name = f"{self.principal.kind} {self.principal.name}"
+            return await self.doorway.waiting.settle(found, whose=name)
         return found
 
 

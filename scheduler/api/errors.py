@@ -20,6 +20,7 @@ from gpucommons.scheduler.errors import (
     NotFound,
     SchedulerError,
     TooLarge,
+    TooManyRequests,
     Unavailable,
 )
 from gpucommons.scheduler.models import ErrorView
@@ -35,6 +36,7 @@ _BY_STATUS: Mapping[int, type[SchedulerError]] = {
         NotFound,
         Conflict,
         TooLarge,
+        TooManyRequests,
         Unavailable,
     )
 }

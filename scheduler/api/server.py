@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import resource
 import socket
 import struct
 from collections.abc import Generator
@@ -15,10 +16,21 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 #: Long polls end by themselves after 25 s; a shutdown does not wait for them.
 _GRACEFUL_S = 2
+#: A request has to be here by then, head and body; an upload may take longer.
+REQUEST_S = 30.0
+UPLOAD_S = 600.0
+_UPLOADS = "/v1/snapshots/"
 
 
 class PeerProtocol(H11Protocol):
-    """HTTP that remembers who is at the other end of a unix socket."""
+    """HTTP that remembers who is at the other end of a unix socket, and has no endless patience.
+
+    Connections that ask nothing cost a descriptor each, and without descriptors nobody is served:
+    slow requests are cut off, and where there are too many, the one idle for longest makes room.
+    """
+
+    _deadline: asyncio.TimerHandle | None = None
+    _idle_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Ask the kernel once per connection."""
@@ -26,6 +38,54 @@ class PeerProtocol(H11Protocol):
         uid = peer_uid(transport.get_extra_info("socket"))
         if uid is not None:
             self.app_state = {**self.app_state, "peer_uid": uid}
+        self._await_request(REQUEST_S)
+        if len(self.connections) > max_connections():
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        super().connection_lost(exc)
+        if self._deadline is not None:
+            self._deadline.cancel()
+
+    def on_response_complete(self) -> None:
+        """The clock runs for the next request."""
+        super().on_response_complete()
+        self._await_request(REQUEST_S)
+
+    @property
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _await_request(self, patience_s: float) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._idle_since_s = self.loop.time()
+        self._deadline = self.loop.call_later(patience_s, self._give_up)
+
+    def _give_up(self) -> None:
+        if self._is_idle:
+            self.transport.close()
+        elif self.cycle.more_body:
+            began_s = self._idle_since_s
+            if self.scope["path"].startswith(_UPLOADS) and self.loop.time() < began_s + UPLOAD_S:
+                self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
+            else:
+                self.transport.close()
+
+    def _make_room(self) -> None:
+        idle = (
+            one
+            for one in self.connections
+            if isinstance(one, PeerProtocol) and one._is_idle and not one.transport.is_closing()
+        )
+        min(idle, key=lambda one: one._idle_since_s).transport.abort()
+
+
+def max_connections() -> int:
+    """Three quarters of the descriptors that this process may have: files need some, too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return 1 << 20 if soft == resource.RLIM_INFINITY else soft * 3 // 4
 
 
 def peer_uid(connection: Any) -> int | None:

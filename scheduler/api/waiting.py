@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TypeVar
 
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
+from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.service.service import Pending
 
 R = TypeVar("R", bound=BaseModel)
+
+#: Of one caller. A browser tab waits for nine things at most; connections are for everybody.
+MAX_WAITING = 128
 
 
 class Waiting:
@@ -19,6 +26,7 @@ class Waiting:
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._changed = asyncio.Event()
+        self._waiting: Counter[str] = Counter()
 
     def changed(self) -> None:
         """Something was committed. May be called from any thread."""
@@ -30,8 +38,31 @@ class Waiting:
         self._changed.set()
         self._changed = asyncio.Event()
 
-    async def settle(self, pending: Pending[R]) -> R:
-        """The answer, as soon as there is one, or what is given when time is up."""
+    async def settle(self, pending: Pending[R], *, whose: str) -> R:
+        """The answer, as soon as there is one, or what is given when time is up.
+
+        Raises
+        ------
+        TooManyRequests
+            When the caller waits for too many answers already.
+        """
+        with self._counted(whose):
+            return await self._settle(pending)
+
+    @contextmanager
+    def _counted(self, whose: str) -> Generator[None]:
+        if self._waiting[whose] >= MAX_WAITING:
+            message = f"{MAX_WAITING} of your requests wait for an answer already: try again later."
+            raise TooManyRequests(message)
+        self._waiting[whose] += 1
+        try:
+            yield
+        finally:
+            self._waiting[whose] -= 1
+            if not self._waiting[whose]:
+                del self._waiting[whose]
+
+    async def _settle(self, pending: Pending[R]) -> R:
         self._loop = asyncio.get_running_loop()
         deadline = self._loop.time() + pending.timeout_s
         while True:

@@ -1,0 +1,99 @@
+"""Real connections that are slow, silent or too many, and what they cost the others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from gpucommons.scheduler.api import server as server_module
+from gpucommons.scheduler.api import waiting
+from gpucommons.scheduler.api.server import make_server
+from gpucommons.scheduler.sockets import listen_tcp
+
+ANN = {"Authorization": "token ann-token"}
+HALF_A_HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
+HALF_A_BODY = (
+    b"POST /v1/jobs HTTP/1.1\r\nHost: here\r\nAuthorization: token ann-token\r\n"
+    b'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"name": "dig'
+)
+
+
+@pytest.fixture
+async def port(app: FastAPI) -> AsyncIterator[int]:
+    listening = listen_tcp(0)
+    server = make_server(app)
+    server.config.timeout_graceful_shutdown = 0
+    running = asyncio.create_task(server.serve(sockets=[listening]))
+    yield int(listening.getsockname()[1])
+    server.should_exit = True
+    await running
+    listening.close()
+
+
+async def closed_by_server(reader: asyncio.StreamReader) -> bool:
+    async with asyncio.timeout(10):
+        with contextlib.suppress(ConnectionError):
+            await reader.read()
+        return True
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", HALF_A_HEAD, HALF_A_BODY])
+async def test_a_request_that_does_not_arrive_is_cut_off(
+    port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_S", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(sent)
+
+    assert await closed_by_server(reader)
+
+    writer.close()
+
+
+async def test_a_request_that_drips_is_cut_off_after_another_one(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_S", 0.2)
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(HALF_A_HEAD + b"\r\n" + HALF_A_HEAD)
+    assert (await reader.readline()).endswith(b"200 OK\r\n")
+
+    assert await closed_by_server(reader)
+
+    writer.close()
+
+
+async def test_silent_connections_make_room_for_others(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "max_connections", lambda: 4)
+    silent = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            assert (await client.get("/healthz")).json() == {"ok": True}
+    finally:
+        for one in silent:
+            one.close()
+
+
+async def test_one_user_may_not_take_all_places_of_those_who_wait(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(waiting, "MAX_WAITING", 2)
+    wait = {"after": 2**53, "wait_s": 0.5}
+
+    async def ask(token: str) -> int:
+        headers = {"Authorization": f"token {token}"}
+        return (await http.get("/v1/events", params=wait, headers=headers)).status_code
+
+    answers = await asyncio.gather(*(ask("ann-token") for _ in range(4)), ask("bob-token"))
+
+    assert sorted(answers[:4]) == [200, 200, 429, 429]
+    assert answers[4] == 200
+    assert await ask("ann-token") == 200
