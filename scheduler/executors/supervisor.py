@@ -21,9 +21,9 @@ from pathlib import Path
 import psutil
 
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
-from gpucommons.scheduler.executors.plan import Plan, as_user
+from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
-from gpucommons.scheduler.executors.worker import NOT_READY
+from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
 
 _PR_SET_CHILD_SUBREAPER = 36
 #: Also without a signal the order to stop is looked for this often.
@@ -38,6 +38,8 @@ class Supervisor:
         self._plan = plan
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._codes: dict[int, int] = {}
+        #: Of each worker, where it says why its command does not run.
+        self._refusals: dict[int, int] = {}
         self._first_failure: int | None = None
         #: When everything that is left gets SIGKILL, by the wall clock; None = no end is ordered.
         self._kill_at_s: float | None = None
@@ -119,7 +121,8 @@ class Supervisor:
     def _write_exit(self, problem: str | None) -> None:
         failed = self._first_failure
         code = failed if failed is not None else max(self._codes.values(), default=None)
-        never_ran = len(self._codes) < len(self._plan.workers) or NOT_READY in self._codes.values()
+        refusal = self._refusal()
+        never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
         write_json(
             self._folder.exit,
             {
@@ -127,43 +130,60 @@ class Supervisor:
                 "codes": {str(rank): self._codes[rank] for rank in sorted(self._codes)},
                 "start_failed": never_ran and not self._stopping,
                 "killed": self._killed,
-                "text": problem or "",
+                "text": problem or refusal or "",
                 "ended_ms": int(time.time() * 1000),
             },
         )
+
+    def _refusal(self) -> str | None:
+        """Why a worker's command did not run; its exit status alone could be the command's own."""
+        for descriptor in self._refusals.values():
+            # Never waited for: under a shared account another process may hold the pipe open.
+            with suppress(BlockingIOError):
+                if said := os.read(descriptor, MAX_REFUSAL_BYTES):
+                    return said.decode(errors="replace")
+        return None
 
     # --- workers -----------------------------------------------------------------------------
 
     def _start(self) -> None:
         for worker in self._plan.workers:
-            log = self._folder.log(worker.rank)
-            process = subprocess.Popen(
-                [sys.executable, "-m", "gpucommons.scheduler.executors.worker"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                umask=0o077,
-                cwd="/",
-                **as_user(self._plan.account),
-            )
-            order = {
-                "command": worker.command,
-                "env": worker.env,
-                "secrets": self._plan.secrets,
-                "home": self._plan.home,
-                "cwd": str(self._folder.run / "work" / self._plan.working_dir),
-                "supervisor": os.getpid(),
-            }
-            assert process.stdin is not None  # noqa: S101 - it is a pipe
-            assert process.stdout is not None  # noqa: S101 - it is a pipe
-            with suppress(BrokenPipeError):
-                process.stdin.write(json.dumps(order).encode())
-                process.stdin.close()
-            self._pump.add(process.stdout, log)
-            self._workers[worker.rank] = process
+            self._workers[worker.rank] = self._start_worker(worker)
         pids = {str(rank): process.pid for rank, process in self._workers.items()}
         write_json(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
+
+    def _start_worker(self, worker: WorkerPlan) -> subprocess.Popen[bytes]:
+        refusal, write_end = os.pipe()
+        os.set_blocking(refusal, False)
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gpucommons.scheduler.executors.worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            umask=0o077,
+            cwd="/",
+            pass_fds=[write_end],
+            **as_user(self._plan.account),
+        )
+        os.close(write_end)
+        self._refusals[worker.rank] = refusal
+        order = {
+            "command": worker.command,
+            "env": worker.env,
+            "secrets": self._plan.secrets,
+            "home": self._plan.home,
+            "cwd": str(self._folder.run / "work" / self._plan.working_dir),
+            "supervisor": os.getpid(),
+            "refusal": write_end,
+        }
+        assert process.stdin is not None  # noqa: S101 - it is a pipe
+        assert process.stdout is not None  # noqa: S101 - it is a pipe
+        with suppress(BrokenPipeError):
+            process.stdin.write(json.dumps(order).encode())
+            process.stdin.close()
+        self._pump.add(process.stdout, self._folder.log(worker.rank))
+        return process
 
     def _watch(self) -> None:
         while len(self._codes) < len(self._workers):

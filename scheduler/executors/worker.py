@@ -18,6 +18,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
 #: A secret is a token or password, not a file store.
 MAX_SECRET_BYTES = 64 << 10
+#: As much as a pipe takes at once.
+MAX_REFUSAL_BYTES = 2048
 #: What a shell answers for a command that does not exist, or cannot be run.
 NOT_FOUND, NOT_EXECUTABLE, NOT_READY = 127, 126, 125
 
@@ -52,6 +54,8 @@ def confine() -> None:
 def main() -> int:
     """Become the command."""
     order = json.load(sys.stdin)
+    # Closed by a successful exec: whatever is read from it is why there was none.
+    os.set_inheritable(order["refusal"], False)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     env = dict(order["env"])
@@ -60,8 +64,7 @@ def main() -> int:
             env[variable] = read_secret(Path(order["home"]), name)
         os.chdir(order["cwd"])
     except OSError as error:
-        sys.stderr.write(f"gpucommons: {error}\n")
-        return NOT_READY
+        return _refuse(order["refusal"], str(error), NOT_READY)
     confine()
     if os.getppid() != order["supervisor"]:
         return NOT_READY
@@ -69,11 +72,18 @@ def main() -> int:
     try:
         os.execvpe(command[0], command, env)  # noqa: S606 - a list, no shell; the job's own command
     except FileNotFoundError:
-        sys.stderr.write(f"gpucommons: there is no command {command[0]!r}\n")
-        return NOT_FOUND
+        text = f"there is no command {command[0]!r} in this environment"
+        return _refuse(order["refusal"], text, NOT_FOUND)
     except OSError as error:
-        sys.stderr.write(f"gpucommons: {command[0]!r} cannot be run: {error.strerror}\n")
-        return NOT_EXECUTABLE
+        text = f"{command[0]!r} cannot be run: {error.strerror}"
+        return _refuse(order["refusal"], text, NOT_EXECUTABLE)
+
+
+def _refuse(descriptor: int, text: str, code: int) -> int:
+    """Tell the job's log and the supervisor why the command does not run."""
+    sys.stderr.write(f"gpucommons: {text}\n")
+    os.write(descriptor, text.encode(errors="replace")[:MAX_REFUSAL_BYTES])
+    return code
 
 
 if __name__ == "__main__":

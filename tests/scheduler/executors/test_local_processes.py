@@ -157,6 +157,28 @@ def test_a_snapshot_with_tricks_is_not_started(
     assert ended(executor).start_failed
 
 
+def test_a_command_that_does_not_exist_is_a_failed_start_and_named(
+    executor: LocalExecutor,
+) -> None:
+    launch = a_launch("pythn", "train.py")
+    executor.start(launch)
+
+    over = ended(executor)
+    assert (over.start_failed, over.exit_code) == (True, 127)
+    assert over.text == "there is no command 'pythn' in this environment"
+    assert lines(executor, launch) == [f"gpucommons: {over.text}"]
+
+
+@pytest.mark.parametrize("code", [125, 126, 127])
+def test_an_exit_status_of_the_job_itself_is_no_failed_start(
+    executor: LocalExecutor, code: int
+) -> None:
+    executor.start(a_launch(*python(f"raise SystemExit({code})")))
+
+    over = ended(executor)
+    assert (over.start_failed, over.exit_code, over.text) == (False, code, "")
+
+
 def test_a_secret_arrives_in_the_environment(executor: LocalExecutor, home: Path) -> None:
     secrets = home / ".gpucommons" / "secrets"
     secrets.mkdir(parents=True)
