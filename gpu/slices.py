@@ -81,3 +81,8 @@ def format_milli_gpu(milli_gpu: int) -> str:
     if rest in _GLYPHS:
         return f"{whole or ''}{_GLYPHS[rest]}"
     return f"{whole}.{rest:03d}".rstrip("0")
+
+
+def format_gpus(milli_gpu: int) -> str:
+    """Write an amount of GPUs: ``½ GPU``, ``1 GPU``, ``4 GPUs``."""
+    return f"{format_milli_gpu(milli_gpu)} GPU{'s' if milli_gpu > WHOLE_MILLI_GPU else ''}"

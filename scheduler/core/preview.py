@@ -12,13 +12,13 @@ from enum import StrEnum
 from itertools import count
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core import guarantee, leases, notebooks, quota
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.reasons import free_per_node, gpus
+from gpucommons.scheduler.core.reasons import free_per_node
 from gpucommons.scheduler.core.state import Cluster, Intent, Submit
 from gpucommons.scheduler.core.types import (
     HoldClass,
@@ -246,7 +246,7 @@ def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability,
     if largest == 0:
         return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin"
     if size > largest:
-        text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {gpus(largest)}: ask your admin"
+        text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {format_gpus(largest)}: ask your admin"
         return Availability.NEVER, text
     if notebooks.starts_now(draft, ask):
         return Availability.FREE, "free now"

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only, shape
 from gpucommons.scheduler.core.draft import Draft
@@ -25,11 +25,6 @@ from gpucommons.scheduler.core.types import (
 
 #: Sizes per worker that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
-
-
-def gpus(milli: int) -> str:
-    """Write an amount of GPUs for people: ``4 GPUs``, ``1 GPU``, ``½ GPU``."""
-    return f"{format_milli_gpu(milli)} GPU{'s' if milli > WHOLE_MILLI_GPU else ''}"
 
 
 def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
@@ -87,17 +82,17 @@ def for_notebook(draft: Draft, workload: Workload) -> Reason:
     left = max(0, fixed - draft.use(spec.team, pool).fixed)
     blocks = [b.milli_gpu for b in draft.blocks if b.team == spec.team and b.pool == pool]
     smaller = smaller_notebook(draft, workload)
-    unblock = None if smaller is None else f"Would start now with {gpus(smaller)}."
+    unblock = None if smaller is None else f"Would start now with {format_gpus(smaller)}."
     if fixed == 0:
         text = f"{spec.team} has no notebook GPUs in {pool}."
         code, unblock = ReasonClass.LIMIT, "Ask an admin for fixed quota, or start without a GPU."
     elif size > max(blocks, default=0):
-        most = gpus(max(blocks, default=0))
+        most = format_gpus(max(blocks, default=0))
         code, text = ReasonClass.LIMIT, f"The largest notebook of {spec.team} has {most}."
     elif size > left:
         code = ReasonClass.LIMIT
         text = (
-            f"Needs {gpus(size)}; {spec.team} has {format_milli_gpu(left)}"
+            f"Needs {format_gpus(size)}; {spec.team} has {format_milli_gpu(left)}"
             f" of {format_milli_gpu(fixed)} notebook GPUs free."
         )
     elif notebooks.could_reclaim(draft, workload):
@@ -109,7 +104,7 @@ def for_notebook(draft: Draft, workload: Workload) -> Reason:
     else:
         code = ReasonClass.FRAGMENTATION
         text = (
-            f"Needs {gpus(size)} in one piece; the {format_milli_gpu(left)} that {spec.team} has"
+            f"Needs {format_gpus(size)} in one piece; the {format_milli_gpu(left)} that {spec.team} has"
             " free lie in smaller parts between its notebooks."
         )
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
@@ -143,7 +138,7 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
     unblock = (
         None
         if smaller is None
-        else f"Would start now with {gpus(smaller)}"
+        else f"Would start now with {format_gpus(smaller)}"
         + (" per worker." if len(must_have(workload.spec)) > 1 else ".")
     )
     if limited is not None:
@@ -195,7 +190,7 @@ def _ask(workload: Workload) -> str:
     if first.milli_gpu == 0:
         one = f"{first.cpu_milli / 1000:g} CPUs and {first.memory_mib / 1024:.3g} GiB"
     else:
-        one = gpus(first.milli_gpu)
+        one = format_gpus(first.milli_gpu)
     if len(workers) > 1:
         return f"{len(workers)} workers at once, each with {one} on one node"
     return f"{one} on one node" if first.milli_gpu != WHOLE_MILLI_GPU else one
@@ -212,7 +207,7 @@ def _limited(draft: Draft, workload: Workload) -> Reason | None:
     use = draft.use(spec.team, pool)
     limit = found.limit_milli_gpu
     if limit is not None and use.training + need > limit:
-        text = f"{spec.team} may hold {gpus(limit)} in {pool} and holds {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
+        text = f"{spec.team} may hold {format_gpus(limit)} in {pool} and holds {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
         return Reason(code=ReasonClass.LIMIT, text=text)
     why = "this job may not borrow" if not spec.over_quota else f"{spec.team} may not borrow"
     text = (
@@ -255,7 +250,10 @@ def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
     if first.milli_gpu == 0:
         return ReasonClass.SHARE, f"Needs {asked}; no node has that free."
     if first.milli_gpu < WHOLE_MILLI_GPU and len(workers) == 1:
-        return ReasonClass.SHARE, f"Needs {gpus(first.milli_gpu)}; no GPU has that much free."
+        return (
+            ReasonClass.SHARE,
+            f"Needs {format_gpus(first.milli_gpu)}; no GPU has that much free.",
+        )
     free = free_per_node(draft, pool, _class(draft, workload, pool))
     if len(workers) > 1:
         text = f"Needs {asked}; {format_milli_gpu(sum(free))} GPUs are free."

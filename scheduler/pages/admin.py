@@ -14,7 +14,7 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
-from gpucommons.scheduler.pages.base import MAX_PAGES, PageHandler
+from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present import capacity, evictions, idle, quotas, report, waiting
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
@@ -150,14 +150,8 @@ class Admin(PageHandler):
             return None
 
     async def _jobs(self) -> list[models.JobView]:
-        page = await self.ask(calls.jobs(live=True))
-        found = list(page.jobs)
-        for _ in range(MAX_PAGES):
-            if page.cursor is None:
-                break
-            page = await self.ask(calls.jobs(live=True, cursor=page.cursor))
-            found += page.jobs
-        return found
+        pages = await self.ask_all(lambda cursor: calls.jobs(live=True, cursor=cursor))
+        return [job for page in pages for job in page.jobs]
 
 
 class ReportCsv(PageHandler):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import Callable
 from http import HTTPStatus
 from types import TracebackType
 from typing import Any, TypeVar
@@ -20,10 +21,12 @@ from tornado.web import HTTPError, RequestHandler
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
-from gpucommons.scheduler.models import LeaseView, WhoAmI
+from gpucommons.scheduler.models import JobList, LeaseList, LeaseView, WhoAmI
 from gpucommons.scheduler.pages.settings import Site
 
 R = TypeVar("R", bound=BaseModel)
+#: What is answered page by page.
+P = TypeVar("P", JobList, LeaseList)
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +39,8 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 _READS = ("GET", "HEAD")
-#: Of one list; what is further down is not shown.
-MAX_PAGES = 20
+#: Of one list, after the first; what is further down is not shown.
+_MORE_PAGES = 20
 
 
 class Headers(RequestHandler):
@@ -106,14 +109,15 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
         return [lease for found in lists for lease in found]
 
     async def _leases(self, state: str) -> list[LeaseView]:
-        page = await self.ask(calls.leases(state=state))
-        found = list(page.leases)
-        for _ in range(MAX_PAGES):
-            if page.cursor is None:
-                break
-            page = await self.ask(calls.leases(state=state, cursor=page.cursor))
-            found += page.leases
-        return found
+        pages = await self.ask_all(lambda cursor: calls.leases(state=state, cursor=cursor))
+        return [lease for page in pages for lease in page.leases]
+
+    async def ask_all(self, call: Callable[[str | None], Call[P]]) -> list[P]:
+        """The pages of a list, as far as a screen may go."""
+        pages = [await self.ask(call(None))]
+        while pages[-1].cursor is not None and len(pages) <= _MORE_PAGES:
+            pages.append(await self.ask(call(pages[-1].cursor)))
+        return pages
 
     # --- answers ---------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 
 _SECOND = 1000
 _MINUTE = 60 * _SECOND
@@ -32,7 +32,7 @@ def gpus(milli_gpu: int) -> str:
     """``½ GPU``, ``1 GPU``, ``4 GPUs``; ``no GPU`` for nothing."""
     if milli_gpu == 0:
         return "no GPU"
-    return f"{format_milli_gpu(milli_gpu)} GPU{'s' if milli_gpu > WHOLE_MILLI_GPU else ''}"
+    return format_gpus(milli_gpu)
 
 
 def decimal(milli_gpu: int) -> str:
