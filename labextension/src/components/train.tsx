@@ -100,6 +100,8 @@ function Form(): React.JSX.Element {
   async function submit(): Promise<void> {
     const job = await train.submit();
     if (job !== null) {
+      // What was asked for is done with; the new job's row comes into view instead.
+      train.setExpanded(false);
       model.take(job);
     }
   }

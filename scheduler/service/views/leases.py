@@ -50,7 +50,7 @@ def lease_view(
         reason=reason_view(workload.reason) if in_full else None,
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
         slice=slice_view(workload, cluster) if in_full else None,
-        idle=_idle_view(workload.idleness, limits) if in_full else None,
+        idle=_idle_view(workload, limits) if in_full else None,
         ended_text=workload.ended_text if in_full else None,
     )
 
@@ -79,9 +79,11 @@ def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
     )
 
 
-def _idle_view(idleness: Idleness | None, limits: IdleLimits) -> models.IdleView | None:
-    if idleness is None:
+def _idle_view(workload: Workload, limits: IdleLimits) -> models.IdleView | None:
+    """The rule holds from the first second, also before the culler has said anything."""
+    if workload.idleness is None and workload.current is None:
         return None
+    idleness = workload.idleness or Idleness()
     return models.IdleView(
         idle_since_ms=idleness.idle_since_ms,
         warned_ms=idleness.warned_ms,

@@ -41,6 +41,9 @@ def test_a_free_slice_is_taken_opened_and_bound(world: ServiceWorld) -> None:
     assert world.agent.bound == {lease.slice.slice_id: [4242]}
     mine = leases.my_lease(world.service, world.principal("ann"), None)
     assert (mine.id, mine.state) == (lease.id, "active")
+    # The idle rule holds before the culler has said anything.
+    assert lease.idle is not None
+    assert (lease.idle.idle_since_ms, lease.idle.idle_after_min) == (None, 60)
 
 
 def test_the_groups_of_the_hub_say_who_is_in_a_team(world: ServiceWorld) -> None:
