@@ -76,7 +76,12 @@ def parser() -> argparse.ArgumentParser:
     add("--warn-after-s", type=_positive, default=3000, help="the culler's limit, for screens")
     add("--allow-admin-writes", action="store_true", help="browsers may change quotas")
     add("--max-snapshot-mib", type=_positive, default=256, help="largest upload of a job's files")
-    add("--retention-days", type=_positive, default=400, help="history is kept so long")
+    add(
+        "--retention-days",
+        type=_positive,
+        default=400,
+        help="history, and what jobs left on disk, is kept so long",
+    )
     return found
 
 
