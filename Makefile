@@ -7,7 +7,7 @@ LAB := build/labextensions/gpucommons
 PANEL := $(shell find labextension/src labextension/style labextension/schema -type f)
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo test check fix properties peers tour bench docs dist clean
+.PHONY: help setup demo test check fix properties peers tour docs dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14

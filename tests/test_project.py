@@ -240,7 +240,7 @@ def test_the_sdist_holds_sources_bundle_examples_and_tests(sdist: set[str]) -> N
         "pyproject.toml", "hatch_build.py", "package.json", "package-lock.json", "tsconfig.json",
         "rspack.config.js", "README.md", "LICENSE", "labextension/src/index.ts",
         "build/labextensions/gpucommons/static/style.js", "tests/test_project.py",
-        "examples/train_digits.py", "examples/demo/gpucommons.yaml",
+        "examples/train_digits.py", "scheduler/up/demo.yaml",
     }  # fmt: skip
     assert needed - sdist == set()
     assert [name for name in sdist if name.startswith(("node_modules", "build/editable"))] == []
