@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import (
     Act,
     AnnounceStop,
@@ -25,14 +26,7 @@ from gpucommons.scheduler.core.state import (
     StartServer,
     StopServer,
 )
-from gpucommons.scheduler.core.types import (
-    Attempt,
-    AttemptId,
-    AttemptState,
-    Millis,
-    Node,
-    Workload,
-)
+from gpucommons.scheduler.core.types import Attempt, AttemptId, AttemptState, Millis, Workload
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.executors.base import Executor, Launch
 

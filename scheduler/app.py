@@ -20,8 +20,9 @@ from gpucommons.scheduler import attempt_tokens, models
 from gpucommons.scheduler.accounts import accounts, home_of
 from gpucommons.scheduler.acting import executor_of
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.resources import Node, Pool
 from gpucommons.scheduler.core.state import Cancel, Cluster
-from gpucommons.scheduler.core.types import Attempt, Millis, Node, Pool, Workload
+from gpucommons.scheduler.core.types import Attempt, Millis, Workload
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor, LogChunk

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.devices import Device
-from gpucommons.scheduler.core.types import Node, NodeId, Pool, PoolName
+from gpucommons.scheduler.core.resources import Node, Pool
+from gpucommons.scheduler.core.types import NodeId, PoolName
 
 #: Processors are only booked on a workstation, not enforced: a small machine may still run a
 #: notebook on each of its GPUs.

@@ -12,8 +12,9 @@ from prometheus_client.registry import Collector
 
 from gpucommons.scheduler.core import quota
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import HoldClass, Kind, NodeState
+from gpucommons.scheduler.core.types import HoldClass, Kind
 
 #: Wide on purpose: long polls of 25 s belong to the normal ones.
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0)

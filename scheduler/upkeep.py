@@ -13,8 +13,9 @@ from dataclasses import replace
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cluster, PutPools
-from gpucommons.scheduler.core.types import Kind, Pool, UserName, WorkloadId
+from gpucommons.scheduler.core.types import Kind, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.service import settings
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind, read_rights

@@ -9,6 +9,7 @@ from typing import Any
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.state import (
     Action,
     AttemptEnded,
@@ -29,15 +30,11 @@ from gpucommons.scheduler.core.types import (
     IntentId,
     Kind,
     Millis,
-    Node,
     NodeId,
-    Pool,
     PoolName,
-    Quota,
     Role,
     Spec,
     State,
-    Team,
     TeamName,
     UserName,
     Workload,

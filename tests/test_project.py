@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 PARTS = ("gpu", "idle_culler", "labextension", "scheduler", "spawner")
 BUNDLE = "share/jupyter/labextensions/gpucommons"
 SCRIPTS = (".css", ".js", ".mjs", ".py", ".ts", ".tsx")
-LONGEST, LONGEST_TEST = 400, 500
+LONGEST, LONGEST_TEST = 400, 550
 #: Addresses of package registries, and folders that only one machine has.
 TRACES = re.compile(
     r"registry\.npmjs|pypi\.org|pythonhosted|(?<![\w./{}-])/(work|root|Users)/|/\.pyenv/"

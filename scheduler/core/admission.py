@@ -11,13 +11,13 @@ from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import HoldKey
 from gpucommons.scheduler.core.lifecycle import is_lease, move
+from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
     AttemptState,
     HoldClass,
     Millis,
-    NodeState,
     Nomination,
     PoolName,
     State,

@@ -12,19 +12,15 @@ from typing import Any
 
 from gpucommons.scheduler.core import fair_share, quota
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.state import Changes, Cluster, Event, Verdict
 from gpucommons.scheduler.core.types import (
     AttemptId,
-    Block,
     Kind,
     Millis,
-    Node,
     NodeId,
-    Policy,
-    Pool,
     PoolName,
-    Team,
     TeamName,
     Workload,
     WorkloadId,

@@ -11,14 +11,8 @@ from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.core.demand import bounds, is_block_size, milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.types import (
-    Policy,
-    Reason,
-    ReasonClass,
-    State,
-    Workload,
-    WorkloadId,
-)
+from gpucommons.scheduler.core.resources import Policy
+from gpucommons.scheduler.core.types import Reason, ReasonClass, State, Workload, WorkloadId
 
 Question = Callable[[Draft, Workload], Reason | None]
 

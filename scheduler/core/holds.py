@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import class_of_worker
+from gpucommons.scheduler.core.resources import Block
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
-    Block,
     HoldClass,
     TeamName,
     WorkerPlacement,

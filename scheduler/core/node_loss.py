@@ -13,11 +13,11 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import with_attempt
+from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
     HoldClass,
     NodeId,
-    NodeState,
     PoolName,
     TeamName,
     WorkerPlacement,

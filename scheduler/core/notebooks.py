@@ -18,9 +18,9 @@ from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.reclaim import borrowed
+from gpucommons.scheduler.core.resources import Block
 from gpucommons.scheduler.core.room import NodeRoom, Room
 from gpucommons.scheduler.core.types import (
-    Block,
     HoldClass,
     PoolName,
     WorkerPlacement,

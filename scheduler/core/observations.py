@@ -8,6 +8,7 @@ from gpucommons.scheduler.core import settings, stops
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import End, end_attempt
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt
+from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
     AttemptSignalled,
@@ -17,7 +18,7 @@ from gpucommons.scheduler.core.state import (
     Observation,
     ProgressReported,
 )
-from gpucommons.scheduler.core.types import AttemptId, AttemptState, NodeState, State, Workload
+from gpucommons.scheduler.core.types import AttemptId, AttemptState, State, Workload
 
 
 def observe(draft: Draft, observation: Observation) -> None:

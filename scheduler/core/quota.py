@@ -10,15 +10,11 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.types import (
-    Block,
     HoldClass,
-    Node,
     NodeId,
-    NodeState,
     PoolName,
-    Quota,
-    Team,
     TeamName,
     WorkerPlacement,
     Workload,

@@ -19,13 +19,11 @@ from gpucommons.scheduler.core.holds import (
     mask_of,
     sum_loads,
 )
+from gpucommons.scheduler.core.resources import Block, Node, NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
-    Block,
     HoldClass,
-    Node,
     NodeId,
-    NodeState,
     PoolName,
     WorkerPlacement,
     Workload,

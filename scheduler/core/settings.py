@@ -13,6 +13,7 @@ from gpucommons.scheduler.core import layout, node_loss, quota
 from gpucommons.scheduler.core.admission import withdraw
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.state import (
     NodesObserved,
@@ -21,15 +22,7 @@ from gpucommons.scheduler.core.state import (
     SetNodeState,
     SetQuotas,
 )
-from gpucommons.scheduler.core.types import (
-    Block,
-    Node,
-    NodeState,
-    PoolName,
-    Quota,
-    Team,
-    TeamName,
-)
+from gpucommons.scheduler.core.types import PoolName, TeamName
 from gpucommons.scheduler.errors import Conflict, UnknownNode, UnknownPool, UnknownTeam
 
 Teams = Mapping[TeamName, Team]

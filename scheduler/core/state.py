@@ -10,22 +10,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpucommons.scheduler.core.resources import Block, Node, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.types import (
     AttemptId,
-    Block,
     Checkpoint,
     IntentId,
     Millis,
-    Node,
     NodeId,
-    NodeState,
-    Policy,
-    Pool,
     PoolName,
     Progress,
-    Quota,
     Spec,
-    Team,
     TeamName,
     UserName,
     Workload,

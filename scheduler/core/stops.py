@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.quota import pool_of
+from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptState,
     Millis,
-    Pool,
     PoolName,
     State,
     Stop,

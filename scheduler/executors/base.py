@@ -10,14 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import Observation
-from gpucommons.scheduler.core.types import (
-    Attempt,
-    AttemptId,
-    Millis,
-    Node,
-    Workload,
-)
+from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, Workload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

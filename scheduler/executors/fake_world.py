@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpucommons.scheduler.core.types import AttemptId, Millis, Node
+from gpucommons.scheduler.core.resources import Node
+from gpucommons.scheduler.core.types import AttemptId, Millis
 from gpucommons.scheduler.executors.base import Launch
 
 #: Exit status of a process that SIGKILL ended.

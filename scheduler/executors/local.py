@@ -18,13 +18,14 @@ from pathlib import Path
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownSlice
+from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
     AttemptSignalled,
     AttemptStarted,
     Observation,
 )
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, Node
+from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
 from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on, slice_of
@@ -164,7 +165,8 @@ class LocalExecutor:
                 self._agent.open(gpu_slice)
 
     def _spawn(self, folder: AttemptFolder, attempt_id: AttemptId) -> None:
-        with (folder.path / "supervisor.log").open("ab") as log:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        with os.fdopen(os.open(folder.path / "supervisor.log", flags, 0o600), "ab") as log:
             self._supervisors[attempt_id] = subprocess.Popen(
                 [
                     sys.executable,

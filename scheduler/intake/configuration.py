@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.demand import is_block_size
+from gpucommons.scheduler.core.resources import Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
-    Policy,
-    Pool,
-    PoolName,
-    Quota,
-    Team,
-    TeamName,
-    UserName,
-)
+from gpucommons.scheduler.core.types import PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names
 

@@ -11,8 +11,9 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.quota import quota_of
+from gpucommons.scheduler.core.resources import Node, Quota, Team
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Kind, Node, PoolName, Quota, Spec, Team, TeamName
+from gpucommons.scheduler.core.types import Kind, PoolName, Spec, TeamName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool
 from gpucommons.scheduler.intake.teams import names
 

@@ -7,17 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.demand import may_have, milli_gpu, must_have
+from gpucommons.scheduler.core.resources import Team
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
-    Kind,
-    Millis,
-    PoolName,
-    Role,
-    Spec,
-    Team,
-    UserName,
-    WorkloadId,
-)
+from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Role, Spec, UserName, WorkloadId
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.intake.fit import check_can_run, known_pools, training_pools, trains_in
 from gpucommons.scheduler.intake.policies import (

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core.resources import Node, Team
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
-    Kind,
-    Node,
-    PoolName,
-    Role,
-    Spec,
-    Team,
-    TeamName,
-    UserName,
-)
+from gpucommons.scheduler.core.types import Kind, PoolName, Role, Spec, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, UnknownPool
 from gpucommons.scheduler.intake.policies import Asked, check_policies
 from gpucommons.scheduler.intake.teams import choose_team, names

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core import preview, quota
-from gpucommons.scheduler.core.types import Pool, State, Team, UserName, Workload
+from gpucommons.scheduler.core.resources import Pool, Team
+from gpucommons.scheduler.core.types import State, UserName, Workload
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import checked_spec

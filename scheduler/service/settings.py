@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import (
     Action,
     Cluster,
@@ -16,7 +17,7 @@ from gpucommons.scheduler.core.state import (
     SetNodeState,
     SetQuotas,
 )
-from gpucommons.scheduler.core.types import NodeId, NodeState, PoolName
+from gpucommons.scheduler.core.types import NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, UnknownNode
 from gpucommons.scheduler.intake.configuration import PlannedConfig, plan_config, planned_quotas
 from gpucommons.scheduler.service import authorization

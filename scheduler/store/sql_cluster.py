@@ -9,19 +9,9 @@ from sqlalchemy import Connection, Row, Select, delete, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.state import Changes, Cluster
-from gpucommons.scheduler.core.types import (
-    Block,
-    Millis,
-    Node,
-    Policy,
-    Pool,
-    PoolName,
-    Team,
-    TeamName,
-    Workload,
-    WorkloadId,
-)
+from gpucommons.scheduler.core.types import Millis, PoolName, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Epoch, Page, WorkloadFilter

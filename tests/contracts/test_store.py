@@ -12,27 +12,22 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cancel, Changes, Event, Intent, Submit, Verdict
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
     AttemptState,
-    Block,
     Checkpoint,
     HoldClass,
     IntentId,
     Kind,
     Millis,
-    Node,
     NodeId,
-    Policy,
-    Pool,
     PoolName,
-    Quota,
     Role,
     Spec,
     State,
-    Team,
     TeamName,
     UserName,
     WorkerPlacement,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from properties.machines import Machines
 
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
     Cancel,
     NodesObserved,
@@ -20,15 +21,7 @@ from gpucommons.scheduler.core.state import (
     SetQuotas,
     Started,
 )
-from gpucommons.scheduler.core.types import (
-    Kind,
-    NodeState,
-    Quota,
-    State,
-    TeamName,
-    Workload,
-    WorkloadId,
-)
+from gpucommons.scheduler.core.types import Kind, State, TeamName, Workload, WorkloadId
 
 TEAMS = ("nlp", "speech", "vision")
 USERS = ("ann", "bob", "cyd")

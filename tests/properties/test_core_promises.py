@@ -15,14 +15,8 @@ from properties import truths
 from properties.histories import History, rough, step
 
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.types import (
-    AttemptId,
-    HoldClass,
-    Kind,
-    NodeState,
-    State,
-    Workload,
-)
+from gpucommons.scheduler.core.resources import NodeState
+from gpucommons.scheduler.core.types import AttemptId, HoldClass, Kind, State, Workload
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand histories take their time.

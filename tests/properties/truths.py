@@ -7,17 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
 
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.resources import Block, Node, NodeState, Quota
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
-    Block,
     DeviceId,
     HoldClass,
     Kind,
-    Node,
-    NodeState,
-    Quota,
     State,
     WorkerPlacement,
     Workload,

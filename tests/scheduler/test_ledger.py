@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageMinute
+from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -21,7 +22,6 @@ from gpucommons.scheduler.core.types import (
     Idleness,
     Kind,
     Millis,
-    Node,
     NodeId,
     PoolName,
     Role,

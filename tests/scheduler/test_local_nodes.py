@@ -4,7 +4,7 @@ from builders import a_device, a_pool
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.devices import Device
-from gpucommons.scheduler.core.types import Pool
+from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.local_nodes import local_nodes
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.state import (
     Act,
     AttemptEnded,
@@ -32,16 +33,12 @@ from gpucommons.scheduler.core.types import (
     IntentId,
     Kind,
     Millis,
-    Node,
     NodeId,
-    Pool,
     PoolName,
     Progress,
-    Quota,
     Role,
     Spec,
     State,
-    Team,
     TeamName,
     UserName,
     Workload,

@@ -11,18 +11,17 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from gpucommons.scheduler.core.resources import Pool, Team
 from gpucommons.scheduler.core.state import Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.types import (
     AttemptState,
     IntentId,
     Kind,
     Millis,
-    Pool,
     PoolName,
     Role,
     Spec,
     State,
-    Team,
     TeamName,
     UserName,
     WorkloadId,
@@ -37,7 +36,7 @@ PATIENCE_S = 60
 SCHEDULER = """
 import os, sys, threading, time
 from pathlib import Path
-from gpucommons.scheduler.core.types import Node
+from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import Loop, Surroundings

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.state import (
     Cancel,
     Changes,
@@ -24,15 +25,11 @@ from gpucommons.scheduler.core.types import (
     IntentId,
     Kind,
     Millis,
-    Node,
     NodeId,
-    Pool,
     PoolName,
-    Quota,
     Role,
     Spec,
     State,
-    Team,
     TeamName,
     UserName,
     WorkloadId,

@@ -8,20 +8,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core import quota
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.resources import Node, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
-    Attempt,
-    HoldClass,
-    Node,
-    NodeState,
-    Policy,
-    Pool,
-    PoolName,
-    Quota,
-    Team,
-    WorkerPlacement,
-    Workload,
-)
+from gpucommons.scheduler.core.types import Attempt, HoldClass, PoolName, WorkerPlacement, Workload
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.views.jobs import shows_names

@@ -6,8 +6,9 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.layout import expansion, largest_block
+from gpucommons.scheduler.core.resources import NodeState, Quota, Team
 from gpucommons.scheduler.core.state import Cancel, NodesObserved, PutTeams, SetNodeState, SetQuotas
-from gpucommons.scheduler.core.types import NodeId, NodeState, Quota, State, Team, TeamName
+from gpucommons.scheduler.core.types import NodeId, State, TeamName
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core import lifecycle
+from gpucommons.scheduler.core.resources import NodeState, Policy
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
     AttemptStarted,
@@ -27,8 +28,6 @@ from gpucommons.scheduler.core.types import (
     Checkpoint,
     Millis,
     NodeId,
-    NodeState,
-    Policy,
     Progress,
     State,
     Workload,

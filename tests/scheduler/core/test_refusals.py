@@ -9,6 +9,7 @@ import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core import quota
+from gpucommons.scheduler.core.resources import NodeState, Policy, Quota, Team
 from gpucommons.scheduler.core.state import (
     Action,
     Cancel,
@@ -21,17 +22,7 @@ from gpucommons.scheduler.core.state import (
     Started,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
-    NodeId,
-    NodeState,
-    Policy,
-    PoolName,
-    Quota,
-    State,
-    Team,
-    TeamName,
-    WorkloadId,
-)
+from gpucommons.scheduler.core.types import NodeId, PoolName, State, TeamName, WorkloadId
 
 
 @pytest.fixture
