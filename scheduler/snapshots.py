@@ -10,16 +10,19 @@ import hashlib
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from gpucommons.scheduler.durable_files import sync_folder
-from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge
+from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge, Unavailable
 
 #: Default cap on one snapshot.
 MAX_SNAPSHOT_BYTES = 1 << 30
+#: Uploads never take the last of the disk: the scheduler's own state lies there, too.
+LEFT_FREE_BYTES = 1 << 30
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
@@ -87,8 +90,15 @@ class Receiving:
 class Snapshots:
     """The folder of all snapshots."""
 
-    def __init__(self, folder: Path, *, max_bytes: int = MAX_SNAPSHOT_BYTES) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        max_bytes: int = MAX_SNAPSHOT_BYTES,
+        free_bytes: Callable[[Path], int] = lambda folder: shutil.disk_usage(folder).free,
+    ) -> None:
         self._folder = folder
+        self._free_bytes = free_bytes
         self.max_bytes = max_bytes
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
@@ -99,10 +109,15 @@ class Snapshots:
         ------
         BadRequest
             When that is no hash.
+        Unavailable
+            When the disk is almost full.
         """
         if not _NAME.fullmatch(sha256):
             message = f"{sha256[:80]!r} is not a SHA-256: 64 hexadecimal digits in lower case."
             raise BadRequest(message)
+        if self._free_bytes(self._folder) < self.max_bytes + LEFT_FREE_BYTES:
+            message = "The scheduler's disk is almost full, so it takes no files: tell your admin."
+            raise Unavailable(message)
         return Receiving(self._folder, sha256=sha256, max_bytes=self.max_bytes)
 
     def put(self, sha256: str, chunks: Iterable[bytes]) -> int:

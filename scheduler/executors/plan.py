@@ -49,11 +49,11 @@ class Plan:
     #: The uploaded tar; None = an empty folder.
     snapshot: str | None
     max_unpacked_bytes: int
-    max_results_bytes: int
     max_log_bytes: int
     home: str
     #: Below ``home``; None = results stay with the attempt.
     results_to: str | None
+    max_results_bytes: int = 16 << 30
     #: Variable → name of a file in ``home/.gpucommons/secrets``.
     secrets: dict[str, str] = field(default_factory=dict)
     account: Account | None = None

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge
-from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge, Unavailable
+from gpucommons.scheduler.snapshots import LEFT_FREE_BYTES, Snapshots
 
 CONTENT = b"files" * 1000
 NAME = hashlib.sha256(CONTENT).hexdigest()
@@ -87,3 +87,14 @@ def test_old_ones_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
         os.utime(snapshots.path(name), (100, 100))
     assert snapshots.prune(needed=names[1].__eq__, before_s=1000) == 1
     assert [snapshots.has(name) for name in names] == [False, True, True]
+
+
+def test_uploads_leave_room_for_the_schedulers_own_state(tmp_path: Path) -> None:
+    free = [LEFT_FREE_BYTES + len(CONTENT)]
+    snapshots = Snapshots(tmp_path, max_bytes=len(CONTENT), free_bytes=lambda _folder: free[0])
+    assert snapshots.put(NAME, chunks()) == len(CONTENT)
+
+    free[0] -= 1
+    with pytest.raises(Unavailable, match="almost full"):
+        snapshots.put("0" * 64, chunks())
+    assert snapshots.has(NAME)
