@@ -38,6 +38,8 @@ class WatchedWorld(ServiceWorld):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.log_read = threading.Event()
+        #: Somebody waits for lines that do not come.
+        self.log_awaited = threading.Event()
 
     @property
     def epoch(self) -> Epoch:
@@ -46,7 +48,7 @@ class WatchedWorld(ServiceWorld):
 
     def read(self, *arguments: Any, **options: Any) -> Any:
         chunk = super().read(*arguments, **options)
-        self.log_read.set()
+        (self.log_awaited if self.log_read.is_set() else self.log_read).set()
         return chunk
 
 

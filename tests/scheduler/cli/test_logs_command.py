@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import threading
 from collections.abc import Callable
@@ -111,10 +110,16 @@ def test_a_failed_job_fails_the_command_that_follows_it(
 
 
 def test_ctrl_c_ends_the_looking_and_not_the_job(cli: Cli, world: WatchedWorld) -> None:
+    world.script = Script(lines=())
     job = submitted(world)
     world.pass_time(1000)
-    leaving = when_read(world, lambda: os.kill(os.getpid(), signal.SIGINT))
 
+    def interrupt() -> None:
+        # Not before the command sits and waits: a test is not the place for any other moment.
+        assert world.log_awaited.wait(60)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    leaving = when_read(world, interrupt)
     answer = cli("logs", "-f", job.name)
 
     leaving.join()
