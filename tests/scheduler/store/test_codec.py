@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core import state
+from gpucommons.scheduler.core import resources, state
 from gpucommons.scheduler.core import types as core
 from gpucommons.scheduler.store.codec import BadDocument, decode, encode
 
@@ -61,11 +61,11 @@ def generic(origin: Any, arguments: tuple[Any, ...]) -> st.SearchStrategy[Any]:
     "kind",
     [
         core.Workload,
-        core.Team,
-        core.Pool,
-        core.Node,
-        core.Policy,
-        tuple[core.Block, ...],
+        resources.Team,
+        resources.Pool,
+        resources.Node,
+        resources.Policy,
+        tuple[resources.Block, ...],
         Mapping[tuple[core.TeamName, core.PoolName], int],
         state.Intent,
         state.Verdict,
@@ -164,10 +164,10 @@ def test_a_type_that_has_no_json_is_a_mistake_in_the_code() -> None:
 
 def test_a_value_of_another_type_is_not_written() -> None:
     with pytest.raises(BadDocument):
-        encode(core.Quota(fixed_milli_gpu="1"))  # type: ignore[arg-type] # on purpose
+        encode(resources.Quota(fixed_milli_gpu="1"))  # type: ignore[arg-type] # on purpose
     with pytest.raises(BadDocument):
-        encode(Sample(number=1), core.Quota)
+        encode(Sample(number=1), resources.Quota)
     with pytest.raises(BadDocument, match="Quota is none of"):
-        encode(core.Quota(), state.Action)
+        encode(resources.Quota(), state.Action)
     with pytest.raises(BadDocument):
         encode(state.Event(at_ms=core.Millis(1), kind="k", by="b", text="t", data={"x": object()}))
