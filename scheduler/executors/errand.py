@@ -32,7 +32,10 @@ def unpack(target: Path, *, max_bytes: int) -> None:
         for member in archive:
             members += 1
             total += member.size
-            if total > max_bytes or members > MAX_MEMBERS:
+            if members > MAX_MEMBERS:
+                message = f"the snapshot holds more than {MAX_MEMBERS:,} files"
+                raise ErrandFailed(message)
+            if total > max_bytes:
                 message = f"the snapshot unpacks to more than {max_bytes >> 20} MiB"
                 raise ErrandFailed(message)
             if not (member.isreg() or member.isdir()):

@@ -27,14 +27,19 @@ def workload_of(service: Service, workload_id: str) -> Workload:
         When there is none.
     """
     key = WorkloadId(workload_id)
-    live = service.loop.cluster.workloads.get(key)
-    found = live if live is not None else service.store.workload(key)
+    found = _decided_on(service, key)
     if found is None:
         intent = service.store.intent_submit(key)
-        found = None if intent is None else queued(intent)
+        # Between the two looks a cycle may have made a workload of the intent.
+        found = _decided_on(service, key) if intent is None else queued(intent)
     if found is None:
         raise UnknownWorkload
     return found
+
+
+def _decided_on(service: Service, key: WorkloadId) -> Workload | None:
+    live = service.loop.cluster.workloads.get(key)
+    return live if live is not None else service.store.workload(key)
 
 
 def find_job(service: Service, principal: Principal, ref: str) -> Workload:

@@ -12,7 +12,8 @@ import pytest
 from service_world import FakeHubServer, ServiceWorld, a_request, an_app, attempt_token, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import Workload
+from gpucommons.scheduler.core.state import Intent
+from gpucommons.scheduler.core.types import Workload, WorkloadId
 from gpucommons.scheduler.service import jobs, leases
 from gpucommons.scheduler.service.leases import MAX_TICKETS
 
@@ -266,3 +267,21 @@ async def test_quotas_beyond_all_numbers_are_refused(people: People) -> None:
         change = {"team": "nlp", "pool": "gpu", "quota": quota}
         answer = await people.ask("root", "PUT", "/quotas", json={"changes": [change]})
         assert answer.status_code in (409, 422), quota
+
+
+def test_a_job_is_found_while_a_cycle_takes_it_up(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was answered as missing although it was stored: its user submitted it twice."""
+    look = world.store.intent_submit
+
+    def just_decided(workload_id: WorkloadId) -> Intent | None:
+        world.loop.cycle()
+        return look(workload_id)
+
+    monkeypatch.setattr(world.loop, "wake", lambda: None)
+    monkeypatch.setattr(world.store, "intent_submit", just_decided)
+
+    found = jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+
+    assert found.name == "digits-1"
