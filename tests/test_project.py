@@ -194,6 +194,7 @@ def test_the_wheel_holds_every_module_template_and_migration(wheel: set[str]) ->
     assert {name for name in shipped(".css") if "/style/" not in name} <= wheel
     assert {name for name in shipped(".js") if "/style/" not in name} <= wheel
     assert shipped("py.typed") <= wheel
+    assert "gpucommons/scheduler/up/demo.yaml" in wheel
     assert any("/migrations/versions/" in name for name in wheel)
 
 
