@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -68,17 +68,10 @@ class Supervisor:
 
     def _errand(self, *words: str, stdin: Path | None = None) -> str | None:
         """Run an errand as the user, but never beyond the time to kill; returns what went wrong."""
-        with (stdin or Path(os.devnull)).open("rb") as source:
-            errand = subprocess.Popen(
-                [sys.executable, "-m", "gpucommons.scheduler.executors.errand", *words],
-                stdin=source,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                umask=0o077,
-                cwd="/",
-                **as_user(self._plan.account),
-            )
+        try:
+            errand = self._send_on_errand(words, stdin or Path(os.devnull))
+        except OSError as error:
+            return f"nothing can be run as the job's user: {error}"
         with errand:
             while True:
                 try:
@@ -90,6 +83,19 @@ class Supervisor:
                 else:
                     break
         return None if errand.returncode == 0 else said.strip()[-500:] or "it was killed"
+
+    def _send_on_errand(self, words: Sequence[str], stdin: Path) -> subprocess.Popen[str]:
+        with stdin.open("rb") as source:
+            return subprocess.Popen(
+                [sys.executable, "-m", "gpucommons.scheduler.executors.errand", *words],
+                stdin=source,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                text=True,
+                umask=0o077,
+                cwd="/",
+                **as_user(self._plan.account),
+            )
 
     def _prepare(self) -> str | None:
         """Unpack the snapshot into the job's folder; returns what went wrong."""

@@ -131,3 +131,12 @@ def test_a_job_that_stops_its_supervisor_does_not_keep_its_gpu(executor: LocalEx
 
     assert ended(executor).killed
     assert gone(supervisor.pid)
+
+
+def test_files_that_are_gone_are_a_failed_start_with_its_sentence(executor: LocalExecutor) -> None:
+    executor.start(a_launch("true", snapshot="gone"))
+
+    over = ended(executor)
+
+    assert over.start_failed
+    assert "gone.tar" in over.text

@@ -1,0 +1,130 @@
+"""Jobs under accounts of their own, which only root can give them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from launches import a_launch, ended, lines, python
+
+from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.plan import Account
+
+#: An interpreter that every account may run; ours may lie in root's home.
+SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
+OURS = f"{sys.version_info.major}.{sys.version_info.minor}"
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the account"),
+    pytest.mark.skipif(
+        SYSTEM_PYTHON is None or not Path(SYSTEM_PYTHON).resolve().name.endswith(OURS),
+        reason=f"no Python {OURS} that every account may run",
+    ),
+]
+
+UID = 54_321
+#: What a job may find out about where it stands.
+LOOK = """
+import json, os
+from pathlib import Path
+def can(path):
+    try:
+        return bool(Path(path).read_bytes())
+    except OSError:
+        return False
+attempt = Path(os.environ["GPUCOMMONS_ATTEMPT_DIR"]).parent
+results = attempt / "run" / "results"
+results.mkdir()
+(results / "x.txt").write_text("42")
+(results / "trap").symlink_to("/etc/shadow")
+status = Path("/proc/self/status").read_text().split()
+print(json.dumps({
+    "uid": os.getresuid(), "gid": os.getresgid(), "groups": os.getgroups(),
+    "no_new_privs": status[status.index("NoNewPrivs:") + 1],
+    "plan": can(attempt / "plan.json"), "log": can(attempt / "logs" / "rank-0.log"),
+    "supervisor": can(f"/proc/{os.getppid()}/environ"),
+    "writes": os.access(attempt, os.W_OK) or os.access(attempt.parent, os.W_OK | os.R_OK),
+}))
+"""
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """A folder that other accounts can pass through, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="gc"))
+    folder.chmod(0o711)
+    home = folder / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, UID, UID)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.fixture
+def anybodys_python(place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the supervisor, its errands and its workers run with."""
+    folders = os.pathsep.join(path for path in sys.path if path)
+    script = place / "python"
+    script.write_text(f"#!/bin/sh\nPYTHONPATH='{folders}' exec {SYSTEM_PYTHON} \"$@\"\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(script))
+    return str(SYSTEM_PYTHON)
+
+
+@pytest.fixture
+def theirs(place: Path, anybodys_python: str) -> Iterator[LocalExecutor]:
+    made = LocalExecutor(
+        LocalSettings(
+            state_dir=place / "state",
+            home_of=lambda _user: place / "home",
+            nodes=tuple,
+            account_of=lambda _user: Account(uid=UID, gid=UID, groups=(UID,)),
+            python=anybodys_python,
+            environ={"PATH": os.environ["PATH"], "SERVICE_SECRET": "hidden"},
+        )
+    )
+    (place / "state").chmod(0o711)
+    yield made
+    made.close()
+
+
+def test_a_job_is_its_user_and_reaches_nothing_of_the_services(
+    theirs: LocalExecutor, place: Path
+) -> None:
+    launch = a_launch(*python(LOOK), results_to="runs")
+    theirs.start(launch)
+    over = ended(theirs)
+
+    said = json.loads(lines(theirs, launch)[0])
+    assert said == {
+        "uid": [UID] * 3,
+        "gid": [UID] * 3,
+        "groups": [UID],
+        "no_new_privs": "1",
+        "plan": False,
+        "log": False,
+        "supervisor": False,
+        "writes": False,
+    }
+    assert (over.exit_code, over.text) == (0, "")
+    copied = place / "home" / "runs"
+    assert [path.name for path in copied.iterdir()] == ["x.txt"]
+    assert (copied / "x.txt").stat().st_uid == UID
+
+
+def test_a_result_cannot_be_laid_where_only_root_may_write(
+    theirs: LocalExecutor, place: Path
+) -> None:
+    """The copy is made by the user: a home that leads elsewhere leads them alone there."""
+    (place / "private").mkdir(mode=0o700)
+    (place / "home").rename(place / "moved")
+    (place / "home").symlink_to(place / "private")
+    theirs.start(a_launch(*python(LOOK), results_to="runs"))
+
+    assert "could not be copied" in ended(theirs).text
+    assert list((place / "private").iterdir()) == []
