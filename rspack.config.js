@@ -13,6 +13,11 @@ class SheetsAsSheets {
 }
 
 module.exports = {
+  // One short hash in a chunk's name instead of two long ones.
+  output: {
+    chunkFilename: '[name].[contenthash:8].js',
+    cssChunkFilename: '[name].[contenthash:8].css'
+  },
   plugins: [new SheetsAsSheets()],
   optimization: {
     minimizer: [
@@ -23,10 +28,14 @@ module.exports = {
             passes: 4,
             arrows: true,
             unsafe_arrows: true,
+            unsafe_methods: true,
+            pure_getters: true,
+            keep_fargs: false,
+            toplevel: true,
             ecma: 2020
           },
           // Private members only: never trans.__ and trans._n.
-          mangle: { props: { regex: '^_[a-zA-Z]{3,}', undeclared: true } }
+          mangle: { props: { regex: '^_[a-zA-Z]{2,}', undeclared: true } }
         }
       }),
       new rspack.LightningCssMinimizerRspackPlugin()

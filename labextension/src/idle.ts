@@ -36,16 +36,12 @@ export function idleNotice(
   const warned = idle.warned_ms ?? since + idle.warn_after_min * MINUTE;
   const idleMs = Math.max(0, warned - since);
   const returnMs = idle.returns_ms - since;
-  const text =
-    returnMs < SHORT_MS
-      ? msg.idleWarningSeconds(
-          Math.round(idleMs / 1000),
-          Math.round(returnMs / 1000)
-        )
-      : msg.idleWarning(
-          Math.round(idleMs / MINUTE),
-          Math.round(returnMs / MINUTE)
-        );
+  const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
+  const returned = Math.round(returnMs / ms);
+  const text = msg.idleWarning(
+    `${Math.round(idleMs / ms)} ${unit}`,
+    unit === 's' ? `${returned} s` : String(returned)
+  );
   return {
     key: `${lease.id}/${idle.returns_ms}`,
     text,

@@ -150,14 +150,14 @@ function waitSentence(job: IJob, msg: Messages): string {
   const reason = job.reason?.text ?? '';
   const wasStopped = job.attempts.length > 0 && job.checkpoint;
   return wasStopped && job.progress
-    ? `${msg.stoppedAt(stepWord(job.progress), count(job.checkpoint?.step ?? 0))} ${reason}`.trim()
+    ? `${msg.stoppedAt(msg.unit(stepWord(job.progress)), count(job.checkpoint?.step ?? 0))} ${reason}`.trim()
     : reason;
 }
 
 export function progressText(progress: IProgress, msg: Messages): string {
   const total = progress.total_steps;
   const counted = msg.progress(
-    stepWord(progress),
+    msg.unit(stepWord(progress)),
     count(progress.step),
     total ? count(total) : null
   );

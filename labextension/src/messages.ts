@@ -92,11 +92,8 @@ export function messages(trans: TranslationBundle) {
 
     computeLabel(percent: number | null): string {
       return percent === null
-        ? trans.__('Compute of your slice: no reading')
-        : trans.__(
-            'Compute of your slice over the last five minutes, now %1 percent',
-            percent
-          );
+        ? trans.__('Compute: no reading')
+        : trans.__('Compute, last 5 min, now %1 percent', percent);
     },
 
     noGpuData(): string {
@@ -144,16 +141,8 @@ export function messages(trans: TranslationBundle) {
 
     // --- idle notification (A8) ---------------------------------------------------------------
 
-    idleWarning(idleMin: number, returnMin: number): string {
-      return trans.__(
-        'Idle %1 min. GPU is returned at %2.',
-        idleMin,
-        returnMin
-      );
-    },
-
-    idleWarningSeconds(idleS: number, returnS: number): string {
-      return trans.__('Idle %1 s. GPU is returned at %2 s.', idleS, returnS);
+    idleWarning(idle: string, returned: string): string {
+      return trans.__('Idle %1. GPU is returned at %2.', idle, returned);
     },
 
     keep(minutes: number): string {
@@ -166,10 +155,6 @@ export function messages(trans: TranslationBundle) {
 
     dropToCpu(): string {
       return trans.__('Drop to CPU');
-    },
-
-    dropQuestion(): string {
-      return trans.__('Drop to CPU?');
     },
 
     dropBody(): string {
@@ -246,15 +231,15 @@ export function messages(trans: TranslationBundle) {
       return words[job.hold_class ?? ''] ?? null;
     },
 
-    progress(word: string, step: string, total: string | null): string {
-      if (word === 'epoch') {
-        return total === null
-          ? trans.__('epoch %1', step)
-          : trans.__('epoch %1 of %2', step, total);
-      }
+    /** What a job counts. */
+    unit(word: string): string {
+      return word === 'epoch' ? trans.__('epoch') : trans.__('step');
+    },
+
+    progress(unit: string, step: string, total: string | null): string {
       return total === null
-        ? trans.__('step %1', step)
-        : trans.__('step %1 of %2', step, total);
+        ? trans.__('%1 %2', unit, step)
+        : trans.__('%1 %2 of %3', unit, step, total);
     },
 
     saved(agoMs: number): string {
@@ -283,10 +268,8 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    stoppedAt(word: string, step: string): string {
-      return word === 'epoch'
-        ? trans.__('Stopped at epoch %1.', step)
-        : trans.__('Stopped at step %1.', step);
+    stoppedAt(unit: string, step: string): string {
+      return trans.__('Stopped at %1 %2.', unit, step);
     },
 
     attempt(number: number): string {

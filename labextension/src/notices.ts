@@ -169,7 +169,7 @@ export class Notices {
 /** Ask before variables are lost. */
 export async function confirmDrop(msg: Messages): Promise<boolean> {
   const { button } = await showDialog({
-    title: msg.dropQuestion(),
+    title: msg.dropToCpu(),
     body: msg.dropBody(),
     buttons: [
       Dialog.cancelButton(),
