@@ -44,6 +44,9 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
     if attempt is None:
         return workload
     text = end.text or _words(end)
+    if attempt.stop is not None and end.exit_code != 0 and not is_lease(workload):
+        # What its exit status was after a stop tells nobody anything; for whom it was, does.
+        text = _stop_words(draft, workload, attempt.stop, end)
     ended = replace(
         attempt,
         state=AttemptState.ENDED,
@@ -68,6 +71,18 @@ def _words(end: End) -> str:
     if end.exit_code < 0:
         return f"It was ended by signal {-end.exit_code}"
     return "It finished" if end.exit_code == 0 else f"It ended with exit status {end.exit_code}"
+
+
+def _stop_words(draft: Draft, workload: Workload, stop: Stop, end: End) -> str:
+    """For whom it was stopped and what that cost: ``Stopped for nlp (fair share): …``."""
+    if stop.why not in stops.FOR_OTHERS:
+        return stop.text[:1].upper() + stop.text[1:]
+    current = workload.current
+    lost = 0 if current is None else work_lost(workload, current, draft.now_ms)
+    saved = workload.checkpoint
+    kept = "nothing was saved" if saved is None else f"step {saved.step} is saved"
+    unclean = ", it had to be killed" if end.killed else ""
+    return f"Stopped {stop.text}: {kept}, {lost / 60_000_000:.1f} GPU-min lost{unclean}"
 
 
 def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:

@@ -198,6 +198,9 @@ def test_high_priority_preempts_inside_its_team_after_the_minimum_run_time() -> 
     assert hold_class(world, high) is HoldClass.GUARANTEED
     (receipt,) = [event for event in world.events if event.kind == "evicted"]
     assert receipt.data["rule"] == "priority"
+    # Its page says for whom, not with which exit status.
+    said = world.get(low).attempts[-1].ended_text
+    assert said == "Stopped for high (higher priority): nothing was saved, 1.0 GPU-min lost"
 
 
 def test_priority_reaches_no_other_team() -> None:
