@@ -118,6 +118,15 @@ describe('following a job', () => {
     expect(FakeSocket.last.sent).toContainEqual(unfollow);
   });
 
+  it('believe news that were faster than the answer', () => {
+    const model = connected();
+    const news = makeJob({ position: 1, since_ms: 5 });
+    FakeSocket.last.say({ type: 'jobs', jobs: [news] });
+    model.add(makeJob({ since_ms: 5 }));
+    model.take(makeJob({ state: 'pausing', since_ms: 4 }));
+    expect(model.jobs).toEqual([news]);
+  });
+
   it('shows the answer of an action at once, in list and page', () => {
     const model = connected();
     FakeSocket.last.say({ type: 'jobs', jobs: [makeJob()] });

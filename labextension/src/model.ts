@@ -105,10 +105,21 @@ export class Model implements IFollowing {
     this._followed.delete(job);
   }
 
-  /** A changed job came back from an action. */
+  /** A submitted job came back. News of it that were faster know more: they stay. */
+  add(job: IJob): void {
+    if (!(this.jobs ?? []).some(each => each.id === job.id)) {
+      this.take(job);
+    }
+  }
+
+  /** A changed job came back from an action, unless news of a later state were faster. */
   take(job: IJob): void {
     const jobs = this.jobs ?? [];
-    const known = jobs.some(each => each.id === job.id);
+    const old = jobs.find(each => each.id === job.id);
+    if (old && old.since_ms > job.since_ms) {
+      return;
+    }
+    const known = old !== undefined;
     this.jobs = known
       ? jobs.map(each => (each.id === job.id ? job : each))
       : [job, ...jobs];

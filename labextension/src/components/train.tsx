@@ -102,7 +102,7 @@ function Form(): React.JSX.Element {
     if (job !== null) {
       // What was asked for is done with; the new job's row comes into view instead.
       train.setExpanded(false);
-      model.take(job);
+      model.add(job);
     }
   }
 }
