@@ -41,7 +41,23 @@ def unpack(target: Path, *, max_bytes: int) -> None:
             if not (member.isreg() or member.isdir()):
                 message = f"the snapshot holds {member.name!r}, which is no regular file"
                 raise ErrandFailed(message)
-            archive.extract(member, target, filter="data")
+            _extract(archive, member, target)
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Extract a regular file or folder so that it stays below ``target`` and belongs to us."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extract(member, target, filter="data")
+        return
+    # Python 3.11 before 3.11.4, as Debian 12 has it. Links were refused, so names are all there is.
+    path = Path(member.name)
+    if path.is_absolute() or ".." in path.parts:
+        message = f"the snapshot holds {member.name!r}, which lies outside its folder"
+        raise ErrandFailed(message)
+    member.mode = 0o700 if member.isdir() else (member.mode & 0o755) | 0o600
+    member.uid, member.gid = os.geteuid(), os.getegid()
+    member.uname = member.gname = ""
+    archive.extract(member, target)
 
 
 def _open_folder(path: Path, parts: tuple[str, ...]) -> int:

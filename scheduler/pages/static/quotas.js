@@ -28,14 +28,19 @@ export function startQuotas() {
       check(form, rows, running.signal);
     }, PAUSE_MS);
   });
-  form.addEventListener('reset', () =>
+  form.addEventListener('reset', () => {
+    // An answer about edits that are gone would unlock the button again.
+    running?.abort();
+    clearTimeout(timer);
     setTimeout(() => {
       edited(form);
       clear(form);
-    })
-  );
+    });
+  });
   form.addEventListener('submit', event => {
     event.preventDefault();
+    running?.abort();
+    clearTimeout(timer);
     save(form);
   });
 }

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, Route, async_playwright
+from playwright.async_api import Page, Route, async_playwright, expect
 from ui.browser import launch
 
 pytestmark = pytest.mark.ui
@@ -154,8 +154,8 @@ async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: A
     await weight.fill("9")
     await page.get_by_role("button", name="Discard").click()
 
-    assert await weight.input_value() == "3"
-    assert await page.get_by_role("button", name="Save").is_disabled()
+    await expect(weight).to_have_value("3")
+    await expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
 async def test_a_refresh_never_takes_an_edit_away(
