@@ -43,7 +43,7 @@ const JOB_ARGS = {
   args: {
     type: 'object' as const,
     properties: {
-      job: { type: 'string' as const, description: 'Id of the job' }
+      job: { type: 'string' as const }
     }
   }
 };
@@ -104,7 +104,6 @@ function addTrainCommands(options: ICommandOptions): void {
   const { trans } = msg;
   commands.addCommand(CommandIDs.trainNotebook, {
     label: trans.__('Turn This Notebook into a Job'),
-    caption: trans.__('Turn this notebook into a job'),
     icon: gpuIcon,
     describedBy: NO_ARGS,
     execute: () => {
@@ -124,7 +123,7 @@ function addTrainCommands(options: ICommandOptions): void {
       args: {
         type: 'object',
         properties: {
-          path: { type: 'string', description: 'Notebook or script to run' }
+          path: { type: 'string' }
         }
       }
     },
@@ -191,7 +190,7 @@ function addJobCommands(options: ICommandOptions): void {
         type: 'object',
         properties: {
           ...JOB_ARGS.args.properties,
-          milliGpu: { type: 'number', description: 'Thousandths of a GPU' }
+          milliGpu: { type: 'number' }
         }
       }
     },

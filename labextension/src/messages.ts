@@ -292,16 +292,14 @@ export function messages(trans: TranslationBundle) {
 
     // --- train --------------------------------------------------------------------------------
 
-    thisNotebook(path: string, savedMs: number | null): string {
-      return savedMs === null
-        ? trans.__('This notebook (%1)', baseName(path))
-        : trans.__('This notebook (saved %1)', clock(savedMs));
-    },
-
-    thisScript(path: string, savedMs: number | null): string {
-      return savedMs === null
-        ? trans.__('This script (%1)', baseName(path))
-        : trans.__('This script (saved %1)', clock(savedMs));
+    thisFile(path: string, savedMs: number | null): string {
+      const which =
+        savedMs === null
+          ? baseName(path)
+          : trans.__('saved %1', clock(savedMs));
+      return path.endsWith('.ipynb')
+        ? trans.__('This notebook (%1)', which)
+        : trans.__('This script (%1)', which);
     },
 
     sameAs(job: string): string {

@@ -116,9 +116,7 @@ function WhatToRun(): React.JSX.Element {
     label:
       index > 0
         ? baseName(candidate.path)
-        : candidate.isNotebook
-          ? msg.thisNotebook(candidate.path, candidate.savedMs)
-          : msg.thisScript(candidate.path, candidate.savedMs)
+        : msg.thisFile(candidate.path, candidate.savedMs)
   }));
   if (source?.kind === 'file' && !train.candidate) {
     options.unshift({ value: source.path, label: baseName(source.path) });
