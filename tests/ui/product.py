@@ -1,0 +1,204 @@
+"""The whole product for UI tests: one ``gpucommons up --demo``, and people in browsers."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
+
+ROOT = Path(__file__).resolve().parents[2]
+BUILT = ROOT / "build" / "labextensions" / "gpucommons" / "package.json"
+PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", ROOT / "build" / "screenshots"))
+WIDE: Any = {"width": 1280, "height": 860}
+PHONE: Any = {"width": 390, "height": 844}
+THEMES = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
+_NEWS = "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
+_START_S = 90
+#: A server or a page that starts on a busy machine.
+SLOW_MS = 60_000
+
+#: The panel as it was built here, whichever one is installed.
+_EXTRA = f"c.Spawner.environment = {{'JUPYTER_PATH': {str(ROOT / 'build')!r}}}\n"
+
+#: Lab has put something into its main area.
+_RESTORED = "#jp-main-dock-panel :is(.jp-Document, .jp-Launcher, .gc-JobPage)"
+
+#: A notebook whose function can become a job, and a cell that works until it is told to end.
+NOTEBOOK = (
+    "def train(resume_dir):\n    print('trained')",
+    "import os\nwhile not os.path.exists('enough'):\n    sum(range(10_000))",
+)
+
+
+@dataclass
+class Product:
+    """A running ``gpucommons up --demo`` with alice's folder filled."""
+
+    folder: Path
+    #: Tests of other files that had failed before.
+    failed_before: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    port: int = 0
+    #: What went wrong in any page.
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def state(self) -> Path:
+        return self.folder / "s"
+
+    @property
+    def password(self) -> str:
+        return (self.state / "password").read_text().strip()
+
+    def home(self, user: str) -> Path:
+        return self.state / "homes" / user
+
+    def start(self) -> None:
+        if not BUILT.exists():
+            message = "The Lab extension is not built: run `npm run build` first."
+            raise FileNotFoundError(message)
+        self.state.mkdir(mode=0o700)
+        (self.state / "jupyterhub_extra.py").write_text(_EXTRA)
+        self._fill(self.home("alice"))
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self.port = probe.getsockname()[1]
+        output = self.folder / "up.out"
+        command = [
+            *(sys.executable, "-m", "gpucommons.scheduler.up", "--demo"),
+            *("--state", str(self.state), "--port", str(self.port)),
+        ]
+        with output.open("wb") as sink:
+            self.process = subprocess.Popen(command, stdout=sink, stderr=sink, cwd=self.folder)
+        deadline = time.monotonic() + _START_S
+        while "GPU Commons is running." not in output.read_text():
+            assert self.process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.1)
+
+    def _fill(self, home: Path) -> None:
+        settings = home / ".jupyter" / "lab" / "user-settings"
+        for name, values in ((_NEWS, {"fetchNews": "false"}), (THEMES, {})):
+            (settings / name).parent.mkdir(parents=True, exist_ok=True)
+            (settings / name).write_text(json.dumps(values))
+        shutil.copy(ROOT / "examples" / "train_digits.py", home)
+        (home / ".env").write_text("A=1\n")
+        cells = [
+            {
+                "cell_type": "code",
+                "id": f"c{number}",
+                "metadata": {},
+                "execution_count": None,
+                "outputs": [],
+                "source": source,
+            }
+            for number, source in enumerate(NOTEBOOK)
+        ]
+        kernel = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        notebook = {
+            "cells": cells,
+            "metadata": {"kernelspec": kernel, "language_info": {"name": "python"}},
+            "nbformat": 4,
+            "nbformat_minor": 5,
+        }
+        (home / "train.ipynb").write_text(json.dumps(notebook))
+
+    def set_theme(self, user: str, theme: str) -> None:
+        path = self.home(user) / ".jupyter" / "lab" / "user-settings" / THEMES
+        path.write_text(json.dumps({"theme": theme}))
+
+    def stop(self) -> None:
+        if self.process is None or self.process.poll() is not None:
+            return
+        self.process.send_signal(signal.SIGINT)
+        try:
+            self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+    def log_in(self, browser: Browser, user: str) -> Page:
+        """A browser of this person's own, at the hub's first page after the login."""
+        context: BrowserContext = browser.new_context(
+            viewport=WIDE, locale="en-GB", color_scheme="light"
+        )
+        context.set_default_timeout(20_000)
+        page = context.new_page()
+        page.on("pageerror", lambda error: self.problems.append(f"{user}: {error}"))
+        page.goto(self.url)
+        page.get_by_label("Username").fill(user)
+        page.locator("#password_input").fill(self.password)
+        page.get_by_role("button", name="Sign in").click()
+        return page
+
+
+def picture(target: Page | Locator, name: str) -> None:
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    target.screenshot(path=PICTURES / f"product-{name}.png")
+
+
+def both_themes(page: Page, name: str) -> None:
+    """Pages that follow the system's colour scheme."""
+    picture(page, f"{name}-light")
+    page.emulate_media(color_scheme="dark")
+    picture(page, f"{name}-dark")
+    page.emulate_media(color_scheme="light")
+
+
+def take_and_start(page: Page, size: str) -> None:
+    """The options form: take a size, press Start."""
+    card_of(page, size).click()
+    page.get_by_role("button", name="Start").click()
+
+
+def card_of(page: Page, size: str) -> Locator:
+    exactly = page.locator(".gc-size", has_text=re.compile(rf"^\s*{size}\s*$"))
+    return page.locator(".gc-slot").filter(has=exactly).locator(".gc-card")
+
+
+def open_panel(page: Page) -> Locator:
+    """The panel, shown. Lab may just be restoring it: then its tab closes what it opened."""
+    tab = page.locator('[data-id="gpucommons-panel"]').first
+    expect(tab).to_be_visible(timeout=SLOW_MS)
+    expect(page.locator(_RESTORED).filter(visible=True).first).to_be_visible(timeout=SLOW_MS)
+    panel = page.locator("#gpucommons-panel")
+    for _ in range(3):
+        if panel.is_visible():
+            break
+        tab.click()
+        page.wait_for_timeout(500)
+    expect(panel.get_by_role("region", name="My GPU")).to_be_visible()
+    return panel
+
+
+def section(panel: Locator, name: str) -> Locator:
+    return panel.get_by_role("region", name=name, exact=True)
+
+
+def job_row(panel: Locator, name: str) -> Locator:
+    button = panel.page.get_by_role("button", name=name, exact=True)
+    return panel.locator("li.gc-Job").filter(has=button)
+
+
+def ask_for(panel: Locator, gpus: str) -> None:
+    """Choose a size in *Train*; the radio itself is drawn by its label."""
+    panel.get_by_role("radio", name=gpus, exact=True).check(force=True)
+
+
+LogIn = Callable[[str], Page]

@@ -1,0 +1,414 @@
+"""The whole product in a real browser: a real hub, JupyterLab, scheduler and simulated GPUs.
+
+One story, told in order by alice and ada of vision, bob and nora of nlp, and an admin; each test is
+a row of the acceptance walk-throughs. Texts are asserted literally: they are promises to people.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+from ui.browser import find_chromium
+from ui.product import (
+    PHONE,
+    SLOW_MS,
+    WIDE,
+    LogIn,
+    Product,
+    ask_for,
+    both_themes,
+    card_of,
+    job_row,
+    open_panel,
+    picture,
+    section,
+    take_and_start,
+)
+
+pytestmark = [pytest.mark.ui, pytest.mark.hub, pytest.mark.timeout(180)]
+
+ACCOUNT = "nothing isolates"
+BUSY, QUIET = re.compile(r"(?<!\d)([3-9]\d|100) %"), re.compile(r"(?<!\d)\d %")
+FIRST, SECOND = "train-digits-1", "train-digits-2"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    try:
+        chromium = find_chromium()
+    except FileNotFoundError as error:
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            raise
+        pytest.skip(str(error))
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(**chromium.arguments())  # type: ignore[arg-type] # a plain dict
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="module")
+def product(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Product]:
+    # Not below pytest's own folders: the paths of sockets have to be short.
+    folder = Path(tempfile.mkdtemp(prefix="gc"))
+    one = Product(folder, failed_before=request.session.testsfailed)
+    try:
+        one.start()
+        yield one
+    finally:
+        one.stop()
+        shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="module")
+def people(product: Product, browser: Browser) -> LogIn:
+    """Who is asked for is logged in, once."""
+    here: dict[str, Page] = {}
+
+    def find(user: str) -> Page:
+        if user not in here:
+            here[user] = product.log_in(browser, user)
+        here[user].bring_to_front()
+        return here[user]
+
+    return find
+
+
+@pytest.fixture(autouse=True)
+def _story(request: pytest.FixtureRequest, product: Product) -> Iterator[None]:
+    """No page fails; and after a test that did, the story cannot go on."""
+    if request.session.testsfailed > product.failed_before:
+        pytest.skip("an earlier part of the story failed")
+    yield
+    assert product.problems == []
+
+
+# --- A: the first notebook -------------------------------------------------------------------
+
+
+def test_the_start_page_says_what_is_free_and_what_is_enforced(people: LogIn) -> None:
+    page = people("alice")
+
+    expect(page.get_by_text("vision: 2 of 2 notebook GPUs free")).to_be_visible()
+    expect(page.get_by_text("updated just now")).to_be_visible()
+    expect(card_of(page, "½")).to_contain_text("A100-40 · 19.4 GiB")
+    for size in ("¼", "½", "1"):
+        expect(card_of(page, size)).to_contain_text("free now")
+    expect(page.locator(".gpucommons")).to_contain_text(
+        "Memory is not limited on this node: nothing stops a neighbour from using more than their"
+        " share. Computing time is shared and not guaranteed."
+    )
+    expect(page.locator(".gpucommons")).to_contain_text(
+        "The notebook stops after 60 min without GPU use and without a running cell; files stay."
+    )
+    expect(page.locator(".gpucommons")).to_contain_text(ACCOUNT)
+    expect(page.get_by_text("simulated", exact=True)).to_be_visible()
+    card_of(page, "½").click()
+    both_themes(page, "start")
+
+
+def test_the_spawn_page_says_where_the_notebook_is_placed(people: LogIn) -> None:
+    page = people("alice")
+    take_and_start(page, "½")
+
+    placed = re.compile(r"Placed on \S+ \(½ of A100-40, simulated\), starting")
+    expect(page.locator("#progress-message")).to_have_text(placed, timeout=15_000)
+    picture(page, "spawn")
+
+
+def test_lab_shows_the_slice_the_quota_and_the_idle_rule(people: LogIn, product: Product) -> None:
+    page = people("alice")
+    page.wait_for_url("**/lab**", timeout=SLOW_MS)
+    page.goto(f"{product.url}/user/alice/lab/tree/train.ipynb")
+    panel = open_panel(page)
+    tile = section(panel, "My GPU")
+
+    expect(tile).to_contain_text("½of A100-40")
+    expect(tile).to_contain_text("memory and compute shared, nothing enforced")
+    expect(tile).to_contain_text(re.compile(r"\d\.\d of 19\.4 GiB"))
+    expect(tile).to_contain_text(re.compile(r"\d %"))
+    expect(tile).to_contain_text("Active · returned after 60 idle min")
+    expect(tile).to_contain_text("simulated")
+    expect(tile).to_contain_text(ACCOUNT)
+    expect(section(panel, "vision")).to_contain_text("0.5 of 2 fixed")
+    expect(page.locator(".gc-Status-item")).to_have_text(
+        re.compile(r"GPU ½ \d\.\d/19\.4 GiB · simulated")
+    )
+
+
+def test_the_tile_moves_under_a_busy_cell(people: LogIn, product: Product) -> None:
+    page = people("alice")
+    expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible(timeout=SLOW_MS)
+    page.locator(".jp-Notebook .jp-Cell").nth(1).locator(".cm-content").click()
+    page.keyboard.press("Shift+Enter")
+    tile = section(open_panel(page), "My GPU")
+
+    expect(tile).to_contain_text(BUSY, timeout=SLOW_MS)
+    picture(page, "lab-light")
+    (product.home("alice") / "enough").touch()
+    expect(tile).to_contain_text(QUIET, timeout=20_000)
+
+
+# --- B: from the notebook to a job -----------------------------------------------------------
+
+
+def test_train_is_filled_in_from_the_notebook(people: LogIn) -> None:
+    panel = open_panel(people("alice"))
+    train = section(panel, "Train")
+
+    expect(train.get_by_label("What to run")).to_contain_text(
+        re.compile(r"This notebook \(saved \d\d:\d\d\)")
+    )
+    train.get_by_label("Part of it").select_option("train(resume_dir)")
+    train.get_by_role("button", name="More…").click()
+    expect(train).to_contain_text(re.compile(r"Goes along3 files"))
+    expect(train).to_contain_text(re.compile(r"train_digits\.py\d\.\d kB"))
+    expect(train).to_contain_text(".envis hidden")
+    # Eight GPUs are not offered to a team that may hold four.
+    expect(train.get_by_role("radio")).to_have_count(7)
+    train.get_by_role("button", name="Less").click()
+
+
+def test_the_quota_line_says_what_can_be_stopped(people: LogIn) -> None:
+    panel = open_panel(people("alice"))
+    ask_for(panel, "½")
+    quote = panel.locator("#gc-quote")
+    expect(quote).to_contain_text("guarantee")
+    expect(quote).not_to_contain_text("can be stopped")
+    ask_for(panel, "4")
+
+    expect(quote).to_have_text(
+        "Over-quota. vision guarantee ½, in use 0: 4 asked is over-quota, all 4 can be stopped;"
+        " ½ would be guaranteed. Needs 4 GPUs on one node; 3 are free."
+    )
+
+
+def test_a_job_that_must_wait_says_why_and_what_would_start_now(
+    people: LogIn, product: Product
+) -> None:
+    page = people("alice")
+    page.goto(f"{product.url}/user/alice/lab/tree/train_digits.py")
+    panel = open_panel(page)
+    train = section(panel, "Train")
+    expect(train.get_by_label("What to run")).to_contain_text("This script")
+    ask_for(panel, "4")
+    train.get_by_role("button", name="More…").click()
+    train.get_by_label("Arguments of the script").fill("--epochs 40 --seconds-per-epoch 0.5")
+    train.get_by_role("button", name="Submit").click()
+
+    row = job_row(panel, FIRST)
+    expect(row).to_contain_text("waiting · 4 GPUs")
+    expect(row).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
+    expect(row).to_contain_text("1st in line")
+    picture(page, "waiting")
+    row.get_by_role("button", name="Start now with 2").click()
+    expect(train.get_by_label("What to run")).to_contain_text(f"The same as {FIRST}")
+    expect(train.get_by_label(f"Cancel {FIRST} on submit")).to_be_checked()
+    ask_for(panel, "3")
+    train.get_by_role("button", name="Submit").click()
+    expect(job_row(panel, SECOND)).to_contain_text("running · 3 borrowed", timeout=20_000)
+    expect(job_row(panel, FIRST)).to_contain_text("cancelled")
+
+
+def test_the_job_page_shows_log_curve_and_checkpoints(people: LogIn) -> None:
+    page = people("alice")
+    panel = open_panel(page)
+    panel.get_by_role("button", name=SECOND, exact=True).click()
+    job = page.locator(".gc-JobPage")
+
+    expect(job).to_contain_text("borrowed, can be stopped")
+    expect(job).to_contain_text("3 × A100-40")
+    expect(job).to_contain_text(re.compile(r"epoch 3 +loss \d\.\d+ +accuracy \d\.\d+ +saved"))
+    expect(job).to_contain_text(re.compile(r"step \d+ of 40"))
+    expect(job).to_contain_text("verified")
+    expect(job.locator("svg").first).to_be_visible()
+    expect(section(panel, "vision")).to_contain_text("0 of 0.5 + 3 borrowed")
+    picture(page, "job-light")
+
+
+# --- A10, B8, B9: the owners want it back ----------------------------------------------------
+
+
+def test_lent_gpus_come_back_to_a_ticket_which_starts_its_notebook_by_itself(
+    people: LogIn,
+) -> None:
+    bob = people("bob")
+    expect(card_of(bob, "1")).to_contain_text(
+        "lent to training: yours within 20 s if you wait in line"
+    )
+    both_themes(bob, "start-lent")
+    bob.get_by_role("link", name="Wait in line for 1 GPU").click()
+    expect(bob.get_by_role("heading", level=1)).to_have_text("Wait for a notebook GPU in nlp?")
+    expect(bob.locator("main")).to_contain_text(
+        "On your turn the notebook starts by itself, also when this page is closed."
+    )
+    bob.get_by_role("button", name="Wait in line").click()
+    bob.wait_for_url("**/user/bob/lab**", timeout=SLOW_MS)
+    tile = section(open_panel(bob), "My GPU")
+    expect(tile).to_contain_text("1of A100-40")
+
+
+def test_the_stopped_job_says_for_whom_and_waits_in_line(people: LogIn) -> None:
+    page = people("alice")
+    job = page.locator(".gc-JobPage")
+
+    expect(job).to_contain_text(
+        re.compile(r"attempt 1: Stopped for .*nlp.*: step \d+ is saved, \d\.\d GPU-min lost")
+    )
+    expect(job_row(open_panel(page), SECOND)).to_contain_text("waiting · 3 GPUs")
+    expect(job_row(open_panel(page), SECOND)).to_contain_text("1st in line")
+    picture(page, "job-stopped")
+
+
+def test_a_full_team_gets_a_ticket_instead_of_a_pending_start(people: LogIn) -> None:
+    nora = people("nora")
+    expect(nora.get_by_text("nlp: 0 of 1 notebook GPUs free")).to_be_visible()
+    expect(card_of(nora, "½")).to_contain_text(
+        "needs ½, nlp has 0: wait in line, or ask your admin"
+    )
+    expect(nora.get_by_role("radio", name=re.compile("½"))).to_be_disabled()
+    nora.get_by_role("link", name="Wait in line for ½ GPU").click()
+    nora.get_by_role("button", name="Wait in line").click()
+
+    main = nora.locator("main")
+    expect(nora.get_by_role("heading", level=1)).to_have_text("No notebook GPU is free in nlp")
+    expect(main).to_contain_text("1st in line")
+    expect(main).to_contain_text(re.compile(r"You asked for ½ GPU at \d\d:\d\d\."))
+    expect(main).to_contain_text("You may close this page: the notebook starts by itself.")
+    expect(main).to_contain_text("nlp holds 1 of its 1 fixed GPU:")
+    expect(main).to_contain_text("bob · 1")
+    expect(main).to_contain_text("CPU now: moving to a GPU later restarts the notebook.")
+    expect(nora.get_by_role("link", name="Keep waiting")).to_be_visible()
+    for name in ("CPU now", "Leave the line"):
+        expect(nora.get_by_role("button", name=name)).to_be_visible()
+    both_themes(nora, "ticket")
+    nora.set_viewport_size(PHONE)
+    assert nora.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    picture(nora, "ticket-phone")
+    nora.set_viewport_size(WIDE)
+
+
+def test_leaving_the_line_takes_five_seconds_at_most(people: LogIn) -> None:
+    nora = people("nora")
+    nora.get_by_role("button", name="Leave the line").click()
+    expect(nora.get_by_role("button", name="Leave the line")).to_be_hidden(timeout=5000)
+
+
+# --- C: the admin ----------------------------------------------------------------------------
+
+
+def test_the_admin_sees_capacity_use_and_who_waits(people: LogIn, product: Product) -> None:
+    admin = people("admin")
+    admin.goto(f"{product.url}/services/gpucommons/admin")
+    main = admin.locator("main")
+
+    expect(main).to_contain_text(re.compile(r"GPUs held\s*1\.5\s*of 4"))
+    expect(main).to_contain_text("really used, last hour")
+    expect(main).to_contain_text("held idle")
+    expect(main).to_contain_text("2.5 of 4 free")
+    waiting = main.get_by_role("row").filter(has_text="alice · vision")
+    expect(waiting).to_contain_text("3 GPUs")
+    expect(waiting).to_contain_text("Needs 3 GPUs on one node; 2 are free.")
+    expect(admin.locator("header")).to_contain_text(re.compile(r"updated \d+ s ago"))
+    both_themes(admin, "admin-now")
+    for tab in ("Waiting", "Idle", "Evictions", "Report"):
+        admin.get_by_role("link", name=re.compile(f"^{tab}")).click()
+        expect(main).to_be_visible()
+        picture(admin, f"admin-{tab.lower()}")
+
+
+def test_an_eviction_leaves_a_receipt(people: LogIn, product: Product) -> None:
+    admin = people("admin")
+    admin.goto(f"{product.url}/services/gpucommons/admin/evictions")
+    receipt = admin.get_by_role("row").filter(has_text=SECOND)
+
+    for text in ("vision/train-digits-2", "nlp/notebook", "fixed quota of nlp", "yes"):
+        expect(receipt).to_contain_text(text)
+    expect(receipt).to_contain_text(re.compile(r"step \d+"))
+
+
+def test_quotas_that_cannot_be_laid_out_are_not_saved(people: LogIn, product: Product) -> None:
+    admin = people("admin")
+    admin.goto(f"{product.url}/services/gpucommons/admin/teams")
+    admin.get_by_label("Fixed of vision in gpu").fill("3")
+
+    expect(admin.locator("[data-verdict]")).to_have_text(
+        "gpu: fixed+guarantee 5 of 4: over by 1, not saved. Lower one of them by 1."
+    )
+    expect(admin.get_by_role("button", name="Save")).to_be_disabled()
+    picture(admin, "quota-over")
+
+
+def test_a_saved_quota_applies_at_once_and_touches_no_notebook(
+    people: LogIn, product: Product
+) -> None:
+    admin = people("admin")
+    admin.get_by_label("Fixed of vision in gpu").fill("1.5")
+    expect(admin.locator("[data-verdict]")).to_have_text(
+        "2½ fixed + 1 guaranteed = 3½ of 4 GPUs: can be laid out"
+    )
+    expect(admin.locator("[data-changes]")).to_have_text("vision · gpu: fixed 2 → 1½")
+    both_themes(admin, "quota")
+    admin.get_by_role("button", name="Save").click()
+    expect(admin.locator("[data-verdict]")).to_have_text(
+        "Saved. 2½ fixed + 1 guaranteed = 3½ of 4 GPUs: can be laid out"
+    )
+
+    panel = open_panel(people("alice"))
+    expect(section(panel, "vision")).to_contain_text("0.5 of 1.5 fixed", timeout=10_000)
+    expect(section(panel, "My GPU")).to_contain_text("½of A100-40")
+
+
+def test_a_researcher_sees_use_without_names_and_changes_nothing(
+    people: LogIn, product: Product
+) -> None:
+    nora = people("nora")
+    nora.goto(f"{product.url}/services/gpucommons/admin")
+    main = nora.locator("main")
+
+    expect(main).to_contain_text("2.5 of 4 free")
+    expect(main).to_contain_text("vision")
+    assert "alice" not in nora.content()
+    expect(nora.get_by_role("button", name="Save")).to_have_count(0)
+    picture(nora, "use")
+
+
+# --- B9, B11: back, and done -----------------------------------------------------------------
+
+
+def test_the_job_resumes_where_it_stopped_and_brings_its_results(
+    people: LogIn, product: Product
+) -> None:
+    bob = people("bob")
+    bob.goto(f"{product.url}/hub/home")
+    bob.locator("#stop").click()
+    page = people("alice")
+    panel, job = open_panel(page), page.locator(".gc-JobPage")
+
+    expect(job_row(panel, SECOND)).to_contain_text("running · 3 borrowed", timeout=30_000)
+    expect(job).to_contain_text(re.compile(r"resumed from epoch \d+"), timeout=30_000)
+    expect(job_row(panel, SECOND)).to_contain_text("finished", timeout=SLOW_MS)
+    expect(job).to_contain_text("Results are in your folder.")
+    expect(job).to_contain_text("attempt 2")
+    result = json.loads((product.home("alice") / "digits.json").read_text())
+    assert result["epochs"] == 40
+    picture(page, "job-finished")
+
+
+def test_dark_lab_has_the_same_panel(people: LogIn, product: Product) -> None:
+    product.set_theme("alice", "JupyterLab Dark")
+    page = people("alice")
+    page.reload()
+    panel = open_panel(page)
+
+    expect(page.locator("body[data-jp-theme-light=false]")).to_be_attached(timeout=SLOW_MS)
+    expect(section(panel, "My GPU")).to_contain_text("of A100-40")
+    expect(page.locator(".gc-JobPage")).to_contain_text("accuracy", timeout=20_000)
+    picture(page, "job-dark")
