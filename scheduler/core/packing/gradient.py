@@ -1,0 +1,54 @@
+"""Scores after the fragmentation gradient: 0 to 100, in whole numbers, ties to the first row.
+
+The coarse scale is part of the method: rows whose gradients hardly differ are equal, and then the
+fixed order decides, which fills nodes one after the other. With finer scores, or with random ties,
+the same gradient packs worse.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.board import NO_FIT
+from gpucommons.scheduler.core.packing.rows import Ints, Rows
+from gpucommons.scheduler.core.packing.worth import Worth
+
+#: Growth in milli-GPU at which the score reaches 1, 2, … 99: the logistic curve, as whole numbers,
+#: so that no floating-point function decides where work goes.
+_STEPS = np.array(
+    [math.ceil(1000 * math.log(score / (100 - score))) for score in range(1, 100)], dtype=np.int64
+)
+
+
+def fits(ask: Ask, rows: Rows, which: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    """Which of these rows have room for the ask."""
+    room = (rows.cpu_milli[which] >= ask.cpu_milli) & (rows.memory_mib[which] >= ask.memory_mib)
+    if ask.devices:
+        room &= (rows.free[which] >= ask.milli).sum(axis=1) >= ask.devices
+    if ask.kinds:
+        accepted = np.array([ask.accepts(name) for name in rows.kind_names])
+        room &= accepted[rows.kind[which]]
+    return room
+
+
+class Gradient:
+    """The fragmentation gradient for one set of typical work."""
+
+    def __init__(self, typical: Sequence[tuple[Ask, int]], kind_names: Sequence[str]) -> None:
+        """Prepare the tables."""
+        self._worth = Worth(typical, kind_names)
+        self._steps = _STEPS * max(1, self._worth.total_weight)
+
+    def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
+        """Score these rows."""
+        growth, free = self._worth.growth(ask, rows, which)
+        graded = np.searchsorted(self._steps, -growth, side="right")
+        if ask.shared:
+            graded = np.where(free >= ask.milli, graded, NO_FIT)
+        device = graded.argmax(axis=1)
+        best = graded[np.arange(len(which)), device]
+        return np.where(fits(ask, rows, which), best, NO_FIT), device

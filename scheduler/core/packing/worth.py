@@ -1,0 +1,128 @@
+"""How useful free GPUs are to typical work, in whole numbers: the fragmentation gradient.
+
+After Weng et al., "Beware of Fragmentation" (USENIX ATC 2023): the fragmentation of a node is the
+free GPU that typical work could not use, averaged over typical work; a worker goes where that
+grows least. Here the other side is counted, the *usable* milli-GPU, weighted by how often each
+shape comes: fragmentation is free times total weight minus usable.
+
+Usable milli-GPU of a node is a sum over its devices plus a term for its wholly free ones, so it
+is read from tables: by kind, by how many of the typical processor and memory demands still fit,
+and by what is free of the device. Cost does not depend on the number of typical shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.rows import Ints, Rows
+
+#: Tables tell apart at most so many levels of processor (and of memory) demand; demands in between
+#: are rounded up to the next level.
+MAX_LEVELS = 64
+
+
+def levels_of(values: Sequence[int]) -> Ints:
+    """Return the demands that tables tell apart, smallest first."""
+    distinct = np.unique(np.array([v for v in values if v > 0], dtype=np.int64))
+    if len(distinct) > MAX_LEVELS:
+        picked = np.linspace(0, len(distinct) - 1, MAX_LEVELS).round().astype(np.int64)
+        distinct = distinct[picked]
+    return distinct
+
+
+class Worth:
+    """Tables of usable milli-GPU for one set of typical work and one list of GPU kinds."""
+
+    def __init__(self, typical: Sequence[tuple[Ask, int]], kind_names: Sequence[str]) -> None:
+        """Build the tables."""
+        self.total_weight = sum(weight for _, weight in typical)
+        wanting = [(ask, weight) for ask, weight in typical if ask.devices]
+        self._cpu = levels_of([ask.cpu_milli for ask, _ in wanting])
+        self._memory = levels_of([ask.memory_mib for ask, _ in wanting])
+        thresholds = sorted({ask.milli for ask, _ in wanting if ask.devices == 1})
+        #: For each milli-GPU free of a device: how many thresholds it reaches.
+        self._reached = np.searchsorted(
+            np.array(thresholds, dtype=np.int64), np.arange(WHOLE_MILLI_GPU + 1), side="right"
+        )
+        most = max((ask.devices for ask, _ in wanting), default=1)
+        head = (len(kind_names), len(self._cpu) + 1, len(self._memory) + 1)
+        single = np.zeros((*head, len(thresholds) + 1), dtype=np.int64)
+        groups = np.zeros((*head, most + 1), dtype=np.int64)
+        for ask, weight in wanting:
+            cpu = int(np.searchsorted(self._cpu, ask.cpu_milli))
+            memory = int(np.searchsorted(self._memory, ask.memory_mib))
+            cpu += ask.cpu_milli > 0
+            memory += ask.memory_mib > 0
+            for kind, name in enumerate(kind_names):
+                if not ask.accepts(name):
+                    continue
+                if ask.devices == 1:
+                    reached = int(self._reached[ask.milli])
+                    single[kind, cpu:, memory:, reached:] += weight
+                else:
+                    groups[kind, cpu:, memory:, ask.devices :] += weight
+        self._most = most
+        self._steps = (head[1] * head[2], head[2])
+        self._single = single.reshape(-1, single.shape[-1])
+        self._groups = groups.reshape(-1, groups.shape[-1]) * WHOLE_MILLI_GPU
+
+    def _place(self, kind: Ints, cpu_milli: Ints, memory_mib: Ints) -> Ints:
+        cpu = np.searchsorted(self._cpu, cpu_milli, side="right")
+        memory = np.searchsorted(self._memory, memory_mib, side="right")
+        return kind * self._steps[0] + cpu * self._steps[1] + memory
+
+    def _of_devices(self, place: Ints, free: Ints) -> Ints:
+        """Weighted usable milli-GPU of each device alone."""
+        each: Ints = free * self._single[place[:, None], self._reached[free]]
+        return each
+
+    def _of_groups(self, place: Ints, whole: Ints) -> Ints:
+        """Weighted usable milli-GPU for work that wants several whole devices."""
+        return whole * self._groups[place, np.minimum(whole, self._most)]
+
+    def usable(self, rows: Rows, which: Ints) -> Ints:
+        """Weighted usable milli-GPU of these rows."""
+        place = self._place(rows.kind[which], rows.cpu_milli[which], rows.memory_mib[which])
+        free = rows.free[which]
+        whole = (free == WHOLE_MILLI_GPU).sum(axis=1)
+        return self._of_devices(place, free).sum(axis=1) + self._of_groups(place, whole)
+
+    def growth(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
+        """Return by how much fragmentation grows were the ask placed there, and on which device.
+
+        The growth is per device for a share (columns: devices), else one column; where the ask
+        does not fit at all the caller must not look. Both are for ``which`` rows only.
+        """
+        place = self._place(
+            rows.kind[which],
+            rows.cpu_milli[which] - ask.cpu_milli,
+            rows.memory_mib[which] - ask.memory_mib,
+        )
+        free = rows.free[which]
+        whole = (free == WHOLE_MILLI_GPU).sum(axis=1)
+        each = self._of_devices(place, free)
+        spent = ask.milli_gpu * self.total_weight
+        before = self.usable(rows, which) - spent
+        if not ask.shared:
+            left = np.maximum(whole - ask.devices, 0)
+            full = np.full_like(place, WHOLE_MILLI_GPU)
+            taken = ask.devices * self._of_devices(place, full[:, None])[:, 0]
+            after = each.sum(axis=1) - taken + self._of_groups(place, left)
+            return (before - after)[:, None], free
+        less = np.maximum(free - ask.milli, 0)
+        broken = (free == WHOLE_MILLI_GPU).astype(np.int64)
+        after = (
+            each.sum(axis=1)[:, None]
+            - each
+            + self._of_devices(place, less)
+            + np.where(
+                broken,
+                self._of_groups(place, np.maximum(whole - 1, 0))[:, None],
+                self._of_groups(place, whole)[:, None],
+            )
+        )
+        return before[:, None] - after, free
