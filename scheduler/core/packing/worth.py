@@ -82,14 +82,16 @@ class Worth:
 
     def _of_groups(self, place: Ints, whole: Ints) -> Ints:
         """Weighted usable milli-GPU for work that wants several whole devices."""
-        return whole * self._groups[place, np.minimum(whole, self._most)]
+        together: Ints = whole * self._groups[place, np.minimum(whole, self._most)]
+        return together
 
     def usable(self, rows: Rows, which: Ints) -> Ints:
         """Weighted usable milli-GPU of these rows."""
         place = self._place(rows.kind[which], rows.cpu_milli[which], rows.memory_mib[which])
         free = rows.free[which]
         whole = (free == WHOLE_MILLI_GPU).sum(axis=1)
-        return self._of_devices(place, free).sum(axis=1) + self._of_groups(place, whole)
+        usable: Ints = self._of_devices(place, free).sum(axis=1) + self._of_groups(place, whole)
+        return usable
 
     def growth(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Return by how much fragmentation grows were the ask placed there, and on which device.
