@@ -100,7 +100,8 @@ def next_deadline(draft: Draft) -> Millis | None:
         if workload.redeem_by_ms is not None:
             due.append(workload.redeem_by_ms)
         if attempt.stop is not None:
-            due.append(attempt.stop.term_ms)
+            # A notice of no length is over as soon as it is committed.
+            due.append(max(attempt.stop.term_ms, draft.now_ms + (not attempt.stop.signalled)))
         elif attempt.started_ms is None:
             if workload.redeem_by_ms is None:
                 due.append(attempt.reserved_ms + spec.start_timeout_ms)

@@ -1,0 +1,385 @@
+"""Playing the real core forward in virtual time, on what workloads are known or expected to do.
+
+Nothing here decides: every step is :func:`.core.advance.advance`, and this module plays people,
+nodes and processes. The same input gives the same record on every machine. Everything that is due
+at one instant goes into one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.demand import milli_gpu, must_have, placed_milli_gpu
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.state import (
+    Action,
+    AttemptEnded,
+    AttemptStarted,
+    CheckpointReported,
+    Cluster,
+    Intent,
+    Observation,
+    Outcome,
+    SignalAttempt,
+    StartAttempt,
+    Started,
+    StartServer,
+    StopServer,
+    Submit,
+)
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    Checkpoint,
+    IntentId,
+    Millis,
+    Spec,
+    State,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.simulation.conditions import Conditions
+from gpucommons.scheduler.simulation.processes import Processes
+from gpucommons.scheduler.simulation.record import Eviction, Record, Story, right_of
+
+#: Exit status of a process that SIGTERM ended.
+_STOPPED = 143
+_NOBODY = UserName("simulation")
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    attempt_id: AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    attempt_id: AttemptId
+    stopped: bool
+
+
+_Event = Action | Observation | _Start | _End
+
+
+class Simulation:
+    """A cluster whose people, nodes and processes are played."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        now_ms: Millis,
+        conditions: Conditions | None = None,
+        left_ms: Mapping[WorkloadId, int | None] | None = None,
+    ) -> None:
+        """``left_ms``: work left of live workloads, at the size they asked for; one that is not
+        named (or None) runs until it is stopped.
+        """
+        self.cluster = cluster
+        self.now_ms = now_ms
+        self.record = Record()
+        self._conditions = conditions or Conditions()
+        self._left: dict[WorkloadId, int | None] = dict(left_ms or {})
+        self._events: list[tuple[int, int, _Event]] = []
+        self._saves: list[tuple[int, int, AttemptId]] = []
+        self._order = count()
+        self._attempt_ids = _ids("sim-attempt")
+        self._intent_ids = _ids("sim-intent")
+        self._processes: dict[AttemptId, Processes] = {}
+        self._due_ms: Millis | None = now_ms
+        for workload in cluster.workloads.values():
+            self._adopt(workload)
+
+    # --- what will happen --------------------------------------------------------------------
+
+    def submit(
+        self, at_ms: int, spec: Spec, run_ms: int | None, workload_id: WorkloadId | None = None
+    ) -> WorkloadId:
+        """Have a workload submitted; it works for ``run_ms`` at the size it asks for."""
+        workload_id = workload_id or WorkloadId(f"sim-{next(self._order):09d}")
+        self._left[workload_id] = run_ms
+        self.at(at_ms, Submit(workload_id=workload_id, spec=spec))
+        return workload_id
+
+    def at(self, at_ms: int, event: Action | Observation) -> None:
+        """Have something asked for, or reported by a node, at a time."""
+        if isinstance(event, Submit):
+            self._expect(Millis(at_ms), event)
+        self._push(at_ms, event)
+
+    # --- going on ----------------------------------------------------------------------------
+
+    def next_ms(self) -> Millis | None:
+        """When the next step is due; None when nothing will ever change again."""
+        due = [] if self._due_ms is None else [self._due_ms]
+        if self._events:
+            due.append(Millis(self._events[0][0]))
+        return max(self.now_ms, min(due)) if due else None
+
+    def run(
+        self,
+        until_ms: int | None = None,
+        enough: Callable[[Simulation], bool] = lambda _: False,
+    ) -> Record:
+        """Go on to a time, to the end, or until somebody has seen enough."""
+        while not enough(self):
+            due = self.next_ms()
+            if due is None or (until_ms is not None and due > until_ms):
+                break
+            self.step(due)
+        return self.record
+
+    def step(self, now_ms: Millis) -> Outcome:
+        """One step of the core on everything that has come due by now."""
+        self.now_ms = now_ms
+        intents: list[Intent] = []
+        observations = self._saved()
+        while self._events and self._events[0][0] <= now_ms:
+            at_ms, _, event = heappop(self._events)
+            seen = self._happen(Millis(at_ms), event)
+            if isinstance(seen, Intent):
+                intents.append(seen)
+            elif seen is not None:
+                observations.append(seen)
+        outcome = advance(
+            self.cluster, intents, observations, now_ms=now_ms, new_ids=self._attempt_ids
+        )
+        self.cluster = outcome.cluster
+        self._due_ms = outcome.wake_ms
+        self.record.cycles += 1
+        self._note(outcome)
+        started = {
+            one.current.attempt_id: one
+            for one in outcome.changes.workloads
+            if one.current is not None
+        }
+        for act in outcome.acts:
+            match act:
+                case StartAttempt():
+                    self._start(act.attempt_id, started)
+                case SignalAttempt():
+                    self._stop(act.attempt_id)
+                case StartServer():
+                    self._serve(act.workload_id)
+                case StopServer():
+                    self._close(act.workload_id)
+        return outcome
+
+    # --- events ------------------------------------------------------------------------------
+
+    def _push(self, at_ms: int, event: _Event) -> None:
+        heappush(self._events, (at_ms, next(self._order), event))
+
+    def _happen(self, at_ms: Millis, event: _Event) -> Intent | Observation | None:
+        if isinstance(event, _Start):
+            return self._started(at_ms, event.attempt_id)
+        if isinstance(event, _End):
+            return self._ended(at_ms, event)
+        if isinstance(event, Action):
+            by = event.spec.owner if isinstance(event, Submit) else _NOBODY
+            intent_id = IntentId(next(self._intent_ids))
+            return Intent(intent_id=intent_id, action=event, by=by, at_ms=at_ms)
+        return event
+
+    def _expect(self, at_ms: Millis, event: Submit) -> None:
+        spec = event.spec
+        self.record.stories[event.workload_id] = Story(
+            event.workload_id, spec.team, _asked(spec), at_ms, self._left.get(event.workload_id)
+        )
+
+    def _started(self, at_ms: Millis, attempt_id: AttemptId) -> Observation | None:
+        one = self._processes.get(attempt_id)
+        if one is None or one.started_ms is not None:
+            return None
+        one.started_ms = at_ms
+        story = self.record.stories[one.workload_id]
+        story.started_ms = at_ms if story.started_ms is None else story.started_ms
+        self._plan(one)
+        return AttemptStarted(attempt_id=attempt_id)
+
+    def _plan(self, one: Processes) -> None:
+        if one.end_ms is not None:
+            self._push(one.end_ms, _End(one.attempt_id, stopped=False))
+        if one.started_ms is not None:
+            every = self._conditions.checkpoint_every_ms
+            first = one.started_ms + one.loading_ms + every - one.unsaved_ms % every
+            if one.end_ms is None or first < one.end_ms:
+                heappush(self._saves, (first, next(self._order), one.attempt_id))
+
+    def _ended(self, at_ms: Millis, event: _End) -> Observation | None:
+        one = self._processes.pop(event.attempt_id, None)
+        if one is None:
+            return None
+        story = self.record.stories[one.workload_id]
+        held = one.held_milli_gpu
+        story.held_milli_gpu_ms += held * (at_ms - one.since_ms)
+        self.record.levels.append((at_ms, story.team, -held))
+        if event.stopped:
+            every = self._conditions.checkpoint_every_ms
+            story.lost_milli_gpu_ms += held * one.lost_ms(at_ms, every)
+            self._left[one.workload_id] = one.left_after_stop_ms(at_ms, every)
+        if one.started_ms is not None and story.attempts > 1:
+            loaded = min(one.loading_ms, at_ms - one.started_ms)
+            story.lost_milli_gpu_ms += held * loaded
+        return AttemptEnded(attempt_id=event.attempt_id, exit_code=_STOPPED if event.stopped else 0)
+
+    def _saved(self) -> list[Observation]:
+        """Checkpoints made since the last step: told along with it, no reason for one of their own."""
+        found: list[Observation] = []
+        every = self._conditions.checkpoint_every_ms
+        while self._saves and self._saves[0][0] <= self.now_ms:
+            at_ms, _, attempt_id = heappop(self._saves)
+            one = self._processes.get(attempt_id)
+            if one is None:
+                continue
+            at_ms += (self.now_ms - at_ms) // every * every
+            heappush(self._saves, (at_ms + every, next(self._order), attempt_id))
+            checkpoint = Checkpoint(
+                attempt_id=attempt_id,
+                step=at_ms,
+                path="",
+                size_bytes=0,
+                sha256="",
+                at_ms=Millis(at_ms),
+            )
+            found.append(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
+        return found
+
+    # --- acts of the core --------------------------------------------------------------------
+
+    def _begin(self, workload: Workload, attempt: Attempt) -> Processes:
+        held = sum(placed_milli_gpu(one) for one in attempt.placements)
+        story = self.record.stories[workload.workload_id]
+        story.attempts += 1
+        one = Processes(
+            attempt.attempt_id,
+            workload.workload_id,
+            held,
+            story.milli_gpu,
+            self.now_ms,
+            self._left.get(workload.workload_id),
+            self._conditions.restart_ms if attempt.number > 1 else 0,
+        )
+        self._processes[attempt.attempt_id] = one
+        self.record.levels.append((self.now_ms, story.team, held))
+        return one
+
+    def _start(self, attempt_id: AttemptId, started: Mapping[AttemptId, Workload]) -> None:
+        if attempt_id in self._processes:
+            return
+        workload = started[attempt_id]
+        if workload.current is not None:
+            self._begin(workload, workload.current)
+            self._push(self.now_ms + self._conditions.start_ms, _Start(attempt_id))
+
+    def _stop(self, attempt_id: AttemptId) -> None:
+        one = self._processes.get(attempt_id)
+        if one is None or one.told_to_stop:
+            return
+        one.told_to_stop = True
+        self._push(self.now_ms + self._conditions.leave_ms, _End(attempt_id, stopped=True))
+
+    def _serve(self, workload_id: WorkloadId) -> None:
+        workload = self.cluster.workloads[workload_id]
+        attempt = workload.current
+        if attempt is None or attempt.attempt_id in self._processes:
+            return
+        one = self._begin(workload, attempt)
+        one.started_ms = Millis(self.now_ms + self._conditions.server_ms)
+        story = self.record.stories[workload_id]
+        story.started_ms = one.started_ms if story.started_ms is None else story.started_ms
+        self._push(one.started_ms, Started(workload_id=workload_id))
+        if one.end_ms is not None:
+            self._push(one.end_ms, _End(one.attempt_id, stopped=False))
+
+    def _close(self, workload_id: WorkloadId) -> None:
+        attempt = self.cluster.workloads[workload_id].current
+        if attempt is not None:
+            self._stop(attempt.attempt_id)
+
+    # --- beginnings and ends -----------------------------------------------------------------
+
+    def _adopt(self, workload: Workload) -> None:
+        """Take over a live workload of the cluster one starts from."""
+        if is_final(workload):
+            return
+        workload_id, attempt = workload.workload_id, workload.current
+        self.record.stories[workload_id] = story = Story(
+            workload_id,
+            workload.spec.team,
+            _asked(workload.spec),
+            workload.submitted_ms,
+            self._left.get(workload_id),
+        )
+        story.attempts = max(0, len(workload.attempts) - 1)
+        began = [one.started_ms for one in workload.attempts if one.started_ms is not None]
+        story.started_ms = min(began, default=None)
+        if attempt is None or workload.state is State.GRANTED:
+            return
+        one = self._begin(workload, attempt)
+        one.since_ms = attempt.reserved_ms
+        if attempt.started_ms is None and not is_lease(workload):
+            self._push(self.now_ms + self._conditions.start_ms, _Start(attempt.attempt_id))
+            return
+        one.loading_ms, one.started_ms = 0, self.now_ms
+        if attempt.started_ms is not None:
+            saved = workload.checkpoint
+            ours = saved is not None and saved.attempt_id == attempt.attempt_id
+            last = saved.at_ms if saved is not None and ours else attempt.started_ms
+            one.unsaved_ms = max(0, self.now_ms - last) % self._conditions.checkpoint_every_ms
+        if is_lease(workload):
+            if one.end_ms is not None:
+                self._push(one.end_ms, _End(one.attempt_id, stopped=False))
+        else:
+            self._plan(one)
+
+    def _note(self, outcome: Outcome) -> None:
+        changes = outcome.changes
+        for verdict in changes.verdicts:
+            if verdict.error is not None and verdict.workload_id in self.record.stories:
+                self.record.stories[verdict.workload_id].refused = verdict.text
+        for workload in changes.workloads:
+            if is_final(workload) and workload.workload_id in self.record.stories:
+                self.record.stories[workload.workload_id].ended_ms = changes.now_ms
+        if not any(event.kind == "evicted" for event in changes.events):
+            return
+        after = {workload.workload_id: workload for workload in changes.workloads}
+        for event in changes.events:
+            if event.kind != "evicted" or event.workload_id is None:
+                continue
+            attempt = next(
+                a for a in after[event.workload_id].attempts if a.attempt_id == event.attempt_id
+            )
+            story = self.record.stories[event.workload_id]
+            story.evictions += 1
+            self.record.evictions.append(
+                Eviction(
+                    at_ms=event.at_ms,
+                    workload_id=event.workload_id,
+                    team=story.team,
+                    right=right_of(str(event.data.get("rule", ""))),
+                    hold_class=attempt.hold_class,
+                    resized=event.data.get("why") == "resize",
+                    milli_gpu=int(event.data["milli_gpu"]),
+                    lost_milli_gpu_ms=int(event.data["lost_milli_gpu_ms"]),
+                )
+            )
+
+
+def _asked(spec: Spec) -> int:
+    """The size at which its run length is known: all workers of its first role."""
+    first = spec.roles[0]
+    return (
+        milli_gpu(must_have(spec))
+        if spec.min_workers is None
+        else sum(role.milli_gpu * role.count for role in (first, *spec.roles[1:]))
+    )
+
+
+def _ids(prefix: str) -> Iterator[str]:
+    return (f"{prefix}-{number:09d}" for number in count(1))

@@ -1,0 +1,72 @@
+"""The processes of one attempt in virtual time: how much they have done, and what a stop loses.
+
+Work counts in milliseconds of the job at the size it asked for: an elastic job on half of its
+workers takes twice as long.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
+
+
+@dataclass(slots=True)
+class Processes:
+    """One attempt of a job, or the server of one lease."""
+
+    attempt_id: AttemptId
+    workload_id: WorkloadId
+    #: What it holds, and what the job asked for: their ratio is its speed.
+    held_milli_gpu: int
+    asked_milli_gpu: int
+    since_ms: Millis
+    #: Work left at its start; None = until it is stopped.
+    left_ms: int | None
+    #: Time spent on loading before it works.
+    loading_ms: int = 0
+    started_ms: Millis | None = None
+    #: Work since the last save at its start: what a live job had done before the simulation.
+    unsaved_ms: int = 0
+    told_to_stop: bool = False
+
+    @property
+    def end_ms(self) -> Millis | None:
+        """When it will have finished, left alone."""
+        if self.started_ms is None or self.left_ms is None:
+            return None
+        return Millis(self.started_ms + self.loading_ms + self._wall(self.left_ms))
+
+    def worked_ms(self, now_ms: int) -> int:
+        """Wall-clock time it has worked since its start, loading not counted."""
+        if self.started_ms is None:
+            return 0
+        return max(0, now_ms - self.started_ms - self.loading_ms)
+
+    def saved_ms(self, now_ms: int, every_ms: int) -> int:
+        """Wall-clock time whose work its newest checkpoint holds."""
+        return max(0, (self.worked_ms(now_ms) + self.unsaved_ms) // every_ms * every_ms)
+
+    def left_after_stop_ms(self, now_ms: int, every_ms: int) -> int | None:
+        """Work that a next attempt has to do when this one is stopped now."""
+        if self.left_ms is None:
+            return None
+        if self.worked_ms(now_ms) + self.unsaved_ms < every_ms:
+            # Nothing new was saved: what a live job had not saved either is to be done again.
+            return self.left_ms + self._done(self.unsaved_ms)
+        saved = self.saved_ms(now_ms, every_ms) - self.unsaved_ms
+        return max(0, self.left_ms - self._done(saved))
+
+    def lost_ms(self, now_ms: int, every_ms: int) -> int:
+        """Wall-clock time whose work a stop now throws away."""
+        return self.worked_ms(now_ms) + self.unsaved_ms - self.saved_ms(now_ms, every_ms)
+
+    def _wall(self, work_ms: int) -> int:
+        if not self.asked_milli_gpu or not self.held_milli_gpu:
+            return work_ms
+        return -(-work_ms * self.asked_milli_gpu // self.held_milli_gpu)
+
+    def _done(self, wall_ms: int) -> int:
+        if not self.asked_milli_gpu or not self.held_milli_gpu:
+            return wall_ms
+        return wall_ms * self.held_milli_gpu // self.asked_milli_gpu

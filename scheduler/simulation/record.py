@@ -1,0 +1,108 @@
+"""What happened in a simulation: each workload's story, every eviction, and what was held when."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpucommons.scheduler.core.types import HoldClass, Millis, TeamName, WorkloadId
+
+
+class Right(StrEnum):
+    """By which right something was stopped for another workload."""
+
+    FIXED = "fixed"
+    GUARANTEE = "guarantee"
+    SHARE = "share"
+    PRIORITY = "priority"
+    #: To make room in one piece: it was moved apart.
+    MOVE = "move"
+
+
+def right_of(rule: str) -> Right:
+    """Tell the right from the rule that a receipt names."""
+    for start, right in (
+        ("fixed quota", Right.FIXED),
+        ("guarantee", Right.GUARANTEE),
+        ("fair share", Right.SHARE),
+        ("priority", Right.PRIORITY),
+    ):
+        if rule.startswith(start):
+            return right
+    return Right.MOVE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Eviction:
+    """One attempt (or the surplus of an elastic one) stopped for another workload."""
+
+    at_ms: Millis
+    workload_id: WorkloadId
+    team: TeamName
+    right: Right
+    hold_class: HoldClass
+    #: Only its surplus workers went.
+    resized: bool
+    milli_gpu: int
+    #: Work thrown away; what the next attempt spends on loading is added when it starts.
+    lost_milli_gpu_ms: int
+
+
+@dataclass(slots=True)
+class Story:
+    """One workload from submission to end."""
+
+    workload_id: WorkloadId
+    team: TeamName
+    milli_gpu: int
+    submitted_ms: Millis
+    run_ms: int | None
+    #: When its first attempt ran.
+    started_ms: Millis | None = None
+    #: When it last went back into line or started: a live one may have run before.
+    ended_ms: Millis | None = None
+    attempts: int = 0
+    evictions: int = 0
+    #: milli-GPU·ms held, and of those spent on work that was done again or on loading.
+    held_milli_gpu_ms: int = 0
+    lost_milli_gpu_ms: int = 0
+    refused: str | None = None
+
+    @property
+    def wait_ms(self) -> int | None:
+        """From submission to its first start."""
+        return None if self.started_ms is None else self.started_ms - self.submitted_ms
+
+    @property
+    def completion_ms(self) -> int | None:
+        """From submission to its end."""
+        return None if self.ended_ms is None else self.ended_ms - self.submitted_ms
+
+
+@dataclass(slots=True)
+class Record:
+    """Everything a simulation noted."""
+
+    stories: dict[WorkloadId, Story] = field(default_factory=dict)
+    evictions: list[Eviction] = field(default_factory=list)
+    #: Changes of what is held, in order of time: when, by whom, milli-GPU more or less.
+    levels: list[tuple[Millis, TeamName, int]] = field(default_factory=list)
+    #: Steps of the core.
+    cycles: int = 0
+
+    def held(self, from_ms: int, until_ms: int, team: TeamName | None = None) -> int:
+        """milli-GPU·ms held in a window, by one team or by all."""
+        total = level = 0
+        last = from_ms
+        for at_ms, who, change in self.levels:
+            if team is not None and who != team:
+                continue
+            at = min(max(at_ms, from_ms), until_ms)
+            total += level * (at - last)
+            last = at
+            level += change
+        return total + level * max(0, until_ms - last)
+
+    def lost_milli_gpu_ms(self) -> int:
+        """What all evictions cost together."""
+        return sum(story.lost_milli_gpu_ms for story in self.stories.values())
