@@ -135,6 +135,7 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         found = victims.cheapest(draft, pool, victims.units(draft, pool, job), fit, workers)
         if found is not None:
             for one in found[1]:
+                draft.room.nodes[one.node_id].touch()
                 devices = draft.room.nodes[one.node_id].devices
                 for device_id in one.device_ids:
                     devices[device_id].reserved |= mask_of(one)

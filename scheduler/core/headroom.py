@@ -37,6 +37,8 @@ def _free_parts(node: NodeRoom, region: Region) -> Iterator[Region]:
 def keep(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
     """Mark unused block area that borrowers may not have."""
     for node in draft.room.usable(pool):
+        if node.headroom != Load():
+            node.touch()
         node.headroom = Load()
         for device in node.devices.values():
             device.headroom = 0
@@ -49,6 +51,7 @@ def keep(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
             parts[:0] = list(areas_of(node, part, part.milli_gpu // 2))
             continue
         node = draft.room.nodes[part.node_id]
+        node.touch()
         for device_id in part.device_ids:
             node.devices[device_id].headroom |= part.mask
         node.headroom = node.headroom.plus(node.share(part.milli_gpu))

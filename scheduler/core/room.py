@@ -43,9 +43,12 @@ class DeviceRoom:
     headroom: int = 0
     reserved: int = 0
 
-    def blocked(self, hold_class: HoldClass) -> int:
-        """Bits that work of this class may not use now."""
-        taken = self.held | self.promised
+    def blocked(self, hold_class: HoldClass, gone: int = 0, unpromised: int = 0) -> int:
+        """Bits that work of this class may not use now, or could not once these bits are given up.
+
+        What is held or promised belongs to one worker each, so given-up bits are nobody else's.
+        """
+        taken = self.held & ~gone | self.promised & ~unpromised
         if hold_class is HoldClass.GUARANTEED:
             return taken | self.blocks | self.reserved
         if hold_class is HoldClass.FIXED:
@@ -78,12 +81,20 @@ class NodeRoom:
     promised: Load = Load()
     block_share: Load = Load()
     headroom: Load = Load()
+    #: Who was promised a part of it.
+    promised_by: set[WorkloadId] = field(default_factory=set)
+    #: Where changes are noted: all nodes of a room share the list.
+    touched: list[NodeId] = field(default_factory=list)
 
     @classmethod
-    def empty(cls, node: Node) -> NodeRoom:
+    def empty(cls, node: Node, touched: list[NodeId] | None = None) -> NodeRoom:
         """Return a node on which nothing runs."""
         devices = {d.device_id: DeviceRoom(d, i) for i, d in enumerate(node.devices)}
-        return cls(node, devices)
+        return cls(node, devices, touched=[] if touched is None else touched)
+
+    def touch(self) -> None:
+        """Note that something changed here, so that whoever remembers the node looks again."""
+        self.touched.append(self.node.node_id)
 
     @property
     def total(self) -> Load:
@@ -116,6 +127,7 @@ class NodeRoom:
 
     def add(self, hold: Hold) -> None:
         """Take what the hold takes."""
+        self.touch()
         self.holds[hold.key] = hold
         bits = mask_of(hold.placement)
         for device_id in hold.placement.device_ids:
@@ -128,6 +140,7 @@ class NodeRoom:
 
     def remove(self, key: HoldKey) -> Hold:
         """Give back what the hold took."""
+        self.touch()
         hold = self.holds.pop(key)
         bits = mask_of(hold.placement)
         for device_id in hold.placement.device_ids:
@@ -151,6 +164,7 @@ class NodeRoom:
             self.promised,
             self.block_share,
             self.headroom,
+            set(self.promised_by),
         )
 
 
@@ -167,6 +181,10 @@ class Room:
 
     nodes: dict[NodeId, NodeRoom]
     promises: dict[WorkloadId, _Promise] = field(default_factory=dict)
+    #: Victims whose processor and memory count for a promise.
+    covered: set[HoldKey] = field(default_factory=set)
+    #: Ids of changed nodes, in the order of the changes; readers remember how far they have read.
+    touched: list[NodeId] = field(default_factory=list)
 
     @classmethod
     def of(
@@ -174,7 +192,8 @@ class Room:
     ) -> Room:
         """Return the room that these holds, promises and blocks leave."""
         ordered = sorted(nodes, key=lambda node: node.node_id)
-        room = cls({node.node_id: NodeRoom.empty(node) for node in ordered})
+        room = cls({})
+        room.nodes = {node.node_id: NodeRoom.empty(node, room.touched) for node in ordered}
         promised = []
         for workload in workloads:
             if workload.current is not None:
@@ -230,7 +249,6 @@ class Room:
         nomination = workload.nomination
         if nomination is None:
             return
-        taken = {key for promise in self.promises.values() for key in promise.covered}
         victims = set(nomination.victims)
         extra: dict[NodeId, Load] = {}
         covered: set[HoldKey] = set()
@@ -238,17 +256,20 @@ class Room:
             node = self.nodes.get(placement.node_id)
             if node is None:
                 continue  # a search looks at some of the nodes only
+            node.promised_by.add(workload.workload_id)
             for device_id in placement.device_ids:
                 node.devices[device_id].promised |= mask_of(placement)
             need = Load(placement.cpu_milli, placement.memory_mib)
             extra[placement.node_id] = extra.get(placement.node_id, Load()).plus(need)
         for node_id, left in tuple(extra.items()):
             node = self.nodes[node_id]
-            mine = [k for k in node.holds if k.attempt_id in victims and k not in taken]
+            mine = [k for k in node.holds if k.attempt_id in victims and k not in self.covered]
             given = sum_loads(node.holds[key].load for key in mine)
             covered.update(mine)
             extra[node_id] = left.minus(given).positive()
             node.promised = node.promised.plus(extra[node_id])
+            node.touch()
+        self.covered |= covered
         self.promises[workload.workload_id] = _Promise(
             nomination.placements, extra, frozenset(covered)
         )
@@ -258,10 +279,14 @@ class Room:
         gone = self.promises.pop(workload_id, None)
         if gone is None:
             return
+        self.covered -= gone.covered
         for placement in gone.placements:
             if placement.node_id not in self.nodes:
                 continue
-            devices = self.nodes[placement.node_id].devices
+            node = self.nodes[placement.node_id]
+            node.promised_by.discard(workload_id)
+            node.touch()
+            devices = node.devices
             for device_id in placement.device_ids:
                 devices[device_id].promised &= ~mask_of(placement)
         for node_id in gone.extra.keys() & self.nodes.keys():
@@ -271,6 +296,7 @@ class Room:
     def set_blocks(self, blocks: Iterable[Block]) -> None:
         """Mark where fixed quota lies, and the processor and memory that goes with it."""
         for node in self.nodes.values():
+            node.touch()
             node.block_share = Load()
             for device in node.devices.values():
                 device.blocks = 0
@@ -284,7 +310,11 @@ class Room:
 
     def fork(self) -> Room:
         """Return an independent copy."""
-        return Room(
+        room = Room(
             {node_id: node.fork() for node_id, node in self.nodes.items()},
             dict(self.promises),
+            set(self.covered),
         )
+        for node in room.nodes.values():
+            node.touched = room.touched
+        return room
