@@ -141,10 +141,8 @@ def _running(node: Node, index: int, guaranteed: bool, number: int) -> Workload:
 
 def waiting(shape: str, nodes: int) -> list[Workload]:
     """Return who comes back for its devices."""
-    if shape == "full":
-        asked = [(1, 1000)] * (GPUS * nodes)
-    else:
-        asked = [(nodes // 2, 1000 * GPUS)]
+    gang = [(nodes // 2, 1000 * GPUS)]
+    asked = [(1, 1000)] * (GPUS * nodes) if shape == "full" else gang
     return [
         Workload(
             workload_id=WorkloadId(f"b-{number:06d}"),
@@ -271,8 +269,12 @@ def _served(outcome: Outcome, claim: Workload) -> bool:
 
 def main() -> None:
     """Run all shapes at all sizes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--json", type=Path, required=True, help="one JSON object per line goes here")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--json", type=Path, required=True, help="one JSON object per line goes here"
+    )
     parser.add_argument("--nodes", default="100,500", help="numbers of nodes, with commas between")
     parser.add_argument("--shapes", default=",".join(SHAPES), help="which shapes")
     arguments = parser.parse_args()
