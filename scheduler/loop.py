@@ -120,6 +120,11 @@ class Loop:
         return self._cluster
 
     @property
+    def epoch(self) -> Epoch:
+        """Under which other books of the leader are written."""
+        return self._epoch
+
+    @property
     def lost(self) -> LeaderLost | None:
         """Set when another scheduler has taken over and this loop has ended."""
         return self._lost

@@ -21,17 +21,19 @@ from gpucommons.scheduler.core.types import AttemptState, IntentId, Millis, Stat
 from gpucommons.scheduler.errors import NoFreeSlice
 
 
-def advance(
+def advance(  # noqa: PLR0913 - one step is these things and no fewer
     cluster: Cluster,
     intents: Sequence[Intent],
     observations: Sequence[Observation],
     *,
     now_ms: Millis,
     new_ids: Iterator[str],
+    explain: bool = True,
 ) -> Outcome:
     """Apply what was seen and asked, decide, and say what to write and to do.
 
     The same arguments give the same outcome. Nothing new and no deadline passed: nothing to write.
+    Without ``explain`` reasons and places in line stay as they were; the decisions are the same.
     """
     refused: dict[IntentId, str] = {}
     while True:
@@ -41,7 +43,7 @@ def advance(
         for intent in intents:
             if intent.intent_id not in refused:
                 asked.apply(draft, intent)
-        cycle.decide(draft)
+        cycle.decide(draft, explain=explain)
         unmet = _unmet(draft, intents)
         if not unmet:
             break

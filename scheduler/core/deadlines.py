@@ -9,6 +9,7 @@ from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
 from gpucommons.scheduler.core.endings import fail
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, with_attempt
+from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptState,
@@ -71,7 +72,7 @@ def _job(draft: Draft, workload: Workload, attempt: Attempt) -> None:
         stops.end_now(draft, workload, why="max-run", text=text)
 
 
-def run_limit(draft: Draft, workload: Workload) -> int | None:
+def run_limit(draft: Draft | Cluster, workload: Workload) -> int | None:
     """Longest run of one attempt: the smallest of what it and its policies say."""
     limits = [workload.spec.max_run_ms, *(p.max_run_ms for p in policies(draft, workload))]
     known = [limit for limit in limits if limit is not None]

@@ -12,12 +12,13 @@ from gpucommons.scheduler.core.demand import bounds, is_block_size, milli_gpu, m
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.resources import Policy
+from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Reason, ReasonClass, State, Workload, WorkloadId
 
 Question = Callable[[Draft, Workload], Reason | None]
 
 
-def policies(draft: Draft, workload: Workload) -> tuple[Policy, ...]:
+def policies(draft: Draft | Cluster, workload: Workload) -> tuple[Policy, ...]:
     """All policies a workload is under: the hub's and its team's."""
     team = draft.teams.get(workload.spec.team)
     return (draft.policy,) if team is None else (draft.policy, team.policy)

@@ -24,6 +24,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.forecast.windows import Estimate
 
 T = TypeVar("T")
 
@@ -141,8 +142,12 @@ class Store(Protocol):
         """
         ...
 
+    def add_estimates(self, epoch: Epoch, estimates: Sequence[Estimate]) -> None:
+        """Add forecast windows, or replace them by (workload, time made)."""
+        ...
+
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
-        """Drop ledger rows, events, points and final workloads older than this."""
+        """Drop ledger rows, events, points, estimates and final workloads older than this."""
         ...
 
     # --- reading (any replica) ---
@@ -190,4 +195,8 @@ class Store(Protocol):
         self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
     ) -> tuple[LedgerRow, ...]:
         """Ledger rows of a span."""
+        ...
+
+    def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
+        """The newest forecast windows, oldest first."""
         ...

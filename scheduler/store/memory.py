@@ -23,6 +23,7 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     Epoch,
@@ -50,6 +51,7 @@ class MemoryStore:
         self._last_event = 0
         self._ledger: dict[tuple[WorkloadId, Millis], LedgerRow] = {}
         self._points: dict[WorkloadId, dict[tuple[int, int], LogPoint]] = defaultdict(dict)
+        self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}
         self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
 
     # --- leadership --------------------------------------------------------------------------
@@ -150,6 +152,12 @@ class MemoryStore:
                     for key in sorted(curve)[1::2]:
                         del curve[key]
 
+    def add_estimates(self, epoch: Epoch, estimates: Sequence[Estimate]) -> None:
+        """Add or replace by key."""
+        with self._lock:
+            self._check(epoch)
+            self._estimates.update(((one.made_ms, one.workload_id), one) for one in estimates)
+
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Drop what is older."""
         with self._lock:
@@ -166,6 +174,7 @@ class MemoryStore:
                 self._points.pop(workload_id, None)
             self._events = [e for e in self._events if e.event.at_ms >= before_ms]
             self._ledger = {k: r for k, r in self._ledger.items() if r.minute_ms >= before_ms}
+            self._estimates = {k: e for k, e in self._estimates.items() if e.made_ms >= before_ms}
             self._drop_intents(before_ms)
             return count - self._size()
 
@@ -177,8 +186,8 @@ class MemoryStore:
                     del self._by_key[intent.by, intent.idempotency_key]
 
     def _size(self) -> int:
-        kept = (self._workloads, self._events, self._ledger, self._intents, *self._points.values())
-        return sum(map(len, kept))
+        kept = (self._workloads, self._events, self._ledger, self._intents, self._estimates)
+        return sum(map(len, (*kept, *self._points.values())))
 
     # --- reading -----------------------------------------------------------------------------
 
@@ -260,6 +269,12 @@ class MemoryStore:
                 if from_ms <= r.minute_ms < to_ms and team in (None, r.team)
             ]
         return tuple(sorted(found, key=lambda row: (row.minute_ms, row.workload_id)))
+
+    def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
+        """The newest ones, oldest first."""
+        with self._lock:
+            newest = sorted(self._estimates)[max(0, len(self._estimates) - limit) :]
+            return tuple(self._estimates[key] for key in newest)
 
 
 def _applied(cluster: Cluster, changes: Changes) -> Cluster:

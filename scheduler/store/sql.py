@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import sql_cluster, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Epoch,
@@ -122,6 +123,11 @@ class SqlStore:
             for workload_id, points in curves.items():
                 sql_history.write_points(connection, workload_id, points)
 
+    def add_estimates(self, epoch: Epoch, estimates: Sequence[Estimate]) -> None:
+        """Add or replace by key."""
+        with self._leading(epoch) as (connection, _):
+            sql_history.write_estimates(connection, estimates)
+
     def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
         """Drop what is older."""
         with self._leading(epoch) as (connection, _):
@@ -185,6 +191,10 @@ class SqlStore:
         return self._read(
             lambda c: sql_history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, team=team)
         )
+
+    def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
+        """The newest ones, oldest first."""
+        return self._read(lambda c: sql_history.read_estimates(c, limit))
 
 
 @contextmanager

@@ -11,11 +11,20 @@ from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
 
 from gpucommons.scheduler.core.state import Changes, Event
 from gpucommons.scheduler.core.types import HoldClass, Kind, Millis, TeamName, WorkloadId
+from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import LedgerRow, LogPoint, StoredEvent
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.sql_intents import insert_into
-from gpucommons.scheduler.store.tables import events, intents, leader, ledger, points, workloads
+from gpucommons.scheduler.store.tables import (
+    estimates,
+    events,
+    intents,
+    leader,
+    ledger,
+    points,
+    workloads,
+)
 
 # --- events ------------------------------------------------------------------------------------
 
@@ -170,6 +179,38 @@ def read_points(
     )
 
 
+# --- forecasts ---------------------------------------------------------------------------------
+
+
+def write_estimates(connection: Connection, new: Sequence[Estimate]) -> None:
+    """Add or replace estimates by key."""
+    if not new:
+        return
+    statement = insert_into(connection)(estimates)
+    connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=[estimates.c.workload_id, estimates.c.made_ms],
+            set_={"document": statement.excluded.document},
+        ),
+        [
+            {
+                "workload_id": one.workload_id,
+                "made_ms": one.made_ms,
+                "wait_class": one.wait_class,
+                "document": encode(one),
+            }
+            for one in new
+        ],
+    )
+
+
+def read_estimates(connection: Connection, limit: int) -> tuple[Estimate, ...]:
+    """The newest ones, oldest first."""
+    key = (estimates.c.made_ms.desc(), estimates.c.workload_id.desc())
+    rows = connection.execute(select(estimates.c.document).order_by(*key).limit(limit)).all()
+    return tuple(decode(Estimate, row.document) for row in reversed(rows))
+
+
 # --- retention ---------------------------------------------------------------------------------
 
 
@@ -185,6 +226,7 @@ def prune(connection: Connection, *, before_ms: Millis, kept: Sequence[WorkloadI
         delete(points).where(mine),
         delete(workloads).where(*old),
         delete(events).where(events.c.at_ms < before_ms),
+        delete(estimates).where(estimates.c.made_ms < before_ms),
         delete(ledger).where(ledger.c.minute_ms < before_ms),
         delete(intents).where(intents.c.at_ms < before_ms, intents.c.verdict.is_not(None)),
     )

@@ -131,6 +131,17 @@ points = Table(
     Column("metrics", Text, nullable=False),
 )
 
+#: Windows that were forecast; the start is filled in when it is known.
+estimates = Table(
+    "estimates",
+    metadata,
+    Column("workload_id", Text, primary_key=True),
+    Column("made_ms", BigInteger, primary_key=True, autoincrement=False),
+    Column("wait_class", Text, nullable=False),
+    Column("document", Text, nullable=False),
+    Index("estimates_by_time", "made_ms"),
+)
+
 #: The last number given out for each readable name's base.
 names = Table(
     "names",

@@ -1,0 +1,147 @@
+"""All futures of a cluster, played one cycle at a time, so that whoever plays can pace it.
+
+The real core decides in every one of them, so a forecast cannot disagree with the policy; only the
+ends of runs are made up. Time is fine now and coarse later: nobody is told seconds of next week,
+and a future costs at most a few hundred cycles, however much happens in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Millis, Spec, WorkloadId
+from gpucommons.scheduler.forecast.futures import FUTURES, share
+from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
+from gpucommons.scheduler.forecast.runs import History
+from gpucommons.scheduler.simulation.engine import Simulation
+
+_DAY_MS = 86_400_000
+#: Ends that are closer together than this part of the time until then share a cycle.
+_COARSE = 0.04
+_FINEST_MS = 1_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Budget:
+    """How far and how finely to look."""
+
+    futures: int = FUTURES
+    #: Beyond two weeks nobody plans by a forecast.
+    horizon_ms: int = 14 * _DAY_MS
+    #: Cycles of one future; the grid needs about 200 for two weeks.
+    cycles: int = 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Arrival:
+    """Something that will be asked for, and how long it will run."""
+
+    at_ms: Millis
+    spec: Spec
+    run_ms: int
+
+
+#: What arrives in a future, by its number.
+Arriving = Callable[[int], Iterable[Arrival]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lengths:
+    """How long everybody who waits will wait, in each future; None = longer than was looked."""
+
+    made_ms: Millis
+    waits: Mapping[WorkloadId, tuple[int | None, ...]] = field(default_factory=dict)
+    #: Workloads of whose end nothing is known: who waits for them waits for ever, here.
+    endless: frozenset[WorkloadId] = frozenset()
+
+
+def waiting(cluster: Cluster) -> tuple[WorkloadId, ...]:
+    """Who waits for devices."""
+    workloads = cluster.workloads.values()
+    return tuple(sorted(w.workload_id for w in workloads if w.state in WAITING_STATES))
+
+
+def estimate(
+    cluster: Cluster,
+    history: History,
+    budget: Budget,
+    *,
+    wanted: Sequence[WorkloadId] | None = None,
+    arriving: Arriving = lambda _future: (),
+) -> Generator[None, None, Lengths]:
+    """Play all futures; yields after every cycle, returns the lengths of everybody wanted."""
+    wanted = waiting(cluster) if wanted is None else wanted
+    outlooks = {
+        one.workload_id: outlook(one, cluster, history)
+        for one in cluster.workloads.values()
+        if not is_final(one)
+    }
+    starts: list[Mapping[WorkloadId, Millis]] = []
+    for number in range(budget.futures if wanted else 0):
+        future = Simulation(
+            cluster, now_ms=cluster.now_ms, left_ms=_ends(outlooks, number, budget.futures)
+        )
+        for one in arriving(number):
+            future.submit(one.at_ms, one.spec, one.run_ms)
+        starts.append((yield from _starts(future, wanted, budget)))
+    return Lengths(
+        made_ms=cluster.now_ms,
+        waits={
+            one: tuple(_length(found.get(one), cluster.now_ms) for found in starts)
+            for one in wanted
+        },
+        endless=frozenset(i for i, one in outlooks.items() if one.basis is Basis.NOTHING),
+    )
+
+
+def _ends(
+    outlooks: Mapping[WorkloadId, Outlook], number: int, futures: int
+) -> dict[WorkloadId, int | None]:
+    """How much longer everything runs, in this future."""
+    return {i: one.left_ms(share(i, number, futures)) for i, one in outlooks.items()}
+
+
+def _starts(
+    future: Simulation, wanted: Sequence[WorkloadId], budget: Budget
+) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
+    """Play one future until everybody wanted has started."""
+    from_ms, missing = future.now_ms, list(wanted)
+    found: dict[WorkloadId, Millis] = {}
+    for _ in range(budget.cycles):
+        next_ms = future.next_ms()
+        if not missing or next_ms is None or next_ms > from_ms + budget.horizon_ms:
+            break
+        gap_ms = max(_FINEST_MS, round((next_ms - from_ms) * _COARSE))
+        # The first cycle is now: what the cluster's own next cycle would do.
+        future.step(Millis(next_ms + (gap_ms if next_ms > from_ms else 0)))
+        yield
+        started = [one for one in missing if _holds(future.cluster, one)]
+        found.update(dict.fromkeys(started, future.now_ms))
+        missing = [one for one in missing if one not in found]
+    return found
+
+
+def _holds(cluster: Cluster, workload_id: WorkloadId) -> bool:
+    workload = cluster.workloads.get(workload_id)
+    return workload is None or workload.current is not None
+
+
+def _length(start_ms: Millis | None, now_ms: Millis) -> int | None:
+    return None if start_ms is None else start_ms - now_ms
+
+
+def if_nothing_ends_early(
+    cluster: Cluster, wanted: Sequence[WorkloadId], budget: Budget
+) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
+    """The starts if everything runs up to its limit; who waits for what has none is left out."""
+    nothing = History(())
+    limits = {
+        one.workload_id: outlook(one, cluster, nothing).limit_ms
+        for one in cluster.workloads.values()
+        if not is_final(one)
+    }
+    future = Simulation(cluster, now_ms=cluster.now_ms, left_ms=limits)
+    return (yield from _starts(future, wanted, budget))

@@ -1,0 +1,58 @@
+"""What people are told about one wait: a window and how right such windows were, or why none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.forecast import words
+from gpucommons.scheduler.forecast.windows import Calibration, Unknown, Window, calibrated
+
+_WHY_NOT = {
+    Unknown.HISTORY: "too little is known of how long what runs there takes",
+    Unknown.NOT_IN_SIGHT: "not in sight within two weeks",
+    Unknown.CALIBRATION: "past estimates were wrong too often",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Forecast:
+    """The likely start of one waiting workload."""
+
+    made_ms: Millis
+    #: Lengths from ``made_ms``, rounded as people speak; None where it is unknown.
+    window: Window | None = None
+    unknown: Unknown | None = None
+    #: Of ten past windows of such waits, so many were right; None before that can be said.
+    right_of_ten: int | None = None
+
+    @property
+    def text(self) -> str:
+        """One sentence: ``Likely 10–25 min (past estimates right 8 of 10).``."""
+        if self.window is None:
+            why = _WHY_NOT[self.unknown or Unknown.HISTORY]
+            return f"Likely start unknown: {why}."
+        past = (
+            ""
+            if self.right_of_ten is None
+            else f" (past estimates right {self.right_of_ten} of 10)"
+        )
+        return f"Likely {words.span(self.window.from_ms, self.window.to_ms)}{past}."
+
+
+def told(
+    raw: Window | None, calibration: Calibration, made_ms: Millis, *, endless: bool
+) -> Forecast:
+    """What to say, from what the futures gave and how right they were before."""
+    if raw is None:
+        unknown = Unknown.HISTORY if endless else Unknown.NOT_IN_SIGHT
+        return Forecast(made_ms=made_ms, unknown=unknown)
+    if calibration.off:
+        return Forecast(made_ms=made_ms, unknown=Unknown.CALIBRATION)
+    window = calibrated(raw, calibration)
+    shown = Window(
+        from_ms=words.rounded_down(window.from_ms),
+        median_ms=window.median_ms,
+        to_ms=words.rounded_up(window.to_ms),
+    )
+    return Forecast(made_ms=made_ms, window=shown, right_of_ten=calibration.right_of_ten)

@@ -1,0 +1,166 @@
+"""The forecasts of a running scheduler: beside the loop, never in it, in a thread of its own.
+
+It plays one cycle at a time and rests after each for as long as that took, so that the loop and
+the API are never held up for longer than one cycle of the core; a full round is followed by a rest
+ten times as long. What it says lives in memory; what it said at the start of a wait, and at a few
+ages of it, is stored and compared with what happened.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Generator, Mapping
+from typing import Protocol, TypeVar
+
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate, waiting
+from gpucommons.scheduler.forecast.forecast import Forecast, told
+from gpucommons.scheduler.forecast.ledger import EstimateLedger
+from gpucommons.scheduler.forecast.past import Past
+from gpucommons.scheduler.forecast.windows import Calibration, raw_window, wait_class
+from gpucommons.scheduler.store.base import Epoch, Store
+
+T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
+
+#: Time alone changes what is likely: at least so often while something waits.
+REFRESH_S = 30.0
+#: Changes that come together are answered together.
+_GATHER_S = 0.2
+#: A round may take one part in so many of the time.
+_REST = 10
+#: Older than this nothing is said: the thread has died or cannot keep up.
+STALE_MS = 300_000
+
+
+class Leads(Protocol):
+    """The loop, as the forecaster sees it."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the last cycle committed."""
+        ...
+
+    @property
+    def epoch(self) -> Epoch:
+        """Under which this scheduler leads."""
+        ...
+
+    def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call back after each commit."""
+        ...
+
+
+class Forecaster:
+    """Keeps a forecast of everybody who waits. :meth:`start` runs it, :meth:`round` by hand."""
+
+    def __init__(
+        self,
+        loop: Leads,
+        store: Store,
+        *,
+        now_ms: Callable[[], Millis],
+        budget: Budget | None = None,
+    ) -> None:
+        self._loop = loop
+        self._now_ms = now_ms
+        self._budget = Budget() if budget is None else budget
+        self._past = Past(store)
+        self._ledger = EstimateLedger(store)
+        self._forecasts: Mapping[WorkloadId, Forecast] = {}
+        self._calibrations: Mapping[str, Calibration] = {}
+        self._seen: Cluster | None = None
+        self._changed, self._stopping = threading.Event(), threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # --- for everyone else, from any thread --------------------------------------------------
+
+    def of(self, workload: Workload) -> Forecast | None:
+        """What is likely; None where nothing waits or nothing was worked out yet."""
+        if workload.state not in WAITING_STATES:
+            return None
+        found = self._forecasts.get(workload.workload_id)
+        stale = found is None or self._now_ms() - found.made_ms > STALE_MS
+        return None if stale else found
+
+    def calibration(self, workload: Workload) -> Calibration:
+        """How right past windows of such waits were."""
+        return self._calibrations.get(wait_class(workload), Calibration())
+
+    # --- running -----------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Forecast from now on, in a thread."""
+        self._loop.subscribe(self._changed.set)
+        self._changed.set()
+        self._thread = threading.Thread(target=self._run, name="forecasts", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread after its current cycle."""
+        self._stopping.set()
+        self._changed.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            self._changed.wait(REFRESH_S)
+            if self._stopping.wait(_GATHER_S):
+                return
+            self._changed.clear()
+            began = time.monotonic()
+            try:
+                self.round()
+            except LeaderLost:
+                return
+            except Exception:  # noqa: BLE001 - a forecast is never worth a scheduler
+                _LOG.exception("This round of forecasts failed; the next one tries again.")
+            self._stopping.wait((time.monotonic() - began) * _REST)
+
+    def round(self) -> None:
+        """Look once at everybody who waits."""
+        cluster = self._loop.cluster
+        self._past.look(cluster)
+        written = self._ledger.settle(cluster)
+        self._calibrations = self._ledger.calibrations(cluster.now_ms)
+        asked = waiting(cluster)
+        if asked:
+            playing = estimate(cluster, self._past.history(cluster), self._budget, wanted=asked)
+            lengths = self._pace(playing)
+            if lengths is None:
+                return
+            self._forecasts = self._told(cluster, lengths)
+            written += self._ledger.note(cluster, lengths, self._forecasts)
+        else:
+            self._forecasts = {}
+        self._ledger.write(self._loop.epoch, written)
+
+    def _pace(self, playing: Generator[None, None, T]) -> T | None:
+        """Play with a rest after each cycle; None when it is to stop."""
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            try:
+                next(playing)
+            except StopIteration as done:
+                return done.value  # type: ignore[no-any-return] # what the generator returns
+            if self._thread is not None:
+                self._stopping.wait(time.monotonic() - began)
+        return None
+
+    def _told(self, cluster: Cluster, lengths: Lengths) -> dict[WorkloadId, Forecast]:
+        return {
+            one: told(
+                raw_window(waits),
+                self.calibration(cluster.workloads[one]),
+                lengths.made_ms,
+                endless=bool(lengths.endless),
+            )
+            for one, waits in lengths.waits.items()
+        }

@@ -1,0 +1,148 @@
+"""How much longer one workload will hold its devices, from the best that is known of it.
+
+Its own progress (so many steps of so many, at this pace) says more than others' runs; runs like it
+say more than its time limit; a limit alone says only what cannot be. Nothing at all is *unknown*,
+and is never replaced by a guess.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpucommons.scheduler.core.deadlines import run_limit
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.resources import NodeState
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Millis, Workload
+from gpucommons.scheduler.forecast.runs import Curve, History, attempt_ms, likeness, ran_ms
+
+#: A pace is believed after so many steps.
+_MIN_STEPS = 2
+#: Paces change, runs fail or stop early: the rest may take so much less or more than it says.
+_PACE_SPREAD = 0.1
+#: Of notebooks that were told when they will be returned, so many are.
+_RETURNED = 0.75
+
+
+class Basis(StrEnum):
+    """What an outlook rests on."""
+
+    PROGRESS = "progress"
+    HISTORY = "history"
+    LIMIT = "limit"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outlook:
+    """The rest of one workload's run, as a distribution."""
+
+    basis: Basis
+    #: What it has done already and need not do again.
+    done_ms: int = 0
+    #: By its own pace.
+    paced_ms: int | None = None
+    curve: Curve | None = None
+    #: Its attempt is stopped after so long.
+    limit_ms: int | None = None
+    #: An idle notebook is returned then, unless its user comes back.
+    returned_ms: int | None = None
+
+    def left_ms(self, share: float) -> int | None:
+        """The time that it needs no longer than in ``share`` of the cases; None = not in sight."""
+        if self.returned_ms is not None:
+            if share <= _RETURNED:
+                return self.returned_ms
+            share = (share - _RETURNED) / (1 - _RETURNED)
+        left = self._left(share)
+        return left if self.limit_ms is None else min(self.limit_ms, left or self.limit_ms)
+
+    def _left(self, share: float) -> int | None:
+        if self.paced_ms is not None:
+            return round(self.paced_ms * (1 + _PACE_SPREAD * (2 * share - 1)))
+        if self.curve is not None:
+            length = self.curve.length_ms(self.done_ms, share)
+            return None if length is None else length - self.done_ms
+        if self.limit_ms is not None:
+            # Any time up to the limit is as good as any other.
+            return round(self.limit_ms * share)
+        return None
+
+
+def outlook(workload: Workload, cluster: Cluster, history: History) -> Outlook:
+    """What is known of the rest of a workload's run."""
+    now_ms = cluster.now_ms
+    if _on_lost_node(workload, cluster):
+        return Outlook(basis=Basis.NOTHING)
+    limit_ms = _limit_left(workload, cluster)
+    paced_ms = _paced_left(workload, now_ms)
+    if paced_ms is not None:
+        return Outlook(basis=Basis.PROGRESS, paced_ms=paced_ms, limit_ms=limit_ms)
+    done_ms = _done(workload, now_ms)
+    curve = history.curve(likeness(workload), done_ms)
+    basis = Basis.HISTORY if curve is not None else Basis.NOTHING
+    if curve is None and limit_ms is not None:
+        basis = Basis.LIMIT
+    returned_ms = _returned(workload, now_ms)
+    return Outlook(
+        basis=Basis.LIMIT if basis is Basis.NOTHING and returned_ms is not None else basis,
+        done_ms=done_ms,
+        curve=curve,
+        limit_ms=limit_ms,
+        returned_ms=returned_ms,
+    )
+
+
+def _on_lost_node(workload: Workload, cluster: Cluster) -> bool:
+    """What ran on a lost node counts as running until an admin fences it."""
+    placements = () if workload.current is None else workload.current.placements
+    nodes = (cluster.nodes.get(placement.node_id) for placement in placements)
+    return any(node is not None and node.state is NodeState.LOST for node in nodes)
+
+
+def _done(workload: Workload, now_ms: Millis) -> int:
+    """Work that stands: what runs now, and what was saved before it."""
+    current = workload.current
+    if workload.checkpoint is not None:
+        return ran_ms(workload, now_ms)
+    return 0 if current is None else attempt_ms(current, now_ms)
+
+
+def _paced_left(workload: Workload, now_ms: Millis) -> int | None:
+    """The steps that are left, at the pace of the attempt that reported them."""
+    progress = workload.progress
+    if progress is None or progress.total_steps is None:
+        return None
+    reporting = [
+        (attempt, attempt.started_ms)
+        for attempt in workload.attempts
+        if attempt.started_ms is not None and attempt.started_ms < progress.at_ms
+    ]
+    if not reporting:
+        return None
+    attempt, started_ms = reporting[-1]
+    steps = progress.step - (0 if attempt.resumed_from is None else attempt.resumed_from.step)
+    if steps < _MIN_STEPS:
+        return None
+    spent_ms = progress.at_ms - started_ms
+    if attempt is workload.current:
+        left_ms = (progress.total_steps - progress.step) * spent_ms // steps
+        return max(0, left_ms - (now_ms - progress.at_ms))
+    saved = 0 if workload.checkpoint is None else workload.checkpoint.step
+    return max(0, (progress.total_steps - saved) * spent_ms // steps)
+
+
+def _limit_left(workload: Workload, cluster: Cluster) -> int | None:
+    limit = None if is_lease(workload) else run_limit(cluster, workload)
+    attempt = workload.current
+    if limit is None or attempt is None or attempt.started_ms is None:
+        return limit
+    return max(0, attempt.started_ms + limit - cluster.now_ms)
+
+
+def _returned(workload: Workload, now_ms: Millis) -> int | None:
+    idleness = workload.idleness
+    if workload.current is None or idleness is None or idleness.returns_ms is None:
+        return None
+    return max(0, idleness.returns_ms - now_ms)

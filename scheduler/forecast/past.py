@@ -1,0 +1,54 @@
+"""Runs that have ended, collected once from the store and then as they end."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.forecast.runs import History, Run, run_of
+from gpucommons.scheduler.store.base import Store, WorkloadFilter
+
+#: Older runs say little of today's work.
+REMEMBERED = 5_000
+_PAGE = 500
+
+
+class Past:
+    """What has run here, newest last."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._runs: deque[Run] = deque(maxlen=REMEMBERED)
+        #: Live at the last look; None before the first.
+        self._live: frozenset[WorkloadId] | None = None
+
+    def look(self, cluster: Cluster) -> None:
+        """Take in what has ended since the last look; the first one reads what is stored."""
+        if self._live is None:
+            self._read_stored()
+        live = frozenset(i for i, w in cluster.workloads.items() if not is_final(w))
+        for workload_id in sorted((self._live or frozenset()) - live):
+            ended = self._store.workload(workload_id)
+            run = None if ended is None else run_of(ended, cluster.now_ms)
+            if run is not None and run.ended:
+                self._runs.append(run)
+        self._live = live
+
+    def history(self, cluster: Cluster) -> History:
+        """Ended runs and those under way."""
+        going = (run_of(w, cluster.now_ms) for w in cluster.workloads.values() if not is_final(w))
+        return History((*self._runs, *(run for run in going if run is not None)))
+
+    def _read_stored(self) -> None:
+        cursor: str | None = None
+        while len(self._runs) < REMEMBERED:
+            page = self._store.workloads(WorkloadFilter(live=False), limit=_PAGE, cursor=cursor)
+            for ended in page.items:
+                run = run_of(ended, ended.ended_ms or ended.since_ms)
+                if run is not None and len(self._runs) < REMEMBERED:
+                    self._runs.appendleft(run)
+            cursor = page.cursor
+            if cursor is None:
+                return

@@ -1,0 +1,165 @@
+"""From futures to a window that people can plan with, and how right such windows have been.
+
+A window is what the futures say, stretched by what they got wrong before: of the past waits of the
+same class, each one's true length over the length said is a ratio, and the window is widened (or
+narrowed) so that nine of ten ratios would have lain below its end and nine of ten above its start
+(split conformal prediction). Only waits whose window is over are compared, started or not:
+those that ended early would flatter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.forecast.futures import quantile
+
+#: Eight of ten starts lie in the window, nine of ten before its end.
+START, END = 0.1, 0.9
+#: Compared waits, newest first: more would answer too late when something changes.
+REMEMBERED = 200
+#: Below so many nothing is stretched, nor said about the past: one miss would move it by a lot.
+MIN_COMPARED = 20
+MIN_SHOWN = 10
+#: Starts before the end of their windows below this share, and windows are withheld: the aim is
+#: nine of ten, and of 20 such waits fewer than 14 would be so by chance once in four hundred times.
+TOO_SELDOM = 0.7
+#: A window off by half a minute is right: starting alone takes that long.
+SLACK_MS = 30_000
+#: Nobody plans with a window that has to be stretched more than this.
+_MOST_STRETCH = 30.0
+
+
+class Unknown(StrEnum):
+    """Why there is no window."""
+
+    #: Something in the way has no known end.
+    HISTORY = "history"
+    #: It does not start within the horizon.
+    NOT_IN_SIGHT = "not-in-sight"
+    #: Past windows were wrong too often.
+    CALIBRATION = "calibration"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Window:
+    """Lengths from the time it was made."""
+
+    from_ms: int
+    median_ms: int
+    to_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Estimate:
+    """A window that was made, kept until the start is known, to learn from."""
+
+    workload_id: WorkloadId
+    made_ms: Millis
+    #: Waits of one class are compared with each other.
+    wait_class: str
+    #: As the futures said.
+    raw: Window
+    #: As people saw it; None where it was withheld.
+    shown: Window | None
+    #: When it got its devices.
+    started_ms: Millis | None = None
+    #: It left the line without a start: nothing to compare.
+    left: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Calibration:
+    """What past waits of a class say about the next window."""
+
+    compared: int = 0
+    #: Of the windows that people saw: how many, and in how many the start lay.
+    shown: int = 0
+    right: int = 0
+    #: Share of starts before the end of the window.
+    in_time: float = 1.0
+    stretch_start: float = 1.0
+    stretch_end: float = 1.0
+
+    @property
+    def right_of_ten(self) -> int | None:
+        """How many windows of ten were right; None before that can be said."""
+        return round(10 * self.right / self.shown) if self.shown >= MIN_SHOWN else None
+
+    @property
+    def off(self) -> bool:
+        """Past windows were wrong too often for another one."""
+        too_wide = self.stretch_end > _MOST_STRETCH
+        return self.compared >= MIN_COMPARED and (too_wide or self.in_time < TOO_SELDOM)
+
+
+def wait_class(workload: Workload) -> str:
+    """Waits that are alike: in the same line, of notebooks or of jobs."""
+    kind = "notebook" if is_lease(workload) else "job"
+    return f"{kind} {workload.spec.pools[0]}"
+
+
+def raw_window(lengths: Sequence[int | None]) -> Window | None:
+    """The window that the futures give; None where its end is not in sight."""
+    first, median, last = (quantile(lengths, part) for part in (START, 0.5, END))
+    if first is None or median is None or last is None:
+        return None
+    return Window(from_ms=first, median_ms=median, to_ms=last)
+
+
+def calibrated(raw: Window, calibration: Calibration) -> Window:
+    """The window to show."""
+    from_ms = _stretched(raw.from_ms, calibration.stretch_start)
+    to_ms = _stretched(raw.to_ms, calibration.stretch_end)
+    median_ms = min(max(raw.median_ms, from_ms), to_ms)
+    return Window(from_ms=min(from_ms, to_ms), median_ms=median_ms, to_ms=to_ms)
+
+
+def _stretched(length_ms: int, factor: float) -> int:
+    return max(0, round((length_ms + SLACK_MS) * factor) - SLACK_MS)
+
+
+def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
+    """Learn from estimates of one class, in any order."""
+    over = [one for one in estimates if not one.left and _is_over(one, now_ms)]
+    over = sorted(over, key=lambda one: (one.made_ms, one.workload_id))[-REMEMBERED:]
+    shown = [(one, one.shown) for one in over if one.shown is not None]
+    lengths = [(_length(one, now_ms), window) for one, window in shown]
+    right = sum(w.from_ms - SLACK_MS <= ms <= w.to_ms + SLACK_MS for ms, w in lengths)
+    in_time = sum(ms <= w.to_ms + SLACK_MS for ms, w in lengths)
+    enough = len(over) >= MIN_COMPARED
+    starts = [_ratio(_length(one, now_ms), one.raw.from_ms) for one in over]
+    ends = [_ratio(_length(one, now_ms), one.raw.to_ms) for one in over]
+    return Calibration(
+        compared=len(over),
+        shown=len(shown),
+        right=right,
+        in_time=in_time / len(shown) if len(shown) >= MIN_COMPARED else 1.0,
+        stretch_start=1 / conformal([1 / one for one in starts], 1 - START) if enough else 1.0,
+        stretch_end=conformal(ends, END) if enough else 1.0,
+    )
+
+
+def _is_over(estimate: Estimate, now_ms: Millis) -> bool:
+    """Its window has passed, so that early and late starts are known alike."""
+    shown_ms = 0 if estimate.shown is None else estimate.shown.to_ms
+    return estimate.made_ms + max(estimate.raw.to_ms, shown_ms) + SLACK_MS < now_ms
+
+
+def _length(estimate: Estimate, now_ms: Millis) -> int:
+    """The true wait; of one that still goes on, at least so long."""
+    return (now_ms if estimate.started_ms is None else estimate.started_ms) - estimate.made_ms
+
+
+def _ratio(length_ms: int, said_ms: int) -> float:
+    return max(1, length_ms + SLACK_MS) / (said_ms + SLACK_MS)
+
+
+def conformal(scores: Sequence[float], part: float) -> float:
+    """The score that the next one does not pass with probability ``part``, at least."""
+    ordered = sorted(scores)
+    rank = min(len(ordered), -int(-(len(ordered) + 1) * part // 1))
+    return ordered[max(0, rank - 1)]
