@@ -57,6 +57,16 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         gib = psutil.virtual_memory().total / _BYTES_PER_GIB
         return f"{os.cpu_count()} cores, {gib:.0f} GiB, shared"
 
+    # A stopped server's GPU is free again within 15 s. JupyterHub waits up to a minute for a server
+    # that has ended its kernels but hangs at its interpreter's exit.
+    @default("interrupt_timeout")
+    def _default_interrupt_timeout(self) -> int:
+        return 8
+
+    @default("term_timeout")
+    def _default_term_timeout(self) -> int:
+        return 3
+
     @default("cmd")
     def _default_cmd(self) -> list[str]:
         # The PATH of the hub says nothing about where jupyterhub-singleuser of this version is.

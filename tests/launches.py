@@ -77,7 +77,7 @@ def stopping(launch: Launch, *, kill_in_s: float) -> Attempt:
     return replace(launch.attempt, stop=stop)
 
 
-def until(what: Callable[[], object], timeout_s: float = 20) -> object:
+def until(what: Callable[[], object], timeout_s: float = 60) -> object:
     end = time.monotonic() + timeout_s
     while time.monotonic() < end:
         if found := what():

@@ -37,7 +37,7 @@ class Served:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for something that offers no event."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110 - see above
             await asyncio.sleep(0.01)
 

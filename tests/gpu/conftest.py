@@ -19,7 +19,7 @@ from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable
 
 _FAKE = Path(__file__).parent / "fake_nvml"
-_START_S = 20
+_START_S = 60
 
 
 def _compiler() -> list[str]:
@@ -84,7 +84,7 @@ def start_agent(
             stderr=subprocess.PIPE,
         )
         started.append(process)
-        client = AgentClient(folder / "control.sock", timeout_s=10)
+        client = AgentClient(folder / "control.sock", timeout_s=30)
         deadline_s = time.monotonic() + _START_S
         while True:
             try:
@@ -112,7 +112,7 @@ def start_agent(
 def eventually() -> Callable[..., object]:
     """Ask again until the answer is true, for what another process must do first."""
 
-    def ask(question: Callable[[], object], within_s: float = 20) -> object:
+    def ask(question: Callable[[], object], within_s: float = 60) -> object:
         deadline_s = time.monotonic() + within_s
         while True:
             answer = question()

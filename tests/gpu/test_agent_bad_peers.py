@@ -37,7 +37,7 @@ def agent(start_agent: Any) -> Iterator[AgentClient]:
 
 @pytest.fixture
 def control(agent: AgentClient, short_folder: Path) -> Iterator[socket.socket]:
-    with connect(short_folder / "control.sock", timeout_s=20) as connection:
+    with connect(short_folder / "control.sock", timeout_s=60) as connection:
         yield connection
 
 
@@ -132,10 +132,10 @@ def test_connections_that_do_nothing_do_not_keep_others_out(
     path = agent.open(SLICE)
     with ExitStack() as held:
         for _ in range(200):
-            held.enter_context(connect(short_folder / "control.sock", timeout_s=20))
-            held.enter_context(connect(path, timeout_s=20))
+            held.enter_context(connect(short_folder / "control.sock", timeout_s=60))
+            held.enter_context(connect(path, timeout_s=60))
         assert agent.slices() == (SLICE,)
-        with connect(path, timeout_s=20) as late:
+        with connect(path, timeout_s=60) as late:
             assert late.recv(9).startswith(b'{"history')
 
 
@@ -148,7 +148,7 @@ def test_an_agent_out_of_descriptors_goes_on_when_there_is_room(
     resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (few, few))
     with ExitStack() as held:
         for _ in range(6):
-            held.enter_context(connect(path, timeout_s=20))
+            held.enter_context(connect(path, timeout_s=60))
         with pytest.raises(GpuError):
             open_many(agent)
     eventually(lambda: answers(agent))
@@ -169,7 +169,7 @@ def answers(agent: AgentClient) -> bool:
 
 def test_a_reader_that_never_reads_holds_up_nobody(agent: AgentClient) -> None:
     path = agent.open(SLICE)
-    with connect(path, timeout_s=20) as deaf, connect(path, timeout_s=20) as eager:
+    with connect(path, timeout_s=60) as deaf, connect(path, timeout_s=60) as eager:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
         with eager.makefile("rb") as stream:
             for _ in range(3):
@@ -177,7 +177,7 @@ def test_a_reader_that_never_reads_holds_up_nobody(agent: AgentClient) -> None:
 
 
 def test_a_requester_that_never_reads_is_let_go(agent: AgentClient, short_folder: Path) -> None:
-    with connect(short_folder / "control.sock", timeout_s=20) as deaf:
+    with connect(short_folder / "control.sock", timeout_s=60) as deaf:
         with pytest.raises(OSError):  # noqa: PT011 - reset or broken pipe, as the kernel pleases
             deaf.sendall(b'{"request":"devices"}\n' * 1_000_000)
         assert agent.slices() == ()
@@ -185,7 +185,7 @@ def test_a_requester_that_never_reads_is_let_go(agent: AgentClient, short_folder
 
 def test_junk_on_a_slice_socket_is_not_heard(agent: AgentClient) -> None:
     path = agent.open(SLICE)
-    with connect(path, timeout_s=20) as connection, connection.makefile("rb") as stream:
+    with connect(path, timeout_s=60) as connection, connection.makefile("rb") as stream:
         connection.sendall(b'{"request":"close","slice_id":"a"}\n\x00junk\n')
         assert b"history" in stream.readline()
         assert b"sample" in stream.readline()

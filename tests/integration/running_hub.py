@@ -74,6 +74,7 @@ c.JupyterHub.hub_bind_url = f"http://127.0.0.1:{facts['hub_port']}"
 c.JupyterHub.db_url = f"sqlite:///{here}/hub.sqlite"
 c.JupyterHub.cookie_secret_file = os.path.join(here, "cookie_secret")
 c.JupyterHub.cleanup_servers = False
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 60}
 c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.password = facts["password"]
 c.Authenticator.allowed_users = {"alice", "ada", "admin"}
@@ -89,7 +90,7 @@ c.GpuLocalSpawner.poll_interval = 1
 """
 
 
-def until(look: Callable[[], T | None], *, timeout_s: float = 60.0, what: str = "it") -> T:
+def until(look: Callable[[], T | None], *, timeout_s: float = 120.0, what: str = "it") -> T:
     """Wait for real processes; fails with what was missing."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:

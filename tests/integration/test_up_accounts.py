@@ -20,7 +20,7 @@ SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
 
 pytestmark = [
     pytest.mark.hub,
-    pytest.mark.timeout(180),
+    pytest.mark.timeout(400),
     pytest.mark.skipif(os.geteuid() != 0, reason="only root may start processes as others"),
     pytest.mark.skipif(SYSTEM_PYTHON is None, reason="no Python that every account may run"),
 ]
@@ -70,7 +70,7 @@ def test_a_notebook_is_its_users_own_and_opens_nothing_of_the_hub_but_its_slice(
     listed = machine.state / "names.json"
     listed.write_text(json.dumps(sorted(names)))
     listed.chmod(0o644)
-    seen = httpx.get(f"{machine.url}/user/nobody/look", trust_env=False).json()
+    seen = httpx.get(f"{machine.url}/user/nobody/look", timeout=60, trust_env=False).json()
     account = pwd.getpwnam("nobody")
     assert seen["uid"] == account.pw_uid
     assert seen["groups"] == [account.pw_gid]

@@ -37,6 +37,7 @@ here = os.path.dirname(os.path.abspath(__file__))
 c.GpuLocalSpawner.cmd = ["PYTHON", os.path.join(here, "small_server.py")]
 c.GpuLocalSpawner.args = []
 c.GpuLocalSpawner.poll_interval = 1
+c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 60}
 c.JupyterHub.services.append({"name": "tests", "api_token": open(os.path.join(here, "tests-token")).read()})
 c.JupyterHub.load_roles.append(
     {"name": "tests", "services": ["tests"], "scopes": ["admin:users", "admin:servers", "tokens"]}
@@ -81,7 +82,7 @@ http.server.ThreadingHTTPServer((url.hostname, url.port), Handler).serve_forever
 """
 
 
-def until(look: Callable[[], T | None], what: str, *, timeout_s: float = 60.0) -> T:
+def until(look: Callable[[], T | None], what: str, *, timeout_s: float = 120.0) -> T:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         found = look()
@@ -139,7 +140,7 @@ class Workstation:
         self.output.write_text("")
         with self.output.open("ab") as output:
             self.process = subprocess.Popen(self.command, stdout=output, stderr=output)
-        until(self._running, f"the start of {self.command}", timeout_s=90)
+        until(self._running, f"the start of {self.command}", timeout_s=180)
 
     def _running(self) -> bool:
         assert self.process is not None
@@ -150,7 +151,7 @@ class Workstation:
     def send(self, number: int) -> int:
         assert self.process is not None
         self.process.send_signal(number)
-        return self.process.wait(timeout=90)
+        return self.process.wait(timeout=180)
 
     def pids(self) -> dict[str, int]:
         found: dict[str, dict[str, Any]] = json.loads((self.state / "pids.json").read_text())

@@ -54,7 +54,7 @@ async def follow(scheduler: Scripted) -> list[dict[str, Any]]:
         await asyncio.sleep(0)
 
     tab = Tab()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await Follow(scheduler=scheduler, tab=tab, ref=REF, sleep=skip).run()
     tab.put({"type": "last"})
     found = []

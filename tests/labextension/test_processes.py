@@ -110,7 +110,7 @@ def test_real_processes_are_found_with_those_left_behind(tmp_path: Path) -> None
     pid_file = tmp_path / "pid"
     code = (
         "import subprocess, sys;"
-        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
+        "p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'],"
         " start_new_session=True);"
         f"open({str(pid_file)!r}, 'w').write(str(p.pid))"
     )

@@ -38,7 +38,7 @@ class Tab:
         self.seen: list[dict[str, Any]] = []
 
     async def next(self, kind: str, **fields: Any) -> dict[str, Any]:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 text = await self.socket.read_message()
                 assert text is not None, f"closed before {kind}"

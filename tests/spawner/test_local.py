@@ -91,3 +91,9 @@ def test_a_shared_account_is_assumed_without_root(monkeypatch: pytest.MonkeyPatc
     assert spawner("ada").shared_account
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     assert not spawner("ada").shared_account
+
+
+def test_a_server_that_hangs_at_its_end_gives_its_gpu_back_within_15_s(tmp_path: Path) -> None:
+    one = spawner("ann", home_dir_template=str(tmp_path))
+    assert one.interrupt_timeout + one.term_timeout < 15
+    assert spawner("ann", interrupt_timeout=30).interrupt_timeout == 30

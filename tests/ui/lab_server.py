@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "ui" / "fake_server"
 BUILT = ROOT / "build" / "labextensions" / "gpucommons" / "package.json"
 TOKEN = "panel-test"
-_START_S = 60
+_START_S = 180
 
 #: A notebook whose function can become a job.
 NOTEBOOK: dict[str, Any] = {
@@ -118,7 +118,7 @@ class LabServer:
             data=None if body is None else json.dumps(body).encode(),
             headers={"Authorization": f"token {TOKEN}", "Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310 - as above
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - as above
             text = answer.read()
         return json.loads(text) if text else None
 
@@ -146,7 +146,7 @@ class LabServer:
         if self.process is not None:
             os.killpg(self.process.pid, signal.SIGTERM)
             try:
-                self.process.wait(10)
+                self.process.wait(30)
             except subprocess.TimeoutExpired:
                 os.killpg(self.process.pid, signal.SIGKILL)
                 self.process.wait()

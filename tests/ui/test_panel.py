@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect, sync_playwright
-from ui.browser import find_chromium
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from ui.lab_server import FAKE, TOKEN, LabServer
+from ui.product import PATIENCE_MS
 
 sys.path.insert(0, str(FAKE))
 import scene
@@ -44,17 +44,10 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
-        yield started
-        started.close()
-
-
-@pytest.fixture(scope="module")
 def context(browser: Browser) -> Iterator[BrowserContext]:
     """One for all tests: Lab's own files are fetched once."""
     made = browser.new_context(locale="en-GB", timezone_id="UTC")
+    made.set_default_timeout(PATIENCE_MS)
     yield made
     made.close()
 
@@ -72,7 +65,7 @@ def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
         page.set_viewport_size(size)
         page.on("pageerror", lambda error: problems.append(str(error)))
         page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
-        expect(page.locator(".jp-Notebook")).to_be_visible(timeout=60_000)
+        expect(page.locator(".jp-Notebook")).to_be_visible()
         show_panel(page)
         return page
 
@@ -134,8 +127,8 @@ def test_a_new_sample_moves_the_tile_and_the_status_bar(lab: LabServer, open_lab
     page = open_lab()
     lab.send(usage(scene.sample(now_ms() + 1000, 31, used_mib=2048)))
 
-    expect(section(page, "My GPU")).to_contain_text("2.0 of 19.4 GiB", timeout=2000)
-    expect(section(page, "My GPU")).to_contain_text("31 %", timeout=2000)
+    expect(section(page, "My GPU")).to_contain_text("2.0 of 19.4 GiB")
+    expect(section(page, "My GPU")).to_contain_text("31 %")
     expect(page.locator(".gc-Status-item")).to_have_text("GPU ½ 2.0/19.4 GiB · simulated")
 
 
@@ -405,7 +398,7 @@ def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
     job_page.wait_for_timeout(1500)  # Lab saves its layout a second after a change.
     job_page.goto(job_page.url.replace("?reset", ""))
 
-    expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7", timeout=30_000)
+    expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7")
 
 
 # --- trouble ---------------------------------------------------------------------------------

@@ -36,7 +36,7 @@ def test_no_process_of_a_job_inherits_the_services_environment(
     executor: LocalExecutor, tmp_path: Path
 ) -> None:
     """Errands and workers run as the user, who can read the environment of own processes."""
-    launch = a_launch(*python("import time; print('up'); time.sleep(30)"))
+    launch = a_launch(*python("import time; print('up'); time.sleep(600)"))
     executor.start(launch)
     until(lambda: lines(executor, launch))
 
@@ -116,7 +116,7 @@ def test_results_in_many_files_are_limited_together(tmp_path: Path) -> None:
 def test_a_job_that_stops_its_supervisor_does_not_keep_its_gpu(executor: LocalExecutor) -> None:
     """Under the service's own account it can; the attempt is over all the same."""
     launch = a_launch(
-        *python("import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP); time.sleep(60)")
+        *python("import os, signal, time; os.kill(os.getppid(), signal.SIGSTOP); time.sleep(600)")
     )
     executor.start(launch)
     until(executor.folder(launch.attempt.attempt_id).started.exists)

@@ -36,7 +36,7 @@ def test_a_worker_sees_our_variables_and_none_of_the_services_secrets(
 
 
 def test_the_token_is_in_no_command_line(executor: LocalExecutor) -> None:
-    launch = a_launch(*python("import time; print('up'); time.sleep(30)"))
+    launch = a_launch(*python("import time; print('up'); time.sleep(600)"))
     executor.start(launch)
     until(lambda: lines(executor, launch))
 
@@ -271,7 +271,7 @@ def test_the_supervisor_kills_at_the_ordered_time_though_the_scheduler_is_gone(
 ) -> None:
     launch = a_launch(
         *python(
-            "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(60)"
+            "import signal, time; signal.signal(15, signal.SIG_IGN); print('up'); time.sleep(600)"
         )
     )
     executor.start(launch)

@@ -48,7 +48,7 @@ def part(tmp_path: Path, code: str, *arguments: str, **more: object) -> Part:
 
 
 async def until(look: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not look():
         assert time.monotonic() < deadline
         await asyncio.sleep(0.02)
