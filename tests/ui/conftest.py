@@ -1,4 +1,4 @@
-"""One browser for all UI tests, and patience: what they wait for are real processes.
+"""A browser for each file of UI tests, and patience: what they wait for are real processes.
 
 A test that fails waits this long once; one that passes never does. A machine of CI may be four
 times slower than a desk, with other tests beside this one.
@@ -17,7 +17,7 @@ from ui.product import PATIENCE_MS
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     try:
         chromium = find_chromium()
