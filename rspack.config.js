@@ -1,6 +1,7 @@
-// What the builder leaves on the table: style sheets go along as strings inside JavaScript, and
-// names of private members stay long. Both are sent to every browser, so sheets become a chunk of
-// their own kind and private names short.
+// What the builder leaves on the table: style sheets go along as strings inside JavaScript, names of
+// private members stay long, and the loader brings a parser of version ranges that can only warn.
+// All of it is sent to every browser, so sheets become a chunk of their own kind, private names
+// short, and the parts of the loader that this extension does not need are replaced by shorter ones.
 const { rspack } = require('@rspack/core');
 
 class SheetsAsSheets {
@@ -12,13 +13,93 @@ class SheetsAsSheets {
   }
 }
 
+// By the builder's names of a loader's parts; each gets what the builder wrote.
+const SHORTER = {
+  // Lab offers each package once; of several versions, the one in use or else the newest is taken.
+  consumes_loading: original => {
+    const { chunkMapping, moduleIdToConsumeDataMapping } = dataOf(original);
+    const keys = Object.entries(moduleIdToConsumeDataMapping).map(
+      ([id, { shareKey }]) => [id, shareKey]
+    );
+    return `
+      const keys = ${JSON.stringify(Object.fromEntries(keys))};
+      const take = key => {
+        const versions = __webpack_require__.S.default[key];
+        if (!versions) throw Error(key + ' is not shared by this application');
+        const rank = name => (versions[name].loaded ? 1 : 0);
+        const best = Object.keys(versions).sort(
+          (a, b) => rank(a) - rank(b) || a.localeCompare(b, 'en', { numeric: true })
+        ).pop();
+        versions[best].loaded = 1;
+        return versions[best].get();
+      };
+      __webpack_require__.f.consumes = (chunkId, promises) => {
+        for (const id of ${JSON.stringify(chunkMapping)}[chunkId] ?? [])
+          if (!__webpack_require__.m[id])
+            promises.push(
+              Promise.resolve(__webpack_require__.I('default'))
+                .then(() => take(keys[id]))
+                .then(factory => {
+                  __webpack_require__.m[id] = module => {
+                    module.exports = factory();
+                  };
+                })
+            );
+      };`;
+  },
+  css_loading: original => {
+    const chunks = [...original.matchAll(/"(\w+)" == chunkId/g)].map(
+      ([, id]) => id
+    );
+    return `
+      const sheets = {};
+      __webpack_require__.f.css = (chunkId, promises) => {
+        if (${JSON.stringify(chunks)}.includes(chunkId + ''))
+          promises.push((sheets[chunkId] ??= new Promise((onload, failed) => {
+            const href = __webpack_require__.p + __webpack_require__.k(chunkId);
+            const onerror = () => failed(Error('Loading ' + href + ' failed'));
+            const link = document.createElement('link');
+            document.head.append(Object.assign(link, { rel: 'stylesheet', href, onload, onerror }));
+          })));
+      };`;
+  },
+  auto_public_path: () => `
+    __webpack_require__.p = document.currentScript.src.replace(/[^/]*$/, '');`,
+  global: () => `
+    __webpack_require__.g = globalThis;`
+};
+
+/** What the builder assigned first: the shared packages and the chunks that need them. */
+function dataOf(source) {
+  const loader = {};
+  new Function(
+    '__webpack_require__',
+    source.match(/^.*consumesLoadingData = .*$/m)[0]
+  )(loader);
+  return loader.consumesLoadingData;
+}
+
+class ShorterLoader {
+  apply(compiler) {
+    compiler.hooks.thisCompilation.tap('ShorterLoader', compilation => {
+      compilation.hooks.runtimeModule.tap('ShorterLoader', part => {
+        const shorter = SHORTER[part.name];
+        if (shorter)
+          part.source.source = Buffer.from(
+            shorter(part.source.source.toString())
+          );
+      });
+    });
+  }
+}
+
 module.exports = {
   // One short hash in a chunk's name instead of two long ones.
   output: {
     chunkFilename: '[name].[contenthash:8].js',
     cssChunkFilename: '[name].[contenthash:8].css'
   },
-  plugins: [new SheetsAsSheets()],
+  plugins: [new SheetsAsSheets(), new ShorterLoader()],
   optimization: {
     minimizer: [
       new rspack.SwcJsMinimizerRspackPlugin({
