@@ -5,6 +5,7 @@
   * UnknownSlice
   * SliceTooSmall
   * SliceInUse
+  * ShimUnavailable
   * BadAgentRequest
   * AgentUnavailable
 """
@@ -33,6 +34,10 @@ class SliceTooSmall(GpuError):
 
 class SliceInUse(GpuError):
     """A slice of this name is open with other shares: close it first."""
+
+
+class ShimUnavailable(GpuError):
+    """Slices cannot have the shim on this machine."""
 
 
 class BadAgentRequest(GpuError):

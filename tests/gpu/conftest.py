@@ -12,13 +12,16 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable
+from gpucommons.gpu.shim import building
 
 _FAKE = Path(__file__).parent / "fake_nvml"
+_FAKE_CUDA = Path(__file__).parent / "fake_cuda"
 _START_S = 60
 
 
@@ -27,15 +30,72 @@ def _compiler() -> list[str]:
     return [found] if found else [sys.executable, "-m", "ziglang", "cc"]
 
 
-@pytest.fixture(scope="session")
-def nvml_state() -> ModuleType:
-    """``fake_nvml/state_file.py``: its class ``FakeNvml`` and the error codes."""
-    spec = importlib.util.spec_from_file_location("fake_nvml_state", _FAKE / "state_file.py")
+def _module(name: str, path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # dataclasses look their module up
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="session")
+def nvml_state() -> ModuleType:
+    """``fake_nvml/state_file.py``: its class ``FakeNvml`` and the error codes."""
+    return _module("fake_nvml_state", _FAKE / "state_file.py")
+
+
+@pytest.fixture(scope="session")
+def needs_compiler() -> None:
+    """Skips where nothing compiles C; REQUIRE_COMPILER=1 fails instead."""
+    try:
+        building.compiler()
+    except building.CannotBuildShim as error:
+        if os.environ.get("REQUIRE_COMPILER"):
+            pytest.fail(str(error))
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def shim_libraries(needs_compiler: None) -> Path:
+    """The shim as its sources are now."""
+    return building.LIBRARIES if building.built() else building.build()
+
+
+@pytest.fixture(scope="session")
+def built_machine(shim_libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A pretended card, compiled once."""
+    machine = _module("fake_cuda_machine", _FAKE_CUDA / "machine.py")
+    return machine.build(tmp_path_factory.mktemp("fake-cuda") / "machine")
+
+
+@pytest.fixture
+def machine(built_machine: Any) -> Any:
+    """A machine with an unused card of 16 GiB."""
+    built_machine.put_card(16 << 10)
+    return built_machine
+
+
+@pytest.fixture
+def a_slice(machine: Any, tmp_path: Path) -> Path:
+    """A slice of 4 GiB."""
+    folder: Path = machine.slice(tmp_path / "slice", 4 << 10)
+    return folder
+
+
+@pytest.fixture
+def client(machine: Any, a_slice: Path) -> Iterator[Callable[..., Any]]:
+    """Starts programs in the slice, or elsewhere; all are killed in the end."""
+    started: list[Any] = []
+
+    def start(library_path: Path | None = a_slice) -> Any:
+        started.append(machine.client(library_path))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.kill()
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,33 @@
+"""The slice's own driver libraries: they keep the programs that use them within the slice.
+
+Cooperative, not a wall: a program that loads the driver by its full path gets around them, and
+the watchdog is what notices. ``src/`` is the C, ``folder`` what the agent does with it.
+"""
+
+from gpucommons.gpu.shim.drivers import Drivers, find_drivers
+from gpucommons.gpu.shim.folder import (
+    library_path,
+    prepare,
+    probe,
+    read_ledger,
+    read_limit,
+    release,
+    resize,
+    shimmed,
+)
+from gpucommons.gpu.shim.layout import Holder, LedgerView
+
+__all__ = [
+    "Drivers",
+    "Holder",
+    "LedgerView",
+    "find_drivers",
+    "library_path",
+    "prepare",
+    "probe",
+    "read_ledger",
+    "read_limit",
+    "release",
+    "resize",
+    "shimmed",
+]

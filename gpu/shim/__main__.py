@@ -1,0 +1,10 @@
+"""``python -m gpucommons.gpu.shim``: build the libraries for this machine."""
+
+import sys
+
+from gpucommons.gpu.shim.building import CannotBuildShim, build
+
+try:
+    sys.stdout.write(f"{build()}\n")
+except CannotBuildShim as error:
+    sys.exit(str(error))

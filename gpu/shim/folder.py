@@ -1,0 +1,181 @@
+"""A slice's shim folder: what the agent puts there, changes, and reads back.
+
+The folder and the limit belong to the agent, the ledger to the slice's user. The libraries find
+both beside themselves, so the one variable that a workload gets is ``LD_LIBRARY_PATH``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from gpucommons.gpu.errors import ShimUnavailable
+from gpucommons.gpu.shim import building, layout
+from gpucommons.gpu.shim.drivers import Drivers, find_drivers
+
+_REAL = {building.CUDA: "libcuda-real.so.1", building.NVML: "libnvidia-ml-real.so.1"}
+#: Some programs ask for the name that only the linker of programs uses.
+_CUDA_UNVERSIONED = "libcuda.so"
+
+
+def probe(drivers: Drivers | None = None, libraries: Path = building.LIBRARIES) -> str | None:
+    """Why slices cannot have the shim on this machine; None when they can."""
+    if not (libraries / building.CUDA).exists():
+        return (
+            "shim not built: run `python -m gpucommons.gpu.shim` with a C compiler, or "
+            "install the package for this machine's architecture."
+        )
+    if (drivers or find_drivers()).cuda is None:
+        return "there is no driver here: libcuda.so.1 was not found."
+    return None
+
+
+def library_path(folder: Path, before: str = "") -> str:
+    """``LD_LIBRARY_PATH`` for a workload of the slice."""
+    return f"{folder}:{before}" if before else str(folder)
+
+
+def prepare(
+    folder: Path,
+    *,
+    limit_bytes: int,
+    device_uuid: str,
+    owner_uid: int,
+    drivers: Drivers | None = None,
+) -> None:
+    """Make the folder, or make it right again; what its processes hold is kept.
+
+    The folder must lie where only the agent can write.
+
+    Raises
+    ------
+    ShimUnavailable
+        When the libraries are not built, or the machine has no driver.
+    """
+    drivers = drivers or find_drivers()
+    if (reason := probe(drivers)) is not None:
+        raise ShimUnavailable(reason)
+    folder.mkdir(mode=0o755, exist_ok=True)
+    folder.chmod(0o755)
+    _limit(folder, limit_bytes, device_uuid)
+    _ledger(folder, owner_uid)
+    for name, real in ((building.CUDA, drivers.cuda), (building.NVML, drivers.nvml)):
+        if real is not None:
+            _link(folder / _REAL[name], str(real))
+            _copy(building.LIBRARIES / name, folder / name)
+    _link(folder / _CUDA_UNVERSIONED, building.CUDA)
+
+
+def resize(folder: Path, limit_bytes: int) -> None:
+    """Change the limit; it holds from the next allocation on.
+
+    In place, because the slice's processes have the file mapped. Below what they hold it refuses
+    everything new and frees nothing.
+    """
+    descriptor = os.open(folder / layout.LIMIT_FILE, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, layout.pack_limit_bytes(limit_bytes), layout.LIMIT_BYTES_OFFSET)
+    finally:
+        os.close(descriptor)
+
+
+def read_limit(folder: Path) -> int | None:
+    """The limit that is in force, in bytes; None where none is."""
+    data = _read(folder / layout.LIMIT_FILE, layout.LIMIT.size + 1)
+    return None if data is None else layout.parse_limit(data)
+
+
+def read_ledger(folder: Path) -> layout.LedgerView | None:
+    """What the slice's processes say they hold; None where there is no ledger (any more)."""
+    data = _read(folder / layout.LEDGER_FILE, layout.LEDGER_SIZE)
+    return None if data is None else layout.parse_ledger(data)
+
+
+def shimmed(folder: Path, pid: int, proc: Path = Path("/proc")) -> bool | None:
+    """Whether a process uses the driver through this folder.
+
+    ``False``: it has loaded a driver and not the shim. ``None``: it has loaded no driver, or its
+    maps cannot be read.
+    """
+    try:
+        lines = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    paths = {line.split(maxsplit=5)[5] for line in lines.splitlines() if line.count("/")}
+    loaded = {path for path in paths if Path(path).name.startswith("libcuda.so")}
+    # A shim replaced by an upgrade is still a shim.
+    ours = {str(folder / building.CUDA), f"{folder / building.CUDA} (deleted)"}
+    return bool(loaded & ours) if loaded else None
+
+
+def release(folder: Path) -> None:
+    """Remove the folder; again is harmless."""
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _limit(folder: Path, limit_bytes: int, device_uuid: str) -> None:
+    path = folder / layout.LIMIT_FILE
+    wanted = layout.pack_limit(limit_bytes, device_uuid)
+    found = _read(path, layout.LIMIT.size + 1)
+    if found is not None and len(found) == layout.LIMIT.size:
+        # Perhaps mapped by running processes: written over, never replaced.
+        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, wanted, 0)
+        finally:
+            os.close(descriptor)
+    else:
+        _put(path, lambda scratch: scratch.write_bytes(wanted), 0o644)
+
+
+def _ledger(folder: Path, owner_uid: int) -> None:
+    path = folder / layout.LEDGER_FILE
+    # One that its user has spoilt stays: a second beside it would not know what the first counts.
+    if os.path.lexists(path):
+        return
+
+    def make(scratch: Path) -> None:
+        scratch.write_bytes(layout.empty_ledger())
+        if os.geteuid() == 0:
+            os.chown(scratch, owner_uid, -1)
+
+    _put(path, make, 0o600)
+
+
+def _copy(source: Path, target: Path) -> None:
+    # A copy, not a link: pods see the folder and not the installed package.
+    if not target.is_file() or target.read_bytes() != source.read_bytes():
+        _put(target, lambda scratch: shutil.copyfile(source, scratch), 0o755)
+
+
+def _link(path: Path, target: str) -> None:
+    if path.is_symlink() and str(path.readlink()) == target:
+        return
+    _put(path, lambda scratch: scratch.symlink_to(target), None)
+
+
+def _put(path: Path, make: Callable[[Path], object], mode: int | None) -> None:
+    """Make a file under another name and rename it: nobody meets half of it."""
+    scratch = path.with_name(f".{path.name}.new")
+    scratch.unlink(missing_ok=True)
+    make(scratch)
+    if mode is not None:
+        scratch.chmod(mode)
+    scratch.replace(path)
+
+
+def _read(path: Path, size: int) -> bytes | None:
+    """At most so many bytes of a regular file: its user may have put anything in its place."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    with contextlib.suppress(OSError):
+        descriptor = os.open(path, flags)
+        try:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return os.pread(descriptor, size, 0)
+        finally:
+            os.close(descriptor)
+    return None

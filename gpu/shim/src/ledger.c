@@ -1,0 +1,213 @@
+/* The shared-memory ledger; ledger.h says how processes agree without a lock. */
+#include "ledger.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "baseline.h"
+#include "layout.h"
+#include "process.h"
+
+enum { ROUNDS = 1000 };
+/* More than any card: sums of what this allows cannot wrap. */
+#define LARGEST_BYTES (1ull << 52)
+
+static _Atomic(limit_file *) limit_map;
+static _Atomic(ledger_file *) ledger_map;
+static _Atomic(ledger_slot *) own;
+static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
+
+/* The files lie beside this library, so no variable of the environment can lead elsewhere. */
+static void *map_beside(const char *name, size_t size, int writable) {
+    char path[PATH_MAX];
+    Dl_info about;
+    if (!dladdr((void *)&ledger_open, &about) || !about.dli_fname) return NULL;
+    const char *slash = strrchr(about.dli_fname, '/');
+    size_t folder = slash ? (size_t)(slash - about.dli_fname) + 1 : 0;
+    if (folder + strlen(name) >= sizeof path) return NULL;
+    memcpy(path, about.dli_fname, folder);
+    strcpy(path + folder, name);
+    int file = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
+    if (file < 0) return NULL;
+    void *mapped = MAP_FAILED;
+    if (lseek(file, 0, SEEK_END) >= (off_t)size)
+        mapped = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
+    close(file);
+    return mapped == MAP_FAILED ? NULL : mapped;
+}
+
+static int is_limit(const limit_file *file) {
+    return file->magic == LIMIT_MAGIC && file->version == LAYOUT_VERSION;
+}
+
+static int is_ledger(const ledger_file *file) {
+    return file->magic == LEDGER_MAGIC && file->version == LAYOUT_VERSION &&
+           file->slots == LEDGER_SLOTS;
+}
+
+static int open_locked(int writable) {
+    if (!atomic_load(&limit_map)) {
+        limit_file *file = map_beside("limit", sizeof *file, 0);
+        if (file && !is_limit(file)) munmap(file, sizeof *file), file = NULL;
+        atomic_store(&limit_map, file);
+    }
+    if (!atomic_load(&ledger_map)) {
+        ledger_file *file = map_beside("ledger", sizeof *file, writable);
+        if (file && !is_ledger(file)) munmap(file, sizeof *file), file = NULL;
+        atomic_store(&ledger_map, file);
+    }
+    return atomic_load(&limit_map) && atomic_load(&ledger_map);
+}
+
+int ledger_open(int writable) {
+    if (atomic_load(&limit_map) && atomic_load(&ledger_map)) return 1;
+    pthread_mutex_lock(&opening);
+    int valid = open_locked(writable);
+    pthread_mutex_unlock(&opening);
+    return valid;
+}
+
+/* Frees the slots of processes that are gone; returns how many. The owner alone is cleared: a
+ * slow second reaper then finds another owner and changes nothing. */
+static int reap(ledger_file *ledger, const identity *me) {
+    int freed = 0;
+    uint32_t high = atomic_load(&ledger->high);
+    for (uint32_t i = 0; i < high && i < LEDGER_SLOTS; i++) {
+        ledger_slot *slot = &ledger->slot[i];
+        uint64_t owner = atomic_load(&slot->owner);
+        if (!owner || atomic_load(&slot->namespace) != me->namespace) continue;
+        int replaced = owner == me->owner && atomic_load(&slot->image) != me->image;
+        if (!replaced && process_lives(owner)) continue;
+        freed += atomic_compare_exchange_strong(&slot->owner, &owner, 0);
+    }
+    return freed;
+}
+
+static int take(ledger_slot *slot, const identity *me) {
+    uint64_t nobody = 0, taking = me->owner | OWNER_TAKING;
+    if (!atomic_compare_exchange_strong(&slot->owner, &nobody, taking)) return 0;
+    atomic_store(&slot->namespace, me->namespace);
+    atomic_store(&slot->image, me->image);
+    atomic_store(&slot->asking, 0);
+    atomic_store(&slot->used, 0);
+    return atomic_compare_exchange_strong(&slot->owner, &taking, me->owner);
+}
+
+static ledger_slot *claim(ledger_file *ledger) {
+    identity me = process_identity();
+    reap(ledger, &me);
+    for (uint32_t i = 0; i < LEDGER_SLOTS; i++) {
+        if (atomic_load(&ledger->slot[i].owner)) continue;
+        uint32_t high = atomic_load(&ledger->high);
+        while (high <= i && !atomic_compare_exchange_weak(&ledger->high, &high, i + 1)) continue;
+        if (take(&ledger->slot[i], &me)) return &ledger->slot[i];
+    }
+    return NULL;
+}
+
+static ledger_slot *own_slot(void) {
+    ledger_slot *slot = atomic_load_explicit(&own, memory_order_acquire);
+    if (slot) return slot;
+    pthread_mutex_lock(&opening);
+    slot = atomic_load(&own);
+    if (!slot && open_locked(1)) {
+        slot = claim(atomic_load(&ledger_map));
+        atomic_store(&own, slot);
+    }
+    pthread_mutex_unlock(&opening);
+    return slot;
+}
+
+int ledger_join(void) { return own_slot() != NULL; }
+
+/* What is asked for is read first: on its way from there to `used` it may be seen twice but
+ * never missed. */
+static uint64_t total(ledger_file *ledger, int with_asking) {
+    uint64_t sum = 0;
+    uint32_t high = atomic_load(&ledger->high);
+    for (uint32_t i = 0; i < high && i < LEDGER_SLOTS; i++) {
+        ledger_slot *slot = &ledger->slot[i];
+        uint64_t owner = atomic_load(&slot->owner);
+        if (!owner || owner & OWNER_TAKING) continue;
+        if (with_asking) sum += atomic_load(&slot->asking);
+        sum += atomic_load(&slot->used);
+    }
+    return sum;
+}
+
+int ledger_reserve(uint64_t bytes) {
+    ledger_slot *slot = own_slot();
+    if (!slot || bytes > LARGEST_BYTES) return 0;
+    ledger_file *ledger = atomic_load_explicit(&ledger_map, memory_order_relaxed);
+    for (int round = 0; round < ROUNDS; round++) {
+        atomic_fetch_add(&slot->asking, bytes);
+        if (total(ledger, 1) <= ledger_limit()) {
+            atomic_fetch_add(&slot->used, bytes);
+            atomic_fetch_sub(&slot->asking, bytes);
+            return 1;
+        }
+        atomic_fetch_sub(&slot->asking, bytes);
+        if (total(ledger, 0) + bytes > ledger_limit()) {
+            identity me = process_identity();
+            if (!reap(ledger, &me)) return 0;
+        }
+        sched_yield(); /* Others asked at the same moment, and who gives way may try again. */
+    }
+    return 0;
+}
+
+void ledger_release(uint64_t bytes) {
+    ledger_slot *slot = atomic_load_explicit(&own, memory_order_acquire);
+    if (slot && bytes) atomic_fetch_sub(&slot->used, bytes);
+}
+
+void ledger_count_denied(void) {
+    ledger_file *ledger = own_slot() ? atomic_load(&ledger_map) : NULL;
+    if (ledger) atomic_fetch_add(&ledger->denied, 1);
+}
+
+void ledger_count_uncounted(void) {
+    ledger_file *ledger = own_slot() ? atomic_load(&ledger_map) : NULL;
+    if (ledger) atomic_fetch_add(&ledger->uncounted, 1);
+}
+
+uint64_t ledger_limit(void) {
+    limit_file *file = atomic_load_explicit(&limit_map, memory_order_acquire);
+    for (int round = 0; file && round < ROUNDS; round++) {
+        uint64_t limit = atomic_load(&file->limit);
+        if (~limit == atomic_load(&file->complement)) return limit;
+        sched_yield(); /* The agent is changing it. */
+    }
+    return 0;
+}
+
+uint64_t ledger_used(void) {
+    ledger_file *ledger = atomic_load(&ledger_map);
+    return ledger ? total(ledger, 0) : 0;
+}
+
+const char *ledger_device(void) {
+    limit_file *file = atomic_load(&limit_map);
+    return file && memchr(file->device_uuid, 0, sizeof file->device_uuid) ? file->device_uuid : "";
+}
+
+int ledger_knows(uint32_t pid) {
+    ledger_file *ledger = atomic_load(&ledger_map);
+    for (uint32_t i = 0; ledger && i < atomic_load(&ledger->high) && i < LEDGER_SLOTS; i++) {
+        uint64_t owner = atomic_load(&ledger->slot[i].owner);
+        if (owner && (owner & ((1u << OWNER_PID_BITS) - 1)) == pid) return 1;
+    }
+    return 0;
+}
+
+void ledger_forget(void) {
+    atomic_store(&own, NULL);
+    /* Another thread of the parent may have held it when the child was made. */
+    opening = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+}
