@@ -20,6 +20,7 @@ from gpucommons.scheduler.core.state import (
     Cluster,
     NodesObserved,
     Observation,
+    RestartServer,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
@@ -39,7 +40,7 @@ _OUR_FAILURE = 500
 _MAX_COMPLAINTS = 1_000
 
 #: Carries out what the hub must do for a lease.
-ServerActs = Callable[[StartServer | StopServer, Workload], None]
+ServerActs = Callable[[StartServer | StopServer | RestartServer, Workload], None]
 
 #: Workload and current attempt of every attempt that is not over.
 Current = Mapping[AttemptId, tuple[Workload, Attempt]]
@@ -189,7 +190,7 @@ class Acting:
                 self._complain(f"{act} failed", error)
 
     def _perform(self, act: Act, cluster: Cluster, current: Current, now_ms: Millis) -> None:
-        if isinstance(act, StartServer | StopServer):
+        if isinstance(act, StartServer | StopServer | RestartServer):
             self.on_server_act(act, cluster.workloads[act.workload_id])
             return
         workload, attempt = current[act.attempt_id]

@@ -21,7 +21,7 @@ from gpucommons.scheduler.accounts import accounts, home_of
 from gpucommons.scheduler.acting import executor_of
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.resources import Node, Pool
-from gpucommons.scheduler.core.state import Cancel, Cluster
+from gpucommons.scheduler.core.state import Cancel, Cluster, Restarted
 from gpucommons.scheduler.core.types import Attempt, Millis, Workload
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound
@@ -89,7 +89,12 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     servers = None
     if hub is not None:
         # Its callback needs the service, which needs the loop, which needs this.
-        servers = Servers(hub, now_ms=now_ms, on_down=lambda lease: _server_is_down(service, lease))
+        servers = Servers(
+            hub,
+            now_ms=now_ms,
+            on_down=lambda lease: _server_is_down(service, lease),
+            on_restarted=lambda lease: _server_is_back(service, lease),
+        )
     executor = LocalExecutor(
         _local_settings(settings, agent, snapshots, lambda: _pools(loop.cluster, first_config)),
         agent=agent,
@@ -206,6 +211,11 @@ def _server_is_down(service: Service, lease: Workload) -> None:
     now = service.loop.cluster.workloads.get(lease.workload_id)
     if now is not None and not is_final(now):
         service.ask(OPERATOR, Cancel(workload_id=lease.workload_id, why="stopped"))
+
+
+def _server_is_back(service: Service, lease: Workload) -> None:
+    """A notebook that gave its GPU back runs again."""
+    service.ask(OPERATOR, Restarted(workload_id=lease.workload_id))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -1,7 +1,7 @@
 """Starts and stops notebook servers through the hub, as the loop's acts say.
 
-Acts come again each cycle while they are due, so each lease has at most one task here; what fails
-is tried again with growing pauses, for a start until the grant expires.
+Acts come again each cycle while they are due, so each lease has at most one task of a kind here;
+what fails is tried again with growing pauses, for a start until the grant expires.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from gpucommons.scheduler.core.state import StartServer, StopServer
-from gpucommons.scheduler.core.types import Workload, WorkloadId
+from gpucommons.scheduler.core.leases import RELEASED
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.state import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused
 
 log = logging.getLogger("gpucommons.scheduler.servers")
 
-#: The reason of a stop after which the server starts again without a GPU.
-RELEASED = "released"
 _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 #: A hub that refuses for good is not asked again before this.
@@ -42,6 +42,9 @@ class StartsServers(Protocol):
         ...
 
 
+ServerAct = StartServer | StopServer | RestartServer
+
+
 class Servers:
     """The injected ``on_server_act`` of the loop; works in the asyncio loop it is made in."""
 
@@ -51,33 +54,40 @@ class Servers:
         *,
         now_ms: Callable[[], int],
         on_down: Callable[[Workload], None],
+        on_restarted: Callable[[Workload], None],
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._hub = hub
         self._now_ms = now_ms
         self._on_down = on_down
+        self._on_restarted = on_restarted
         self._sleep = sleep
         self._loop = asyncio.get_running_loop()
-        self._tasks: dict[WorkloadId, asyncio.Task[None]] = {}
+        self._tasks: dict[ServerAct, asyncio.Task[None]] = {}
 
     @property
     def busy(self) -> bool:
         """Something is under way."""
         return bool(self._tasks)
 
-    def __call__(self, act: StartServer | StopServer, workload: Workload) -> None:
+    def __call__(self, act: ServerAct, workload: Workload) -> None:
         """Take an act; from any thread."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._begin, act, workload)
 
-    def _begin(self, act: StartServer | StopServer, workload: Workload) -> None:
-        workload_id = act.workload_id
-        if workload_id in self._tasks:
+    def _begin(self, act: ServerAct, workload: Workload) -> None:
+        if act in self._tasks:
             return
-        work = self._start(workload) if isinstance(act, StartServer) else self._stop(workload)
+        match act:
+            case StartServer():
+                work = self._start(workload)
+            case StopServer():
+                work = self._stop(workload)
+            case RestartServer():
+                work = self._restart_without_gpu(workload)
         task = asyncio.create_task(work)
-        self._tasks[workload_id] = task
-        task.add_done_callback(lambda _: self._tasks.pop(workload_id, None))
+        self._tasks[act] = task
+        task.add_done_callback(lambda _: self._tasks.pop(act, None))
 
     async def _start(self, lease: Workload) -> None:
         spec, until_ms = lease.spec, lease.redeem_by_ms
@@ -104,15 +114,12 @@ class Servers:
     async def _stop(self, lease: Workload) -> None:
         attempt = lease.current
         stop = None if attempt is None else attempt.stop
-        released = stop is not None and stop.why == RELEASED
-        if released:
+        if stop is not None and stop.why == RELEASED:
             await self._sleep(_FAREWELL_S)
         if not await self._stopped(lease):
             return
         log.info("stopped %s", _label(lease))
         await asyncio.to_thread(self._on_down, lease)
-        if released:
-            await self._restart_without_gpu(lease)
 
     async def _stopped(self, lease: Workload) -> bool:
         spec, pause_s = lease.spec, _FIRST_PAUSE_S
@@ -131,7 +138,8 @@ class Servers:
 
     async def _restart_without_gpu(self, lease: Workload) -> None:
         spec, pause_s = lease.spec, _FIRST_PAUSE_S
-        until_ms = self._now_ms() + 120_000
+        # After that the act is due no more: whoever wants the server starts it.
+        until_ms = self._now_ms() + LEASES_REMEMBERED_MS
         while self._now_ms() < until_ms:
             try:
                 await self._hub.start_server(
@@ -143,6 +151,9 @@ class Servers:
                 # "pending stop" passes within seconds; anything else stays the same.
                 log.warning("restarting %s without GPU: %s", _label(lease), error)
             else:
+                log.info("restarted %s without GPU", _label(lease))
+                await asyncio.to_thread(self._on_restarted, lease)
+                await self._sleep(_SETTLE_S)
                 return
             await self._sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)

@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.state import (
     Act,
     AnnounceStop,
+    RestartServer,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
@@ -23,12 +24,15 @@ from gpucommons.scheduler.core.types import AttemptState, Workload
 
 def due(workloads: Iterable[Workload]) -> tuple[Act, ...]:
     """All acts that are due now, in a fixed order."""
-    live = sorted((w for w in workloads if not is_final(w)), key=lambda one: one.workload_id)
-    return tuple(act for workload in live for act in _of(workload))
+    concerned = (w for w in workloads if not is_final(w) or is_lease(w))
+    in_order = sorted(concerned, key=lambda one: one.workload_id)
+    return tuple(act for workload in in_order for act in _of(workload))
 
 
 def _of(workload: Workload) -> Iterator[Act]:
     attempt = workload.current
+    if _to_restart(workload):
+        yield RestartServer(workload_id=workload.workload_id)
     if attempt is None:
         return
     if is_lease(workload):
@@ -46,3 +50,11 @@ def _of(workload: Workload) -> Iterator[Act]:
         yield SpareAttempt(attempt_id=attempt.attempt_id)
     if attempt.state is AttemptState.STARTING:
         yield StartAttempt(attempt_id=attempt.attempt_id)
+
+
+def _to_restart(workload: Workload) -> bool:
+    """Its server is down, and is to come back without a GPU; due while the lease is remembered."""
+    last = workload.attempts[-1] if workload.attempts else None
+    if last is None or last.stop is None or not last.stop.restart_on_cpu:
+        return False
+    return is_final(workload) or last.stop.why in SERVER_GONE

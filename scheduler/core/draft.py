@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core import fair_share, quota
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.state import Changes, Cluster, Event, Verdict
@@ -28,8 +28,6 @@ from gpucommons.scheduler.core.types import (
 
 #: Guarantees in force, per pool and team.
 Guarantees = dict[PoolName, dict[TeamName, int]]
-#: The culler's account of an end may come after the hub's.
-_LEASES_REMEMBERED_MS = 120_000
 
 
 @dataclass(slots=True)
@@ -171,7 +169,7 @@ class Draft:
         """Live workloads, final ones that a live one depends on, and leases that just ended."""
         live = {i: w for i, w in self.workloads.items() if not is_final(w)}
         needed = {after for workload in live.values() for after in workload.spec.after}
-        since = self.now_ms - _LEASES_REMEMBERED_MS
+        since = self.now_ms - LEASES_REMEMBERED_MS
         needed |= {
             i
             for i, w in self.workloads.items()

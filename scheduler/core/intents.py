@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.state import (
     PutPools,
     PutTeams,
     ReportIdle,
+    Restarted,
     Resume,
     SetNodeState,
     SetQuotas,
@@ -52,7 +53,7 @@ def _apply(draft: Draft, intent: Intent, action: Action) -> WorkloadId | None:
     match action:
         case Submit():
             return submit(draft, intent, action)
-        case Cancel() | Pause() | Resume() | Keep() | ReportIdle() | Started():
+        case Cancel() | Pause() | Resume() | Keep() | ReportIdle() | Started() | Restarted():
             return _on_workload(draft, action, by)
         case SetQuotas():
             settings.set_quotas(draft, action, by)
@@ -103,12 +104,15 @@ def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
 
 
 def _on_workload(
-    draft: Draft, action: Cancel | Pause | Resume | Keep | ReportIdle | Started, by: str
+    draft: Draft,
+    action: Cancel | Pause | Resume | Keep | ReportIdle | Started | Restarted,
+    by: str,
 ) -> WorkloadId:
     workload = draft.workloads.get(action.workload_id)
     if workload is None:
-        if isinstance(action, Cancel) and action.why in leases.SERVER_GONE:
-            return action.workload_id  # told before: the end of a lease is reported until heard
+        told_before = isinstance(action, Cancel) and action.why in leases.SERVER_GONE
+        if told_before or isinstance(action, Restarted):
+            return action.workload_id  # the end of a lease is reported until heard
         message = f"There is no live job or notebook {action.workload_id}."
         raise UnknownWorkload(message)
     match action:
@@ -120,13 +124,23 @@ def _on_workload(
             _pause(draft, _job(workload), by)
         case Resume():
             _resume(draft, _job(workload), by)
-        case Keep():
-            leases.keep(draft, _lease(workload), action, by)
-        case ReportIdle():
-            leases.report_idle(draft, _lease(workload), action)
-        case Started():
-            leases.started(draft, _lease(workload))
+        case Keep() | ReportIdle() | Started() | Restarted():
+            _on_lease(draft, _lease(workload), action, by)
     return action.workload_id
+
+
+def _on_lease(
+    draft: Draft, lease: Workload, action: Keep | ReportIdle | Started | Restarted, by: str
+) -> None:
+    match action:
+        case Keep():
+            leases.keep(draft, lease, action, by)
+        case ReportIdle():
+            leases.report_idle(draft, lease, action)
+        case Started():
+            leases.started(draft, lease)
+        case Restarted():
+            leases.restarted(draft, lease)
 
 
 def _job(workload: Workload) -> Workload:

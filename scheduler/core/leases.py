@@ -26,6 +26,8 @@ from gpucommons.scheduler.errors import InvalidTransition, SliceClearing
 
 #: Ends of a lease that say: the server's processes are gone.
 SERVER_GONE = frozenset({"stopped", "failed"})
+#: The end of a lease whose server starts again without a GPU.
+RELEASED = "released"
 
 
 def same_ask(one: Spec, other: Spec) -> bool:
@@ -116,7 +118,10 @@ def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
             stop = replace(attempt.stop, why="stopped")
             draft.put(with_attempt(workload, replace(attempt, stop=stop)))
         return
-    stops.end_now(draft, workload, why=action.why, text=text)
+    was_down = attempt.stop is not None and attempt.stop.why in SERVER_GONE
+    workload = stops.end_now(draft, workload, why=action.why, text=text)
+    if action.why == RELEASED and not was_down:
+        _restart_on_cpu(draft, workload, wanted=True)
     draft.tell("stop-announced", text, workload, by=by, data={"why": action.why})
 
 
@@ -124,7 +129,7 @@ _END_TEXTS = {
     "stopped": "The server was stopped",
     "failed": "The server did not start",
     "culled": "Stopped because it was idle",
-    "released": "Its GPU was returned",
+    RELEASED: "Its GPU was returned",
     "reclaimed": "An admin took its GPU back",
     "left": "Left the line",
 }
@@ -134,7 +139,19 @@ OWN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"], _END_TEXTS["l
 #: Ends that a later, fuller account may replace.
 _PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
 #: Ends that give an idle or reclaimed device back.
-RETURNS = frozenset({"culled", "released", "reclaimed"})
+RETURNS = frozenset({"culled", RELEASED, "reclaimed"})
+
+
+def restarted(draft: Draft, workload: Workload) -> None:
+    """The server of a lease that gave its GPU back runs again."""
+    _restart_on_cpu(draft, workload, wanted=False)
+
+
+def _restart_on_cpu(draft: Draft, workload: Workload, *, wanted: bool) -> None:
+    attempt = workload.attempts[-1] if workload.attempts else None
+    if attempt is not None and attempt.stop is not None:
+        stop = replace(attempt.stop, restart_on_cpu=wanted)
+        draft.put(with_attempt(workload, replace(attempt, stop=stop)))
 
 
 def redeem(draft: Draft, workload: Workload) -> bool:

@@ -24,6 +24,9 @@ from gpucommons.scheduler.errors import InvalidTransition
 FINAL_STATES = frozenset(
     {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.RELEASED, State.ENDED}
 )
+#: Leases that ended so long ago are remembered: how they ended may still be told, and a server that
+#: gave its GPU back is still to start again.
+LEASES_REMEMBERED_MS = 120_000
 #: States in which a job or a ticket waits for devices.
 WAITING_STATES = frozenset({State.QUEUED, State.NOMINATED, State.WAITING})
 

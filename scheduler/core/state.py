@@ -29,8 +29,8 @@ from gpucommons.scheduler.core.types import (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """One consistent view. ``workloads`` holds every workload that is not final, and the final
-    ones that a live one depends on.
+    """One consistent view. ``workloads`` holds every workload that is not final, the final ones
+    that a live one depends on, and leases that ended a moment ago.
     """
 
     pools: Mapping[PoolName, Pool] = field(default_factory=dict)
@@ -108,6 +108,13 @@ class Started:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Restarted:
+    """The server of a lease that gave its GPU back runs again, without one."""
+
+    workload_id: WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SetQuotas:
     """New quotas, all or none; refused where they cannot be laid out."""
 
@@ -154,6 +161,7 @@ Action = (
     | Keep
     | ReportIdle
     | Started
+    | Restarted
     | SetQuotas
     | PutTeams
     | PutPools
@@ -316,7 +324,22 @@ class StopServer:
     workload_id: WorkloadId
 
 
-Act = StartAttempt | AnnounceStop | SignalAttempt | SpareAttempt | StartServer | StopServer
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RestartServer:
+    """Act: start the server of a lease that gave its GPU back again, without one."""
+
+    workload_id: WorkloadId
+
+
+Act = (
+    StartAttempt
+    | AnnounceStop
+    | SignalAttempt
+    | SpareAttempt
+    | StartServer
+    | StopServer
+    | RestartServer
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -227,6 +227,8 @@ class Stop:
     rule: str = ""
     #: True once SIGTERM may have been sent: from then on the stop cannot be taken back.
     signalled: bool = False
+    #: A notebook that gave its GPU back: its server is to start again without one.
+    restart_on_cpu: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

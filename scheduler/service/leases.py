@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.leases import OWN_ENDS
+from gpucommons.scheduler.core.leases import OWN_ENDS, RELEASED
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cancel, Keep, Started, Submit
 from gpucommons.scheduler.core.types import Kind, Spec, State, UserName, Workload, WorkloadId
@@ -24,8 +24,6 @@ from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.leases import lease_view
 from gpucommons.scheduler.store.base import WorkloadFilter
 
-#: The reason after which the server starts again without a GPU.
-RELEASED = "released"
 _NOTEBOOKS = frozenset({Kind.NOTEBOOK})
 _PAGE = 200
 #: Each ticket holds a device for a moment when its turn comes: one user with many would hold up

@@ -125,7 +125,9 @@ class Store(Protocol):
 
     # --- the leader's loop ---
     def load(self) -> Cluster:
-        """Everything live: what the loop starts from."""
+        """What the loop starts from: everything live, the final workloads that a live one depends
+        on, and leases that ended a moment ago (``LEASES_REMEMBERED_MS``).
+        """
         ...
 
     def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:

@@ -12,10 +12,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
 from gpucommons.scheduler.core.types import (
     IntentId,
+    Kind,
     Millis,
     TeamName,
     UserName,
@@ -107,7 +108,7 @@ class MemoryStore:
     # --- the leader's loop -------------------------------------------------------------------
 
     def load(self) -> Cluster:
-        """Everything live, and the final workloads that live ones depend on."""
+        """Everything live, final workloads that live ones depend on, leases that just ended."""
         with self._lock:
             live = {w.workload_id: w for w in self._workloads.values() if not is_final(w)}
             needed = {
@@ -116,7 +117,13 @@ class MemoryStore:
                 for workload_id in workload.spec.after
                 if workload_id in self._workloads
             }
-            return replace(self._cluster, workloads={**needed, **live})
+            since = self._cluster.now_ms - LEASES_REMEMBERED_MS
+            ended = {
+                w.workload_id: w
+                for w in self._workloads.values()
+                if w.spec.kind is Kind.NOTEBOOK and w.ended_ms is not None and w.ended_ms > since
+            }
+            return replace(self._cluster, workloads={**needed, **ended, **live})
 
     def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
         """Take over one cycle, whole."""

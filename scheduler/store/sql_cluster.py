@@ -8,10 +8,10 @@ from typing import Any
 from sqlalchemy import Connection, Row, Select, delete, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.state import Changes, Cluster
-from gpucommons.scheduler.core.types import Millis, PoolName, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.types import Kind, Millis, PoolName, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Epoch, Page, WorkloadFilter
@@ -122,10 +122,16 @@ def _write_document(connection: Connection, kind: str, name: str, document: str)
 
 
 def load(connection: Connection) -> Cluster:
-    """Everything live, and the final workloads that live ones depend on."""
+    """Everything live, final workloads that live ones depend on, leases that just ended."""
+    now_ms = Millis(connection.execute(select(leader.c.now_ms)).scalar_one())
     live = {
         w.workload_id: w for w in _workloads(connection, select(workloads).where(workloads.c.live))
     }
+    just_ended = select(workloads).where(
+        workloads.c.kind == Kind.NOTEBOOK.value,
+        workloads.c.ended_ms > now_ms - LEASES_REMEMBERED_MS,
+    )
+    ended = {w.workload_id: w for w in _workloads(connection, just_ended)}
     needed = {i for w in live.values() for i in w.spec.after} - live.keys()
     found: dict[str, dict[str, str]] = {}
     for row in connection.execute(select(documents)):
@@ -135,12 +141,12 @@ def load(connection: Connection) -> Cluster:
         pools=_named(Pool, found.get("pool", {})),
         nodes=_named(Node, found.get("node", {})),
         teams=_named(Team, found.get("team", {})),
-        workloads={**by_id(connection, needed), **live},
+        workloads={**by_id(connection, needed), **ended, **live},
         blocks=next((decode(_Blocks, d) for d in found.get("blocks", {}).values()), ()),
         policy=next((decode(Policy, d) for d in found.get("policy", {}).values()), Policy()),
         usage=next((decode(_Usage, d) for d in usage.values()), {}),
         usage_at_ms=Millis(next((int(at_ms) for at_ms in usage), 0)),
-        now_ms=Millis(connection.execute(select(leader.c.now_ms)).scalar_one()),
+        now_ms=now_ms,
     )
 
 

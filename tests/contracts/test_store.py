@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cancel, Changes, Event, Intent, Submit, Verdict
 from gpucommons.scheduler.core.types import (
@@ -236,6 +237,22 @@ def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
     assert loaded.policy == Policy(max_run_ms=5)
     assert dict(loaded.usage) == {(VISION, pool.name): 12}
     assert (loaded.usage_at_ms, loaded.now_ms) == (NOW, NOW + 5)
+
+
+def test_leases_that_just_ended_are_loaded_too(store: Store) -> None:
+    epoch = store.take_lead("one")
+    ends = {"w-0001": NOW - LEASES_REMEMBERED_MS, "w-0002": NOW - LEASES_REMEMBERED_MS + 1}
+    leases = [
+        replace(
+            job(number, State.ENDED, kind=Kind.NOTEBOOK),
+            workload_id=WorkloadId(workload_id),
+            ended_ms=Millis(ended_ms),
+        )
+        for number, (workload_id, ended_ms) in enumerate(ends.items(), 1)
+    ]
+    over = replace(job(3, State.FAILED), ended_ms=NOW)
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(*leases, over)))
+    assert dict(store.load().workloads) == {WorkloadId("w-0002"): leases[1]}
 
 
 def test_a_later_commit_replaces_what_it_names_and_nothing_else(store: Store) -> None:

@@ -42,6 +42,7 @@ step = st.one_of(
         st.sampled_from(
             [
                 "stop_server",
+                "drop",
                 "started",
                 "cancel",
                 "pause",
@@ -176,6 +177,15 @@ class History:
         lease = self.live(number, Kind.NOTEBOOK)
         if lease is not None:
             self.world.step(*self.machines.stop_server(lease))
+
+    def _drop(self, number: int, *_: int) -> None:
+        """*Drop to CPU*."""
+        lease = self.live(number, Kind.NOTEBOOK)
+        if lease is None or lease.current is None or lease.redeem_by_ms is not None:
+            return
+        if lease.current.stop is None:
+            self.machines.dropped.add(lease.workload_id)
+        self.world.ask(Cancel(workload_id=lease.workload_id, why="released"))
 
     def _started(self, number: int, *_: int) -> None:
         lease = self.live(number, Kind.NOTEBOOK)

@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.state import (
     Cancel,
     CheckpointReported,
     Observation,
+    RestartServer,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
@@ -59,6 +60,10 @@ class Machines:
     processes: dict[AttemptId, Process] = field(default_factory=dict)
     #: Attempts that start only when told to: a slow start.
     slow: bool = False
+    #: Leases whose users dropped their GPU, whose servers were stopped, and which came back.
+    dropped: set[WorkloadId] = field(default_factory=set)
+    down: dict[WorkloadId, int] = field(default_factory=dict)
+    back: set[WorkloadId] = field(default_factory=set)
 
     def act(self, acts: Sequence[Act]) -> None:
         """Do what is due; idempotent by attempt id."""
@@ -74,6 +79,10 @@ class Machines:
                 case SpareAttempt():
                     process = self.processes.get(act.attempt_id)
                     assert process is None or not process.signalled
+                case RestartServer():
+                    assert act.workload_id in self.dropped
+                    assert act.workload_id in self.down, "it is restarted before it is stopped"
+                    self.back.add(act.workload_id)
                 case StartServer() | StopServer():
                     pass
                 case _:
@@ -151,6 +160,7 @@ class Machines:
         """The hub stops a notebook server: told, then seen gone."""
         if workload.spec.kind is not Kind.NOTEBOOK or workload.state == State.ENDED:
             return ()
+        self.down.setdefault(workload.workload_id, self.world.now)
         self.world.ask(Cancel(workload_id=workload.workload_id, why="stopped"), "hub")
         current = self.world.get(workload.workload_id).current
         if current is None:

@@ -69,6 +69,19 @@ def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int) -> None:
 
 @many
 @given(anything)
+def test_a_notebook_that_gave_its_gpu_back_comes_back_without_it(steps: Any) -> None:
+    history = History(lambda _: None)
+    history.play(steps)
+    history.crashed = False
+    history.world.step()
+    history.machines.act(history.world.outcome.acts)
+    machines, now = history.machines, history.world.now
+    recent = {lease for lease, at_ms in machines.down.items() if at_ms > now - 120_000}
+    assert machines.dropped & recent <= machines.back
+
+
+@many
+@given(anything)
 def test_never_two_attempts_at_once_and_one_final_state(steps: Any) -> None:
     finals: dict[str, State] = {}
 

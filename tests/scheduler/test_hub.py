@@ -12,7 +12,8 @@ import httpx
 import pytest
 from builders import T0, a_notebook
 
-from gpucommons.scheduler.core.state import StartServer, StopServer
+from gpucommons.scheduler.core.leases import RELEASED
+from gpucommons.scheduler.core.state import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
@@ -28,7 +29,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import Hub, HubRefused
-from gpucommons.scheduler.servers import RELEASED, Servers
+from gpucommons.scheduler.servers import Servers
 
 
 class Answers:
@@ -193,12 +194,16 @@ async def settle(servers: Servers) -> None:
     raise AssertionError("still busy")
 
 
-def servers_on(hub: FakeHub, rest: Rest, down: list[str] | None = None) -> Servers:
+def servers_on(
+    hub: FakeHub, rest: Rest, down: list[str] | None = None, back: list[str] | None = None
+) -> Servers:
     told = [] if down is None else down
+    returned = [] if back is None else back
     return Servers(
         hub,
         now_ms=lambda: rest.now_ms,
         on_down=lambda lease: told.append(lease.workload_id),
+        on_restarted=lambda lease: returned.append(lease.workload_id),
         sleep=rest.sleep,
     )
 
@@ -246,10 +251,15 @@ async def test_a_reclaimed_notebook_is_stopped_and_reported_down() -> None:
 
 
 async def test_a_released_notebook_comes_back_without_gpu() -> None:
-    hub, rest = FakeHub(True, HubRefused("pending stop", status=400)), Rest()
-    servers = servers_on(hub, rest)
+    hub, rest, back = FakeHub(True, HubRefused("pending stop", status=400)), Rest(), []  # type: ignore[var-annotated]
+    servers = servers_on(hub, rest, back=back)
     servers(StopServer(workload_id=WorkloadId("w")), a_lease(RELEASED))
     await settle(servers)
+    assert back == []
+    for _ in range(3):
+        servers(RestartServer(workload_id=WorkloadId("w")), a_lease(RELEASED))
+    await settle(servers)
+    assert back == ["w"]
     assert [call[0] for call in hub.calls] == ["stop", "start", "start"]
     assert hub.calls[-1][2] == {
         "milli_gpu": 0,
@@ -261,7 +271,9 @@ async def test_a_released_notebook_comes_back_without_gpu() -> None:
 
 async def test_closing_ends_what_is_under_way() -> None:
     hub = FakeHub(*[Unavailable("no hub")] * 10)
-    servers = Servers(hub, now_ms=lambda: int(T0), on_down=lambda _: None)
+    servers = Servers(
+        hub, now_ms=lambda: int(T0), on_down=lambda _: None, on_restarted=lambda _: None
+    )
     servers(StartServer(workload_id=WorkloadId("w")), a_lease())
     await asyncio.sleep(0.01)
     assert servers.busy

@@ -8,6 +8,8 @@ from gpucommons.scheduler.core.state import (
     AttemptEnded,
     Cancel,
     ReportIdle,
+    Restarted,
+    RestartServer,
     Started,
     StartServer,
     StopServer,
@@ -182,6 +184,32 @@ def test_a_reclaimed_server_is_stopped_until_the_hub_says_so() -> None:
     assert world.outcome.acts == ()
     world.end(lease, None)
     assert world.get(lease).ended_text == "an admin took it back"
+
+
+def test_a_notebook_that_gave_its_gpu_back_is_restarted_until_it_runs_again() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    world.ask(Cancel(workload_id=lease, why="released"))
+    assert world.outcome.acts == (StopServer(workload_id=lease),)
+    world.ask(Cancel(workload_id=lease, why="stopped"))
+    assert world.outcome.acts == (RestartServer(workload_id=lease),)
+    world.end(lease, None)
+    assert world.state(lease) is State.ENDED
+    assert world.step().acts == (RestartServer(workload_id=lease),)
+    world.ask(Restarted(workload_id=lease))
+    assert world.outcome.acts == ()
+
+
+def test_a_restart_without_gpu_is_given_up_after_two_minutes() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    world.ask(Cancel(workload_id=lease, why="released"))
+    world.end(lease, None)
+    assert world.wait(119_999).acts == (RestartServer(workload_id=lease),)
+    assert world.wait(1).acts == ()
+    assert world.ask(Restarted(workload_id=lease)).error is None
 
 
 def test_a_warning_is_given_and_taken_back() -> None:
