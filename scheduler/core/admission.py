@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpucommons.gpu.slices import SliceId, format_milli_gpu
 from gpucommons.scheduler.core import quota, stops
-from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import HoldKey
 from gpucommons.scheduler.core.lifecycle import is_lease, move
@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.types import (
     Nomination,
     PoolName,
     State,
+    TeamName,
     WorkerPlacement,
     Workload,
     WorkloadId,
@@ -62,6 +63,49 @@ class Plan:
     rule: str
 
 
+def condemned(draft: Draft) -> set[AttemptId]:
+    """Attempts that are to end for somebody who still waits."""
+    key = ("condemned",)
+    found = draft.searches.get(key)
+    if not isinstance(found, set):
+        found = draft.searches[key] = {
+            attempt_id
+            for workload in draft.workloads.values()
+            if workload.nomination is not None and workload.current is None
+            for attempt_id in workload.nomination.victims
+        }
+    return found
+
+
+def leaving(draft: Draft) -> dict[AttemptId, tuple[TeamName, PoolName, int]]:
+    """What is borrowed by attempts that are being stopped, and which team and pool it leaves."""
+    key = ("leaving",)
+    found = draft.searches.get(key)
+    if not isinstance(found, dict):
+        found = draft.searches[key] = {}
+        for workload in draft.workloads.values():
+            _count_leaving(draft, workload, found)
+    return found
+
+
+def _count_leaving(
+    draft: Draft, workload: Workload, found: dict[AttemptId, tuple[TeamName, PoolName, int]]
+) -> None:
+    attempt = workload.current
+    if attempt is None or attempt.stop is None:
+        return
+    kept: set[tuple[object, ...]] = set()
+    if attempt.stop.why == "resize" and workload.nomination is not None:
+        kept = {_place(one) for one in workload.nomination.placements}
+    milli = sum(
+        placed_milli_gpu(one)
+        for one in attempt.placements
+        if class_of_worker(attempt.hold_class, one) is HoldClass.OVER_QUOTA
+        and _place(one) not in kept
+    )
+    found[attempt.attempt_id] = (workload.spec.team, pool_of(draft, attempt.placements), milli)
+
+
 def in_order(
     workload: Workload, placements: Sequence[WorkerPlacement]
 ) -> tuple[WorkerPlacement, ...]:
@@ -95,6 +139,7 @@ def admit(
     """Reserve devices: a new attempt that holds them from now on."""
     if workload.nomination is not None:
         unpromise(draft, workload)
+        draft.searches.clear()
     attempt_id = AttemptId(next(draft.new_ids))
     ordered = in_order(workload, placements)
     attempt = Attempt(
@@ -176,6 +221,7 @@ def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
     else:
         workload = draft.put(move(workload, State.NOMINATED, draft.now_ms, nomination=nomination))
     promise(draft, workload)
+    condemned(draft).update(victims)
     draft.tell(
         "nominated",
         f"{workload.spec.name or 'The notebook'} is next on devices that are being cleared.",
@@ -190,6 +236,7 @@ def withdraw(draft: Draft, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(draft, workload)
+    draft.searches.clear()
     draft.withdrawn += 1
     if workload.state is State.NOMINATED:
         return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
@@ -211,13 +258,19 @@ def _give_notice(draft: Draft, beneficiary: Workload, plan: Plan) -> tuple[Attem
         if any(unit.whole for unit in units):
             if victim.nomination is not None:
                 unpromise(draft, victim)
+                draft.searches.clear()
                 victim = draft.put(replace(victim, nomination=None))
             why = plan.why
         else:
             freed = {key.rank for unit in units for key in unit.keys}
             victim, why = _shrink(draft, victim, attempt, freed), "resize"
         stop = stops.Notice(why, plan.text, plan.rule, beneficiary.workload_id)
-        stops.announce(draft, victim, stop)
+        _count_leaving(draft, stops.announce(draft, victim, stop), leaving(draft))
+        for one in attempt.placements:
+            # What it costs to take is another matter now.
+            node = draft.room.nodes.get(one.node_id)
+            if node is not None:
+                node.touch()
     return tuple(victims)
 
 
@@ -238,6 +291,7 @@ def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -
         indexes[one.role] = index + 1
         renumbered.append(replace(one, index=index))
     unpromise(draft, victim)
+    draft.searches.clear()
     victim = draft.put(
         replace(
             victim,

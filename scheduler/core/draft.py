@@ -51,6 +51,8 @@ class Draft:
     uses: quota.Uses = field(default_factory=dict)
     #: Searches of this cycle that found nothing: rooms only shrink, so asking again is useless.
     misses: set[tuple[object, ...]] = field(default_factory=set)
+    #: What searches of this cycle keep for the next ones; gone when promises are taken back.
+    searches: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: What guarantees are worth with the nodes there are; None until somebody asks.
     guarantees: Guarantees | None = None
     #: How many promises were taken back.
@@ -105,6 +107,7 @@ class Draft:
     def survey(self) -> None:
         """Look at the devices anew: after this, :attr:`room` and :attr:`uses` are true."""
         self.misses.clear()
+        self.searches.clear()
         self.guarantees = None
         self.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
         self.uses = quota.uses(self.nodes, self.workloads.values())

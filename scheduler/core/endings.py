@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.victims import work_lost
+from gpucommons.scheduler.core.units import work_lost
 
 #: First wait after a failure or loss; doubles with each further one.
 BACK_OFF_MS = 10_000

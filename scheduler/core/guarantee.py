@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core import quota, reclaim, victims
+from gpucommons.scheduler.core import quota, reclaim
 from gpucommons.scheduler.core.admission import admit, nominate, promise, unpromise
 from gpucommons.scheduler.core.demand import (
     bounds,
@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.lifecycle import with_attempt
 from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.search import Lacking, Search
 from gpucommons.scheduler.core.types import (
     Attempt,
     HoldClass,
@@ -35,6 +35,8 @@ from gpucommons.scheduler.core.types import (
     WorkerPlacement,
     Workload,
 )
+from gpucommons.scheduler.core.units import units_of
+from gpucommons.scheduler.core.victims import cheapest
 
 
 def in_force(draft: Draft) -> Guarantees:
@@ -124,15 +126,17 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     def job(_: Workload, hold_class: HoldClass) -> bool:
         return hold_class is not HoldClass.FIXED
 
-    def fit(room: Room, _: Sequence[object]) -> tuple[WorkerPlacement, ...]:
-        return place(room, workers, HoldClass.GUARANTEED, pool)
-
     for pool in spec.pools:
         once = ("reserved", pool, spec.team)
         if left(draft, guarantees, spec.team, pool) < milli_gpu(workers) or once in draft.misses:
             continue
         draft.misses.add(once)
-        found = victims.cheapest(draft, pool, victims.units(draft, pool, job), fit, workers)
+        holders = units_of(draft, ("jobs",), pool, job)
+        found = cheapest(
+            Search(
+                draft, pool, workers, HoldClass.GUARANTEED, holders, ("jobs",), Lacking(spec.team)
+            )
+        )
         if found is not None:
             for one in found[1]:
                 draft.room.nodes[one.node_id].touch()

@@ -12,14 +12,15 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.admission import Plan, Unit, nominate, promise, unpromise
+from gpucommons.scheduler.core.clearing import Case
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.reclaim import borrowed
+from gpucommons.scheduler.core.reclaim import lent_in
 from gpucommons.scheduler.core.resources import Block
-from gpucommons.scheduler.core.room import NodeRoom, Room
+from gpucommons.scheduler.core.room import NodeRoom
 from gpucommons.scheduler.core.types import (
     HoldClass,
     PoolName,
@@ -27,7 +28,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.victims import cost, irreducible, units
+from gpucommons.scheduler.core.units import Units, cost
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def starts_now(draft: Draft, workload: Workload) -> bool:
 def could_reclaim(draft: Draft, workload: Workload) -> bool:
     """It would get a slice once borrowers have gone."""
     return any(
-        _victims(draft, workload, option, units(draft, pool, borrowed)) is not None
+        _victims(draft, workload, option, lent_in(draft, pool)) is not None
         for pool in workload.spec.pools
         if pool in draft.pools and within_quota(draft, workload, pool)
         for option in _options(draft, workload, pool)
@@ -94,7 +95,7 @@ def _reclaim(draft: Draft, workload: Workload) -> bool:
         if pool not in draft.pools or not within_quota(draft, workload, pool):
             continue
         best: tuple[tuple[object, ...], _Option, tuple[Unit, ...]] | None = None
-        lent = units(draft, pool, borrowed)
+        lent = lent_in(draft, pool)
         for option in _options(draft, workload, pool):
             taken = _victims(draft, workload, option, lent)
             if taken is None:
@@ -265,28 +266,12 @@ def _placed(draft: Draft, workload: Workload, option: _Option) -> WorkerPlacemen
 
 
 def _victims(
-    draft: Draft, workload: Workload, option: _Option, lent: Sequence[Unit]
+    draft: Draft, workload: Workload, option: _Option, lent: Units
 ) -> tuple[Unit, ...] | None:
     node = draft.room.nodes[option.area.node_id]
-    here = [
-        unit
-        for unit in lent
-        if any(key in node.holds for key in unit.keys)
-        or (not unit.keys and _promised_on(draft, unit, node))
-    ]
-    placement = _placed(draft, workload, option)
-
-    def fit(room: Room, _: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
-        fits = _fits(room.nodes[option.area.node_id], workload, option.area)
-        return (placement,) if fits else ()
-
-    found = irreducible(draft, draft.room.fork(), here, fit)
-    return None if found is None else found[0]
-
-
-def _promised_on(draft: Draft, unit: Unit, node: NodeRoom) -> bool:
-    found = draft.workloads[unit.workload_id].nomination
-    return found is not None and any(one.node_id == node.node.node_id for one in found.placements)
+    case = Case(draft.room, node, lent.on(node), HoldClass.FIXED)
+    bits = dict.fromkeys(option.area.device_ids, option.area.mask)
+    return case.area(bits, _need(node, workload))
 
 
 def _swap(draft: Draft, option: _Option) -> None:

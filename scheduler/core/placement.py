@@ -213,7 +213,8 @@ def placed(worker: Worker, spot: Spot) -> WorkerPlacement:
     )
 
 
-def _take(spot: Spot, worker: Worker) -> None:
+def take(spot: Spot, worker: Worker) -> None:
+    """Take a place from the node it lies on."""
     load = Load(worker.cpu_milli, worker.memory_mib)
     spot.node.promised = spot.node.promised.plus(load)
     for device_id in spot.device_ids:
@@ -250,7 +251,7 @@ def place(
         spot = best_spot(nodes, worker, hold_class)
         if spot is None:
             break
-        _take(spot, worker)
+        take(spot, worker)
         result.append(placed(worker, spot))
     return tuple(result)
 
@@ -258,4 +259,4 @@ def place(
 def _take_if_more(spot: Spot, worker: Worker, count: int) -> None:
     # A single worker was searched for on the room itself, which must stay as it is.
     if count > 1:
-        _take(spot, worker)
+        take(spot, worker)

@@ -5,19 +5,17 @@ Only jobs, only after their minimum run time, and again the fewest with the leas
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gpucommons.scheduler.core.admission import Plan, Unit
+from gpucommons.scheduler.core.admission import Plan
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.ordering import HIGHEST, priority
-from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.reclaim import ran_long_enough
-from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, WorkerPlacement, Workload
-from gpucommons.scheduler.core.victims import cheapest, units, use_without
+from gpucommons.scheduler.core.reclaim import PRIORITY, may_be_stopped
+from gpucommons.scheduler.core.search import Lacking, Search
+from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
+from gpucommons.scheduler.core.units import units_of
+from gpucommons.scheduler.core.victims import cheapest
 
 
 def lowest_held(draft: Draft) -> dict[TeamName, int]:
@@ -38,6 +36,7 @@ def for_priority(
     workers = must_have(spec)
     need = milli_gpu(workers)
     limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+    use = draft.use(spec.team, pool)
 
     def takeable(other: Workload, held: HoldClass) -> bool:
         return (
@@ -46,23 +45,29 @@ def for_priority(
             and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
             and other.spec.team == spec.team
             and priority(other) < priority(workload)
-            and ran_long_enough(draft, other, pool)
+            and may_be_stopped(draft, other, pool)
         )
 
-    def fit(room: Room, gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
-        use = use_without(draft, spec.team, pool, gone)
-        if hold_class is HoldClass.GUARANTEED and use.guaranteed + need > guarantee:
-            return ()
-        if limit is not None and use.training + need > limit:
-            return ()
-        return place(room, workers, hold_class, pool)
-
-    candidates = units(draft, pool, takeable)
-    if all(draft.workloads[unit.workload_id].spec.team != spec.team for unit in candidates):
-        return None
-    found = cheapest(draft, pool, candidates, fit, workers)
-    if found is None:
+    inside = hold_class is HoldClass.GUARANTEED
+    lacking = Lacking(
+        spec.team,
+        guaranteed=use.guaranteed + need - guarantee if inside else 0,
+        training=0 if limit is None else use.training + need - limit,
+    )
+    right = ("priority", spec.team, priority(workload), hold_class)
+    found = cheapest(
+        Search(
+            draft,
+            pool,
+            workers,
+            hold_class,
+            units_of(draft, right, pool, takeable),
+            right,
+            lacking,
+        )
+    )
+    if found is None or not found[0]:
         return None
     return Plan(
-        found[1], hold_class, found[0], "preempt", f"for {spec.name} (higher priority)", "priority"
+        found[1], hold_class, found[0], "preempt", f"for {spec.name} (higher priority)", PRIORITY
     )

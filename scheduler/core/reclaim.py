@@ -1,30 +1,26 @@
 """Winning devices back from other teams: for fixed and guaranteed quota, and for a fair share.
 
 Quota wins back whatever is borrowed, at once. A share is won back only from teams that borrow more
-for their weight, and only from work that has had its minimum run time.
+for their weight and still will afterwards, and only from work that has had its minimum run time
+and was not stopped for the like within the last half-life.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
 
-from gpucommons.scheduler.core.admission import Plan, Unit
-from gpucommons.scheduler.core.demand import (
-    milli_gpu,
-    must_have,
-)
+from gpucommons.scheduler.core import fair_share
+from gpucommons.scheduler.core.admission import Plan, leaving
+from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.types import (
-    HoldClass,
-    PoolName,
-    TeamName,
-    WorkerPlacement,
-    Workload,
-)
-from gpucommons.scheduler.core.victims import cheapest, dearness, units, use_without
+from gpucommons.scheduler.core.search import Lacking, Search
+from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
+from gpucommons.scheduler.core.units import Units, units_of
+from gpucommons.scheduler.core.victims import cheapest
+
+#: Rules by which work inside the same rank of rights is stopped: once per half-life is enough.
+SHARE, PRIORITY = "fair share", "priority"
 
 
 def borrowed(_: Workload, hold_class: HoldClass) -> bool:
@@ -32,19 +28,28 @@ def borrowed(_: Workload, hold_class: HoldClass) -> bool:
     return hold_class in {HoldClass.OVER_QUOTA, HoldClass.CPU}
 
 
+def lent_in(draft: Draft, pool: PoolName) -> Units:
+    """All that is lent in a pool."""
+    return units_of(draft, ("borrowed",), pool, borrowed)
+
+
 def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     """Win back what a team's guarantee covers from whoever borrows it."""
     spec = workload.spec
     workers = must_have(spec)
     limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
-
-    def fit(room: Room, gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
-        held = use_without(draft, spec.team, pool, gone).training
-        if limit is not None and held + milli_gpu(workers) > limit:
-            return ()
-        return place(room, workers, HoldClass.GUARANTEED, pool)
-
-    found = cheapest(draft, pool, units(draft, pool, borrowed), fit, workers)
+    over = 0 if limit is None else draft.use(spec.team, pool).training + milli_gpu(workers) - limit
+    found = cheapest(
+        Search(
+            draft,
+            pool,
+            workers,
+            HoldClass.GUARANTEED,
+            lent_in(draft, pool),
+            ("borrowed",),
+            Lacking(spec.team, training=over),
+        )
+    )
     if found is None:
         return None
     return Plan(
@@ -57,55 +62,76 @@ def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | No
     )
 
 
-def ran_long_enough(draft: Draft, workload: Workload, pool: PoolName) -> bool:
-    """It has had its minimum run time, so share or priority may stop it."""
+def may_be_stopped(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    """Share or priority may stop it: it ran long enough, and was not stopped so a moment ago."""
     attempt = workload.current
     if attempt is None:
         return True
     settings = draft.pools.get(pool)
     least = 0 if settings is None else settings.min_run_ms
-    return attempt.started_ms is not None and draft.now_ms - attempt.started_ms >= least
+    if attempt.started_ms is None or draft.now_ms - attempt.started_ms < least:
+        return False
+    again = stopped_again_from_ms(workload)
+    return again is None or again <= draft.now_ms
+
+
+def stopped_again_from_ms(workload: Workload) -> int | None:
+    """When work that was stopped for a share or a priority may be stopped for one again."""
+    for attempt in reversed(workload.attempts):
+        stop = attempt.stop
+        if stop is not None and attempt.ended_ms is not None and stop.rule in {SHARE, PRIORITY}:
+            return attempt.ended_ms + fair_share.HALF_LIFE_MS
+    return None
 
 
 def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     """Take from teams that borrow more for their weight, and would still not borrow less."""
     spec = workload.spec
     workers = must_have(spec)
-    need = milli_gpu(workers)
-    mine = draft.use(spec.team, pool).borrowed + need
-    weight = quota_of(draft.teams, spec.team, pool).over_quota_weight
-    candidates: list[Unit] = []
-    left: dict[TeamName, int] = {}
 
     def takeable(other: Workload, hold_class: HoldClass) -> bool:
         return (
             hold_class is HoldClass.OVER_QUOTA
             and other.spec.team != spec.team
-            and ran_long_enough(draft, other, pool)
+            and may_be_stopped(draft, other, pool)
         )
 
-    for unit in sorted(units(draft, pool, takeable), key=dearness):
-        team = draft.workloads[unit.workload_id].spec.team
-        theirs = left.get(team, draft.use(team, pool).borrowed)
-        after = theirs - (
-            draft.use(team, pool).borrowed - use_without(draft, team, pool, [unit]).borrowed
+    right = ("share", spec.team)
+    budget = _budget(draft, workload, pool)
+    if not any(budget.values()):
+        return None
+    found = cheapest(
+        Search(
+            draft,
+            pool,
+            workers,
+            HoldClass.OVER_QUOTA,
+            units_of(draft, right, pool, takeable),
+            right,
+            Lacking(spec.team),
+            budget,
         )
-        their_weight = quota_of(draft.teams, team, pool).over_quota_weight
-        if unit.ending or after * weight >= mine * max(1, their_weight):
-            candidates.append(unit)
-            left[team] = after
-
-    def fit(room: Room, _: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
-        return place(room, workers, HoldClass.OVER_QUOTA, pool)
-
-    found = cheapest(draft, pool, candidates, fit, workers)
+    )
     if found is None:
         return None
     return Plan(
-        found[1],
-        HoldClass.OVER_QUOTA,
-        found[0],
-        "reclaim",
-        f"for {spec.team} (its share)",
-        "fair share",
+        found[1], HoldClass.OVER_QUOTA, found[0], "reclaim", f"for {spec.team} (its share)", SHARE
     )
+
+
+def _budget(draft: Draft, workload: Workload, pool: PoolName) -> dict[TeamName, int]:
+    """How much each team may lose and still borrow no less for its weight than the claimant then."""
+    team = workload.spec.team
+    mine = draft.use(team, pool).borrowed + milli_gpu(must_have(workload.spec))
+    weight = max(1, quota_of(draft.teams, team, pool).over_quota_weight)
+    ending: Counter[TeamName] = Counter()
+    for name, where, milli in leaving(draft).values():
+        if where == pool:
+            ending[name] += milli
+    found: dict[TeamName, int] = {}
+    for other in draft.teams:
+        theirs = max(1, quota_of(draft.teams, other, pool).over_quota_weight)
+        least = -(-mine * theirs // weight)
+        theirs_now = draft.use(other, pool).borrowed - ending[other]
+        found[other] = 0 if other == team else max(0, theirs_now - least)
+    return found

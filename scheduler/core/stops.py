@@ -85,6 +85,7 @@ def spare(draft: Draft, workload: Workload) -> Workload:
     attempt = workload.current
     if attempt is None or attempt.stop is None or attempt.stop.signalled:
         return workload
+    draft.searches.clear()
     workload = draft.put(
         replace(
             with_attempt(workload, replace(attempt, stop=None, spared_ms=draft.now_ms)),

@@ -12,7 +12,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core import layout, victims
+from gpucommons.scheduler.core import layout, units
 from gpucommons.scheduler.core.demand import must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import FULL
@@ -137,7 +137,7 @@ def test_no_cheaper_set_of_victims_exists_for_a_single_worker(
     nomination = world.get(claim.workload_id).nomination
     assert nomination is not None
     lost = {
-        attempt.attempt_id: victims.work_lost(world.get(job), attempt, world.now)
+        attempt.attempt_id: units.work_lost(world.get(job), attempt, world.now)
         for job, attempt in everyone.items()
         if attempt is not None and attempt.state is not AttemptState.ENDED
     }

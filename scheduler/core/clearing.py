@@ -1,0 +1,373 @@
+"""One node in a search for victims: what it could give if some of the units on it went.
+
+Nothing is tried out: what is held or promised belongs to one worker each, so taking units away is
+arithmetic on bits. Units are numbered, sets of them are masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.admission import Unit
+from gpucommons.scheduler.core.demand import Worker, is_block_size
+from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span
+from gpucommons.scheduler.core.placement import lowest, starts
+from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
+from gpucommons.scheduler.core.types import HoldClass, WorkloadId
+from gpucommons.scheduler.core.units import Cost, dearness, rank
+
+#: So many choices of devices are compared one by one: all of them on nodes of eight devices.
+_MOST_CHOICES = 128
+Rank = tuple[Cost, tuple[int, ...]]
+#: May these units be taken together?
+Allowed = Callable[[Sequence[Unit]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A place for one worker on a node, and the units that have to go for it."""
+
+    rank: Rank
+    units: tuple[Unit, ...]
+    mask: int
+    device_ids: tuple[DeviceId, ...] = ()
+    offset: int = 0
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a unit has of one node."""
+
+    unit: Unit
+    held: dict[DeviceId, int] = field(default_factory=dict)
+    promised: dict[DeviceId, int] = field(default_factory=dict)
+    load: Load = Load()
+    firm: Load = Load()
+    #: Loads that pass to the promise they were counted for, unless that goes too.
+    owed: list[tuple[WorkloadId, Load, bool]] = field(default_factory=list)
+
+
+class Case:
+    """A node, and what each unit on it would give back to work of one class."""
+
+    def __init__(
+        self,
+        room: Room,
+        node: NodeRoom,
+        here: Sequence[tuple[HoldKey | None, Unit]],
+        hold_class: HoldClass,
+    ) -> None:
+        self.node = node
+        self.hold_class = hold_class
+        self.parts: list[_Part] = []
+        self.number: dict[Unit, int] = {}
+        #: Workloads that are stopped already.
+        self.paid: Collection[WorkloadId] = ()
+        for key, unit in here:
+            part = self._part(unit)
+            if key is None:
+                self._add_promise(room, part)
+            else:
+                self._add_hold(room, part, key)
+        self.everything = (1 << len(self.parts)) - 1
+
+    def _part(self, unit: Unit) -> _Part:
+        if unit not in self.number:
+            self.number[unit] = len(self.parts)
+            self.parts.append(_Part(unit))
+        return self.parts[self.number[unit]]
+
+    def _add_hold(self, room: Room, part: _Part, key: HoldKey) -> None:
+        hold = self.node.holds[key]
+        bits = mask_of(hold.placement)
+        for device_id in hold.placement.device_ids:
+            part.held[device_id] = part.held.get(device_id, 0) | bits
+        if key in room.covered:
+            for other in self.node.promised_by:
+                if key in room.promises[other].covered:
+                    part.owed.append((other, hold.load, hold.firm))
+            return
+        part.load = part.load.plus(hold.load)
+        if hold.firm:
+            part.firm = part.firm.plus(hold.load)
+
+    def _add_promise(self, room: Room, part: _Part) -> None:
+        promise = room.promises.get(part.unit.workload_id)
+        if promise is None:
+            return
+        here = self.node.node.node_id
+        for one in promise.placements:
+            if one.node_id == here:
+                for device_id in one.device_ids:
+                    part.promised[device_id] = part.promised.get(device_id, 0) | mask_of(one)
+        extra = promise.extra.get(here, Load())
+        part.load, part.firm = part.load.plus(extra), part.firm.plus(extra)
+
+    # --- what is free once some are gone -----------------------------------------------------
+
+    def mask_of(self, units: Sequence[Unit]) -> int:
+        """Those of the units that lie here, as a mask."""
+        mask = 0
+        for unit in units:
+            if unit in self.number:
+                mask |= 1 << self.number[unit]
+        return mask
+
+    def units(self, mask: int) -> tuple[Unit, ...]:
+        """Units of a mask."""
+        return tuple(self.parts[number].unit for number in bits_of(mask))
+
+    def free(self, device: DeviceRoom, gone: int) -> int:
+        """Bits of a device that the class may use once these units are gone."""
+        held = promised = 0
+        device_id = device.device.device_id
+        for number in bits_of(gone):
+            part = self.parts[number]
+            held |= part.held.get(device_id, 0)
+            promised |= part.promised.get(device_id, 0)
+        return FULL & ~device.blocked(self.hold_class, held, promised)
+
+    def load(self, gone: int) -> Load:
+        """Processor and memory that the class may use once these units are gone."""
+        given, firm = self._given(gone)
+        if self.hold_class is HoldClass.GUARANTEED:
+            now = self.node.free(HoldClass.FIXED).plus(given)
+            return now.lower(self.node.free_for_firm().plus(firm))
+        return self.node.free(self.hold_class).plus(given)
+
+    def _given(self, gone: int) -> tuple[Load, Load]:
+        given = firm = Load()
+        leaving = {self.parts[number].unit.workload_id for number in bits_of(gone)}
+        for number in bits_of(gone):
+            part = self.parts[number]
+            given, firm = given.plus(part.load), firm.plus(part.firm)
+            for other, load, is_firm in part.owed:
+                if other in leaving:
+                    given = given.plus(load)
+                    firm = firm.plus(load) if is_firm else firm
+        return given, firm
+
+    def cleared(self, gone: int) -> NodeRoom:
+        """Return a copy of the node without these units, to place work on."""
+        node = self.node.fork()
+        for number in bits_of(gone):
+            part = self.parts[number]
+            for device_id, bits in part.held.items():
+                node.devices[device_id].held &= ~bits
+            for device_id, bits in part.promised.items():
+                node.devices[device_id].promised &= ~bits
+        given, firm = self._given(gone)
+        node.held, node.firm = node.held.minus(given), node.firm.minus(firm)
+        return node
+
+    def capacity(self, worker: Worker, gone: int) -> int:
+        """How many workers like this one fit once these units are gone."""
+        devices = [d for d in self.node.devices.values() if suits(d, worker)]
+        limits = []
+        if worker.whole_gpus:
+            whole = sum(self.free(device, gone) == FULL for device in devices)
+            limits.append(whole // worker.whole_gpus)
+        elif worker.milli_gpu:
+            frees = (self.free(device, gone) for device in devices)
+            limits.append(sum(shares_in(free, worker.milli_gpu) for free in frees))
+        if limits == [0]:
+            return 0
+        free = self.load(gone)
+        if worker.cpu_milli:
+            limits.append(free.cpu_milli // worker.cpu_milli)
+        if worker.memory_mib:
+            limits.append(free.memory_mib // worker.memory_mib)
+        return max(0, min(limits, default=0))
+
+    # --- what has to go for one more worker --------------------------------------------------
+
+    def option(
+        self,
+        worker: Worker,
+        gone: int = 0,
+        used: Used | None = None,
+        allowed: Allowed | None = None,
+    ) -> Option | None:
+        """Return the cheapest place for a worker; what is gone already costs nothing."""
+        used = used or Used()
+        need = Load(worker.cpu_milli, worker.memory_mib).plus(used.load)
+        if not self.load(self.everything).at_least(need):
+            return None
+        best: Option | None = None
+        for mask, device_ids, offset in self._places(worker, gone, used, need, allowed is None):
+            if best is not None and rank(self.units(mask & ~gone), self.paid) >= best.rank:
+                continue
+            filled = self.filled(mask | gone, need, keep=gone)
+            if filled is None:
+                continue
+            units = self.units(filled & ~gone)
+            if allowed is not None and not allowed(units):
+                continue
+            found = Option(rank(units, self.paid), units, filled & ~gone, device_ids, offset)
+            if best is None or found.rank < best.rank:
+                best = found
+        return best
+
+    def filled(self, mask: int, need: Load, keep: int) -> int | None:
+        """Return the mask with more units, the cheapest first, until the load fits."""
+        if self.load(mask).at_least(need):
+            return mask
+        others = sorted(
+            bits_of(self.everything & ~mask), key=lambda number: dearness(self.parts[number].unit)
+        )
+        added = []
+        for number in others:
+            mask |= 1 << number
+            added.append(number)
+            if self.load(mask).at_least(need):
+                break
+        else:
+            return None
+        for number in reversed(added):
+            rest = mask & ~(1 << number)
+            if not keep >> number & 1 and self.load(rest).at_least(need):
+                mask = rest
+        return mask
+
+    def _places(
+        self, worker: Worker, gone: int, used: Used, need: Load, any_will_do: bool
+    ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
+        """Places on devices, each with the units that lie there."""
+        if worker.milli_gpu == 0:
+            yield 0, (), 0
+        elif worker.whole_gpus:
+            yield from self._whole(worker, gone, used, need, any_will_do)
+        else:
+            yield from self._shares(worker, used)
+
+    def _whole(
+        self, worker: Worker, gone: int, used: Used, need: Load, any_will_do: bool
+    ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
+        found: list[tuple[Rank, int, DeviceId]] = []
+        for device_id, device in self.node.devices.items():
+            if not suits(device, worker) or used.bits.get(device_id):
+                continue
+            if self.free(device, self.everything) == FULL:
+                mask = self._lying(device_id, FULL)
+                found.append((rank(self.units(mask & ~gone), self.paid), mask, device_id))
+        count = worker.whole_gpus
+        if len(found) < count:
+            return
+        found.sort(key=lambda one: one[0])
+        cheap = found[:count]
+        if comb(len(found), count) > _MOST_CHOICES or (
+            any_will_do
+            and self._apart(found, gone)
+            and self.load(_union(cheap) | gone).at_least(need)
+        ):
+            yield _union(cheap), _names(cheap), 0
+            return
+        for chosen in combinations(found, count):
+            yield _union(chosen), _names(chosen), 0
+
+    def _apart(self, found: Sequence[tuple[Rank, int, DeviceId]], gone: int) -> bool:
+        """No workload lies on two of the devices: then the cheapest devices are cheapest together."""
+        there = [
+            self.parts[number].unit.workload_id
+            for _, mask, _ in found
+            for number in bits_of(mask & ~gone)
+        ]
+        return len(there) == len(set(there))
+
+    def _shares(
+        self, worker: Worker, used: Used
+    ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
+        size = worker.milli_gpu
+        for device_id, device in self.node.devices.items():
+            if not suits(device, worker):
+                continue
+            open_bits = self.free(device, self.everything) & ~used.bits.get(device_id, 0)
+            anywhere = starts(open_bits, size)
+            for offset in self._offsets(device_id, anywhere, size):
+                yield self._lying(device_id, span(offset, size)), (device_id,), offset
+
+    def _offsets(self, device_id: DeviceId, anywhere: int, size: int) -> list[int]:
+        """Where a share could begin: moved to the left, every place ends at one of these."""
+        if is_block_size(size):
+            return list(bits_of(anywhere))
+        found = set(bits_of(anywhere & ~(anywhere << 1)))
+        for part in self.parts:
+            for bits in (part.held.get(device_id, 0), part.promised.get(device_id, 0)):
+                ends = (bits << 1) & ~bits
+                found.update(bits_of(ends & anywhere))
+        return sorted(found)
+
+    def _lying(self, device_id: DeviceId, bits: int) -> int:
+        """Units that lie on these bits of a device."""
+        mask = 0
+        for number, part in enumerate(self.parts):
+            if (part.held.get(device_id, 0) | part.promised.get(device_id, 0)) & bits:
+                mask |= 1 << number
+        return mask
+
+    def area(self, bits: Mapping[DeviceId, int], need: Load) -> tuple[Unit, ...] | None:
+        """Units that must go so that just these bits and this load are free; None where in vain."""
+        mask = 0
+        for device_id, wanted in bits.items():
+            device = self.node.devices[device_id]
+            if wanted & ~self.free(device, self.everything):
+                return None
+            mask |= self._lying(device_id, wanted)
+        filled = self.filled(mask, need, keep=0)
+        return None if filled is None else self.units(filled)
+
+
+@dataclass(slots=True)
+class Used:
+    """What the workers placed so far take of a node."""
+
+    bits: dict[DeviceId, int] = field(default_factory=dict)
+    load: Load = Load()
+    count: int = 0
+
+    def add(self, worker: Worker, option: Option) -> None:
+        """Take an option's place."""
+        taken = span(option.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU))
+        for device_id in option.device_ids:
+            self.bits[device_id] = self.bits.get(device_id, 0) | taken
+        self.load = self.load.plus(Load(worker.cpu_milli, worker.memory_mib))
+        self.count += 1
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """Positions of the set bits."""
+    while mask:
+        yield lowest(mask)
+        mask &= mask - 1
+
+
+def suits(device: DeviceRoom, worker: Worker) -> bool:
+    """The device is of the kind asked for."""
+    return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
+
+
+def shares_in(free: int, milli_gpu: int) -> int:
+    """How many shares of one size fit into the free bits of a device."""
+    count, anywhere = 0, starts(free, milli_gpu)
+    if is_block_size(milli_gpu):
+        return anywhere.bit_count()
+    while anywhere:
+        count += 1
+        free &= ~((1 << (lowest(anywhere) + milli_gpu)) - 1)
+        anywhere = starts(free, milli_gpu)
+    return count
+
+
+def _union(chosen: Sequence[tuple[Rank, int, DeviceId]]) -> int:
+    mask = 0
+    for _, one, _ in chosen:
+        mask |= one
+    return mask
+
+
+def _names(chosen: Sequence[tuple[Rank, int, DeviceId]]) -> tuple[DeviceId, ...]:
+    return tuple(device_id for _, _, device_id in chosen)

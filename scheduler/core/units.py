@@ -1,0 +1,232 @@
+"""What may be taken back, piece by piece, and what each piece costs those who hold it.
+
+A unit is an attempt, one surplus worker of an elastic job, or a promise that nothing holds yet. The
+units of a pool are looked up node by node and remembered within a cycle; what changes is looked up
+anew (a node's holds when the node was touched, a workload's units when it is not the same value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from gpucommons.scheduler.core.admission import Unit, condemned
+from gpucommons.scheduler.core.demand import bounds, class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.holds import HoldKey
+from gpucommons.scheduler.core.quota import Use
+from gpucommons.scheduler.core.room import NodeRoom
+from gpucommons.scheduler.core.stops import FOR_OTHERS
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    HoldClass,
+    NodeId,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+
+#: May this workload's workers of this class be taken?
+Takeable = Callable[[Workload, HoldClass], bool]
+#: Work lost, whole jobs stopped anew, jobs touched anew, units; of equals the newest goes.
+Cost = tuple[int, int, int, int, int]
+_NO_COST: Cost = (0, 0, 0, 0, 0)
+
+
+def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
+    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away."""
+    if attempt.started_ms is None:
+        return 0
+    since = attempt.started_ms
+    saved = workload.checkpoint
+    if saved is not None and saved.attempt_id == attempt.attempt_id:
+        since = max(since, saved.at_ms)
+    held = sum(placed_milli_gpu(one) for one in attempt.placements)
+    return held * max(0, now_ms - since)
+
+
+def cost(taken: Iterable[Unit], paid: Collection[WorkloadId] = ()) -> Cost:
+    """What it costs to take these units beside what is stopped already: the smaller, the better."""
+    lost: dict[WorkloadId, int] = {}
+    whole: set[WorkloadId] = set()
+    count = newest = 0
+    for unit in taken:
+        count += 1
+        newest = max(newest, unit.since_ms)
+        if not unit.ending:
+            if unit.workload_id not in paid:
+                lost[unit.workload_id] = unit.lost
+            if unit.whole:
+                whole.add(unit.workload_id)
+    return (sum(lost.values()), len(whole), len(lost), count, -newest) if count else _NO_COST
+
+
+def rank(taken: Sequence[Unit], paid: Collection[WorkloadId] = ()) -> tuple[Cost, tuple[int, ...]]:
+    """Order sets of victims by cost, and equals by id: ids grow with time, the newest goes."""
+    newest = max((unit.workload_id for unit in taken), default="")
+    return cost(taken, paid), tuple(-ord(letter) for letter in newest)
+
+
+def dearness(unit: Unit) -> tuple[bool, int, bool, int, str]:
+    """What is spared first comes last: work lost, whole jobs, the oldest."""
+    return (not unit.ending, unit.lost, unit.whole, -unit.since_ms, unit.workload_id)
+
+
+class Units:
+    """Everything in a pool that may be taken by one right."""
+
+    def __init__(self, draft: Draft, pool: PoolName, takeable: Takeable) -> None:
+        self.draft = draft
+        self.nodes: Mapping[NodeId, NodeRoom] = {
+            node.node.node_id: node for node in draft.room.usable(pool)
+        }
+        self._takeable = takeable
+        self._condemned = condemned(draft)
+        self._known: dict[WorkloadId, tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]] = {}
+
+    def of(self, workload_id: WorkloadId) -> tuple[Unit, ...]:
+        """Units of one workload."""
+        return self._look_up(workload_id)[1]
+
+    def on(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
+        """Units that hold something of a node, hold by hold; promises come without a hold."""
+        found: list[tuple[HoldKey | None, Unit]] = []
+        for key, hold in node.holds.items():
+            unit = self._look_up(hold.workload_id)[2].get(key)
+            if unit is not None:
+                found.append((key, unit))
+        for workload_id in sorted(node.promised_by):
+            found.extend((None, unit) for unit in self.of(workload_id) if unit.whole)
+        return found
+
+    def all(self) -> list[Unit]:
+        """All units, in one fixed order."""
+        there = {hold.workload_id for node in self.nodes.values() for hold in node.holds.values()}
+        there.update(one for node in self.nodes.values() for one in node.promised_by)
+        return [unit for workload_id in sorted(there) for unit in self.of(workload_id)]
+
+    def nodes_of(self, unit: Unit) -> set[NodeId]:
+        """Where a unit lies."""
+        workload = self.draft.workloads[unit.workload_id]
+        attempt, promise = workload.current, workload.nomination
+        if attempt is not None and unit.keys:
+            return {attempt.placements[key.rank].node_id for key in unit.keys}
+        return set() if promise is None else {one.node_id for one in promise.placements}
+
+    def _look_up(
+        self, workload_id: WorkloadId
+    ) -> tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]:
+        workload = self.draft.workloads[workload_id]
+        known = self._known.get(workload_id)
+        if known is None or known[0] is not workload:
+            found = tuple(self._split(workload))
+            known = (workload, found, {key: unit for unit in found for key in unit.keys})
+            self._known[workload_id] = known
+        return known
+
+    def _split(self, workload: Workload) -> Iterator[Unit]:
+        attempt, promise = workload.current, workload.nomination
+        if attempt is not None:
+            # One that lies partly on a node that takes no work cannot be seen to end.
+            if all(one.node_id in self.nodes for one in attempt.placements):
+                yield from self._of_attempt(workload, attempt)
+        elif (
+            promise is not None
+            and promise.placements[0].node_id in self.nodes
+            and self._takeable(workload, promise.hold_class)
+        ):
+            yield Unit(workload.workload_id, (), 0, promise.decided_ms)
+
+    def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[Unit]:
+        stop = attempt.stop
+        resizing = stop is not None and stop.why == "resize"
+        final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
+        if final and not resizing:
+            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+            yield Unit(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
+            return
+        takes = {c: self._takeable(workload, c) for c in (attempt.hold_class, HoldClass.OVER_QUOTA)}
+        if not any(takes.values()):
+            return
+        # Notice was given for somebody who still waits: it ends without a further loss.
+        ending = attempt.attempt_id in self._condemned
+        lost = 0 if ending else work_lost(workload, attempt, self.draft.now_ms)
+        surplus = _surplus(workload, attempt)
+        promise = workload.nomination
+        kept = set() if promise is None else set(map(spot, promise.placements))
+        rest = []
+        for number, one in enumerate(attempt.placements):
+            key = HoldKey(attempt.attempt_id, number)
+            may = takes[class_of_worker(attempt.hold_class, one)]
+            freed = resizing and spot(one) not in kept
+            if freed and (final or may):
+                yield Unit(
+                    workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
+                )
+            elif number in surplus and not freed and may:
+                yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
+            else:
+                rest.append(key)
+        if rest and takes[attempt.hold_class]:
+            whole_ending = ending and not resizing
+            yield Unit(
+                workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
+            )
+
+
+def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
+    """Ranks that an elastic job can do without."""
+    low, high = bounds(workload.spec)
+    if low == high:
+        return set()
+    first = workload.spec.roles[0].name
+    ranks = [
+        number
+        for number, one in enumerate(attempt.placements)
+        if one.role == first and one.device_ids
+    ]
+    return set(ranks[low:])
+
+
+def spot(one: WorkerPlacement) -> tuple[object, ...]:
+    """Where a worker lies, whatever its number."""
+    return (one.role, one.node_id, one.device_ids, one.offset)
+
+
+def use_without(draft: Draft, team: TeamName, pool: PoolName, gone: Iterable[Unit]) -> Use:
+    """A team's use in a pool once these units have ended."""
+    use = draft.use(team, pool)
+    for unit in gone:
+        if draft.workloads[unit.workload_id].spec.team == team:
+            held = held_by(draft, unit)
+            use = Use(
+                use.fixed - held.fixed,
+                use.guaranteed - held.guaranteed,
+                use.borrowed - held.borrowed,
+            )
+    return use
+
+
+def held_by(draft: Draft, unit: Unit) -> Use:
+    """What a unit counts for in its team's use."""
+    workload = draft.workloads[unit.workload_id]
+    attempt, promise = workload.current, workload.nomination
+    use = Use()
+    if attempt is not None:
+        for key in unit.keys:
+            one = attempt.placements[key.rank]
+            use = use.plus(class_of_worker(attempt.hold_class, one), placed_milli_gpu(one))
+    elif promise is not None:
+        for one in promise.placements:
+            use = use.plus(class_of_worker(promise.hold_class, one), placed_milli_gpu(one))
+    return use
+
+
+def units_of(draft: Draft, right: tuple[object, ...], pool: PoolName, takeable: Takeable) -> Units:
+    """Return the units that a right may take, remembered for the cycle under the right's name."""
+    key = ("units", pool, *right)
+    found = draft.searches.get(key)
+    if not isinstance(found, Units):
+        found = draft.searches[key] = Units(draft, pool, takeable)
+    return found
