@@ -14,7 +14,9 @@ from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.placement import capacity, place
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import (
+    AttemptId,
     HoldClass,
+    Nomination,
     PoolName,
     Reason,
     ReasonClass,
@@ -25,6 +27,8 @@ from gpucommons.scheduler.core.types import (
 
 #: Sizes per worker that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
+#: So many names are said; of more, only how many.
+_NAMES = 5
 
 
 def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
@@ -36,13 +40,18 @@ def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
         for workload in draft.workloads.values()
         if workload.state in WAITING_STATES or workload.state is State.PAUSED
     ]
+    holders = {w.current.attempt_id: w for w in draft.workloads.values() if w.current is not None}
     for workload in sorted(waiting, key=ordering.in_team):
         position = None
         obstacle = obstacles.get(workload.workload_id)
         if obstacle is None:
             line = (workload.spec.team, workload.spec.pools[0], is_lease(workload))
             places[line] = position = places.get(line, 0) + 1
-            reason = _reason(draft, workload, memo)
+            reason = (
+                _reason(draft, workload, memo)
+                if workload.nomination is None
+                else _draining(workload.nomination, holders)
+            )
         else:
             reason = obstacle
         if (workload.reason, workload.position) != (reason, position):
@@ -50,22 +59,20 @@ def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
 
 
 def _reason(draft: Draft, workload: Workload, memo: dict[tuple[object, ...], Reason]) -> Reason:
-    if workload.nomination is not None:
-        return _draining(draft, workload)
     key = (shape(workload.spec), workload.spec.team, workload.spec.kind, workload.spec.over_quota)
     if key not in memo:
         memo[key] = (for_notebook if is_lease(workload) else for_job)(draft, workload)
     return memo[key]
 
 
-def _draining(draft: Draft, workload: Workload) -> Reason:
-    victims = set() if workload.nomination is None else set(workload.nomination.victims)
+def _draining(promise: Nomination, holders: Mapping[AttemptId, Workload]) -> Reason:
     names = sorted(
-        other.spec.name or "a notebook"
-        for other in draft.workloads.values()
-        if other.current is not None and other.current.attempt_id in victims
+        holders[victim].spec.name or "a notebook" for victim in promise.victims if victim in holders
     )
-    ending = f"{', '.join(names)} {'ends' if len(names) == 1 else 'end'} there first"
+    verb = "ends" if len(names) == 1 else "end"
+    if len(names) > _NAMES:
+        names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]
+    ending = f"{', '.join(names)} {verb} there first"
     return Reason(
         code=ReasonClass.DRAINING, text=f"Next in line: its GPU is being cleared, {ending}."
     )
