@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.units import Cost, dearness, rank
 
 #: So many choices of devices are compared one by one: all of them on nodes of eight devices.
 _MOST_CHOICES = 128
-Rank = tuple[Cost, tuple[int, ...]]
+Rank = tuple[Cost, int]
 #: May these units be taken together?
 Allowed = Callable[[Sequence[Unit]], bool]
 
@@ -74,6 +74,13 @@ class Case:
             else:
                 self._add_hold(room, part, key)
         self.everything = (1 << len(self.parts)) - 1
+        #: What lies on each device: unit, bits held, bits promised.
+        self._there: dict[DeviceId, list[tuple[int, int, int]]] = {}
+        for number, part in enumerate(self.parts):
+            for device_id in part.held.keys() | part.promised.keys():
+                held, promised = part.held.get(device_id, 0), part.promised.get(device_id, 0)
+                self._there.setdefault(device_id, []).append((number, held, promised))
+        self._now = node.free(hold_class)
 
     def _part(self, unit: Unit) -> _Part:
         if unit not in self.number:
@@ -109,12 +116,12 @@ class Case:
 
     # --- what is free once some are gone -----------------------------------------------------
 
-    def mask_of(self, units: Sequence[Unit]) -> int:
+    def mask_of(self, units: Collection[Unit]) -> int:
         """Those of the units that lie here, as a mask."""
         mask = 0
-        for unit in units:
-            if unit in self.number:
-                mask |= 1 << self.number[unit]
+        for number, part in enumerate(self.parts):
+            if part.unit in units:
+                mask |= 1 << number
         return mask
 
     def units(self, mask: int) -> tuple[Unit, ...]:
@@ -124,20 +131,25 @@ class Case:
     def free(self, device: DeviceRoom, gone: int) -> int:
         """Bits of a device that the class may use once these units are gone."""
         held = promised = 0
-        device_id = device.device.device_id
-        for number in bits_of(gone):
-            part = self.parts[number]
-            held |= part.held.get(device_id, 0)
-            promised |= part.promised.get(device_id, 0)
+        for number, holds, promises in self._there.get(device.device.device_id, ()):
+            if gone >> number & 1:
+                held |= holds
+                promised |= promises
         return FULL & ~device.blocked(self.hold_class, held, promised)
 
     def load(self, gone: int) -> Load:
         """Processor and memory that the class may use once these units are gone."""
+        if not gone:
+            return self._now
         given, firm = self._given(gone)
         if self.hold_class is HoldClass.GUARANTEED:
             now = self.node.free(HoldClass.FIXED).plus(given)
             return now.lower(self.node.free_for_firm().plus(firm))
-        return self.node.free(self.hold_class).plus(given)
+        return self._now.plus(given)
+
+    def _bears(self, gone: int, need: Load) -> bool:
+        """Processor and memory suffice once these units are gone."""
+        return self._now.at_least(need) or (gone != 0 and self.load(gone).at_least(need))
 
     def _given(self, gone: int) -> tuple[Load, Load]:
         given = firm = Load()
@@ -176,6 +188,8 @@ class Case:
             limits.append(sum(shares_in(free, worker.milli_gpu) for free in frees))
         if limits == [0]:
             return 0
+        if limits and self._bears(0, Load(worker.cpu_milli, worker.memory_mib).times(limits[0])):
+            return limits[0]
         free = self.load(gone)
         if worker.cpu_milli:
             limits.append(free.cpu_milli // worker.cpu_milli)
@@ -195,7 +209,7 @@ class Case:
         """Return the cheapest place for a worker; what is gone already costs nothing."""
         used = used or Used()
         need = Load(worker.cpu_milli, worker.memory_mib).plus(used.load)
-        if not self.load(self.everything).at_least(need):
+        if not self._bears(self.everything, need):
             return None
         best: Option | None = None
         for mask, device_ids, offset in self._places(worker, gone, used, need, allowed is None):
@@ -214,7 +228,7 @@ class Case:
 
     def filled(self, mask: int, need: Load, keep: int) -> int | None:
         """Return the mask with more units, the cheapest first, until the load fits."""
-        if self.load(mask).at_least(need):
+        if self._bears(mask, need):
             return mask
         others = sorted(
             bits_of(self.everything & ~mask), key=lambda number: dearness(self.parts[number].unit)
@@ -223,13 +237,13 @@ class Case:
         for number in others:
             mask |= 1 << number
             added.append(number)
-            if self.load(mask).at_least(need):
+            if self._bears(mask, need):
                 break
         else:
             return None
         for number in reversed(added):
             rest = mask & ~(1 << number)
-            if not keep >> number & 1 and self.load(rest).at_least(need):
+            if not keep >> number & 1 and self._bears(rest, need):
                 mask = rest
         return mask
 
@@ -260,9 +274,7 @@ class Case:
         found.sort(key=lambda one: one[0])
         cheap = found[:count]
         if comb(len(found), count) > _MOST_CHOICES or (
-            any_will_do
-            and self._apart(found, gone)
-            and self.load(_union(cheap) | gone).at_least(need)
+            any_will_do and self._apart(found, gone) and self._bears(_union(cheap) | gone, need)
         ):
             yield _union(cheap), _names(cheap), 0
             return
@@ -304,8 +316,8 @@ class Case:
     def _lying(self, device_id: DeviceId, bits: int) -> int:
         """Units that lie on these bits of a device."""
         mask = 0
-        for number, part in enumerate(self.parts):
-            if (part.held.get(device_id, 0) | part.promised.get(device_id, 0)) & bits:
+        for number, holds, promises in self._there.get(device_id, ()):
+            if (holds | promises) & bits:
                 mask |= 1 << number
         return mask
 
@@ -341,8 +353,9 @@ class Used:
 def bits_of(mask: int) -> Iterator[int]:
     """Positions of the set bits."""
     while mask:
-        yield lowest(mask)
-        mask &= mask - 1
+        bit = mask & -mask
+        yield bit.bit_length() - 1
+        mask ^= bit
 
 
 def suits(device: DeviceRoom, worker: Worker) -> bool:

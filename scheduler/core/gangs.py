@@ -30,7 +30,7 @@ def for_gang(search: Search) -> Found | None:
     if len(kinds) == 1:
         gang = _Gang(search, kinds.pop(), len(search.workers))
         taken = gang.victims()
-        return None if taken is None else (taken, gang.placements(search.workers, taken))
+        return None if taken is None else (taken, gang.placements(search.workers, frozenset(taken)))
     return _mixed(search, kinds)
 
 
@@ -123,7 +123,7 @@ class _Gang:
 
     def _spared(self, taken: dict[Unit, None]) -> tuple[Unit, ...] | None:
         """Spare everyone, the dearest first, without whom the gang still fits."""
-        gone = {i: case.mask_of(tuple(taken)) for i, case in self.cases.items()}
+        gone = {i: case.mask_of(taken) for i, case in self.cases.items()}
         fits = {i: case.capacity(self.worker, gone[i]) for i, case in self.cases.items()}
         total = sum(fits.values())
         left = dict(taken)
@@ -143,7 +143,7 @@ class _Gang:
         return tuple(left) if total >= self.count and self.search.allowed(left) else None
 
     def placements(
-        self, workers: Sequence[Worker], taken: Sequence[Unit]
+        self, workers: Sequence[Worker], taken: Collection[Unit]
     ) -> tuple[WorkerPlacement, ...]:
         """Where the workers lie once the victims are gone: node by node."""
         left = list(workers)
@@ -241,7 +241,7 @@ def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
     def fit(gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
         if not search.enough(gone) or not search.allowed(gone):
             return ()
-        nodes = {i: case.cleared(case.mask_of(gone)) for i, case in gang.cases.items()}
+        nodes = {i: case.cleared(case.mask_of(frozenset(gone))) for i, case in gang.cases.items()}
         return place(Room(nodes), search.workers, search.hold_class, search.pool)
 
     # Who cannot be spared by the largest kind alone can still less be spared by all.

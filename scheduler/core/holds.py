@@ -63,6 +63,10 @@ class Load(NamedTuple):
         """What is left."""
         return Load(self.cpu_milli - other.cpu_milli, self.memory_mib - other.memory_mib)
 
+    def times(self, count: int) -> Load:
+        """So many of it."""
+        return Load(self.cpu_milli * count, self.memory_mib * count)
+
     def at_least(self, other: Load) -> bool:
         """Enough of both."""
         return self.cpu_milli >= other.cpu_milli and self.memory_mib >= other.memory_mib

@@ -31,6 +31,8 @@ from gpucommons.scheduler.core.types import (
 Takeable = Callable[[Workload, HoldClass], bool]
 #: Work lost, whole jobs stopped anew, jobs touched anew, units; of equals the newest goes.
 Cost = tuple[int, int, int, int, int]
+#: Ids are compared as numbers of so many bytes: a UUID as text.
+_ID_LENGTH = 36
 _NO_COST: Cost = (0, 0, 0, 0, 0)
 
 
@@ -62,10 +64,10 @@ def cost(taken: Iterable[Unit], paid: Collection[WorkloadId] = ()) -> Cost:
     return (sum(lost.values()), len(whole), len(lost), count, -newest) if count else _NO_COST
 
 
-def rank(taken: Sequence[Unit], paid: Collection[WorkloadId] = ()) -> tuple[Cost, tuple[int, ...]]:
+def rank(taken: Sequence[Unit], paid: Collection[WorkloadId] = ()) -> tuple[Cost, int]:
     """Order sets of victims by cost, and equals by id: ids grow with time, the newest goes."""
     newest = max((unit.workload_id for unit in taken), default="")
-    return cost(taken, paid), tuple(-ord(letter) for letter in newest)
+    return cost(taken, paid), -int.from_bytes(newest.encode().ljust(_ID_LENGTH, b"\0"))
 
 
 def dearness(unit: Unit) -> tuple[bool, int, bool, int, str]:
