@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core import fair_share, quota
+from gpucommons.scheduler.core.demand import shape
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
@@ -115,6 +116,13 @@ class Draft:
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
         return self.uses.get((team, pool), quota.Use())
+
+    def has_no_place(self, kind: str, workload: Workload) -> bool:
+        """A nominee finds nothing better: its like found nothing, and its promise hides nothing."""
+        if workload.nomination is None or self.room.hides(workload.workload_id):
+            return False
+        asked = shape(workload.spec)
+        return all((kind, asked, pool) in self.misses for pool in workload.spec.pools)
 
     def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
         """Decayed use of the surplus up to now, from what was held since the last cycle."""

@@ -70,6 +70,8 @@ def consider(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     if workload.current is not None:
         upgrade(draft, workload, guarantees)
         return
+    if draft.has_no_place("guaranteed", workload):
+        return
     unpromise(draft, workload)
     for pool in workload.spec.pools:
         placements = _place_free(draft, workload, pool, guarantees)

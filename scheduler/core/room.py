@@ -293,6 +293,20 @@ class Room:
             load = gone.extra[node_id]
             self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
 
+    def hides(self, workload_id: WorkloadId) -> bool:
+        """A promise keeps something that nobody holds: without it, its own workload may fit."""
+        promise = self.promises.get(workload_id)
+        if promise is None:
+            return False
+        if any(load != Load() for load in promise.extra.values()):
+            return True
+        return any(
+            mask_of(one) & ~self.nodes[one.node_id].devices[device_id].held
+            for one in promise.placements
+            if one.node_id in self.nodes
+            for device_id in one.device_ids
+        )
+
     def set_blocks(self, blocks: Iterable[Block]) -> None:
         """Mark where fixed quota lies, and the processor and memory that goes with it."""
         for node in self.nodes.values():

@@ -48,6 +48,8 @@ def consider(draft: Draft, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
     if workload.nomination and workload.nomination.hold_class is HoldClass.GUARANTEED:
         return  # what it has been promised is better
+    if draft.has_no_place(_class(workload), workload):
+        return
     unpromise(draft, workload)
     for pool in workload.spec.pools:
         placements, hold_class = _place_free(draft, workload, pool)
@@ -60,12 +62,16 @@ def consider(draft: Draft, workload: Workload) -> None:
         _take_share(draft, workload)
 
 
+def _class(workload: Workload) -> HoldClass:
+    return HoldClass.CPU if on_cpu_only(workload.spec) else HoldClass.OVER_QUOTA
+
+
 def _place_free(
     draft: Draft, workload: Workload, pool: PoolName
 ) -> tuple[tuple[WorkerPlacement, ...], HoldClass]:
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
-    hold_class = HoldClass.CPU if on_cpu_only(spec) else HoldClass.OVER_QUOTA
+    hold_class = _class(workload)
     miss = (hold_class, shape(spec), pool)
     if pool not in draft.pools or miss in draft.misses:
         return (), hold_class
