@@ -16,6 +16,7 @@ from typing import Any
 from gpucommons.gpu import errors, wire
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
+from gpucommons.gpu.providers.base import Injection
 from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.gpu.unix_sockets import connect
 from gpucommons.gpu.usage import UsageMinute, UsageSample
@@ -27,6 +28,8 @@ _ERRORS: Mapping[str, type[GpuError]] = {
     error.__name__: error
     for error in (
         errors.BadAgentRequest,
+        errors.CannotShrink,
+        errors.LimitNotInForce,
         errors.SliceInUse,
         errors.SliceTooSmall,
         errors.UnknownDevice,
@@ -47,6 +50,18 @@ class NodeReport:
     isolation: str
     #: What the driver says is wrong, for each device that is ill.
     troubles: Mapping[DeviceId, str] = field(default_factory=dict)
+    #: Isolation of the slices of each device; ``isolation`` is the weakest of them.
+    isolations: Mapping[DeviceId, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A slice whose limit is in force and was read back."""
+
+    socket: Path
+    injection: Injection
+    #: One of ``usage.ISOLATION_MODES``.
+    isolation: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -80,11 +95,29 @@ class AgentClient:
             memory_mib=answer["memory_mib"],
             isolation=answer["isolation"],
             troubles=answer["troubles"],
+            isolations=answer.get("isolations", {}),
         )
 
     def open(self, gpu_slice: GpuSlice) -> Path:
         """Begin to watch a slice; answers the path of its socket. Repeating it is harmless."""
         return Path(self._call("open", **wire.slice_json(gpu_slice))["socket"])
+
+    def prepare(self, gpu_slice: GpuSlice, *, uid: int | None = None) -> Prepared:
+        """Put a slice's limit in force before anything starts on it; repeating it verifies again.
+
+        ``uid`` is the account that will use it. Raises ``LimitNotInForce`` when the limit cannot be
+        verified: nothing may start then.
+        """
+        answer = self._call("prepare", **wire.slice_json(gpu_slice), uid=uid)
+        return Prepared(
+            socket=Path(answer["socket"]),
+            injection=wire.injection_from(answer),
+            isolation=answer["isolation"],
+        )
+
+    def resize(self, slice_id: SliceId, memory_mib: int) -> None:
+        """Change the memory of a slice in use; raises ``CannotShrink`` when more is in use."""
+        self._call("resize", slice_id=slice_id, memory_mib=memory_mib)
 
     def bind(self, slice_id: SliceId, pid: int) -> bool:
         """Make a process and its descendants part of the slice; False when it ended already."""

@@ -6,6 +6,8 @@
   * SliceTooSmall
   * SliceInUse
   * ShimUnavailable
+  * LimitNotInForce
+  * CannotShrink
   * BadAgentRequest
   * AgentUnavailable
 """
@@ -38,6 +40,22 @@ class SliceInUse(GpuError):
 
 class ShimUnavailable(GpuError):
     """Slices cannot have the shim on this machine."""
+class LimitNotInForce(GpuError):
+    """The memory limit of this slice cannot be verified, so nothing starts on it."""
+
+
+class CannotShrink(GpuError):
+    """More memory is in use than the new limit would allow: free some first."""
+
+    def __init__(
+        self, message: str | None = None, *, used_mib: int = 0, wanted_mib: int = 0
+    ) -> None:
+        if message is None and used_mib:
+            message = (
+                f"The slice uses {used_mib} MiB, so it cannot be made as small as {wanted_mib} "
+                "MiB: free memory first, or stop what runs in it."
+            )
+        super().__init__(message)
 
 
 class BadAgentRequest(GpuError):

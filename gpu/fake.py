@@ -10,10 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.kinds import memory_mib_of
+from gpucommons.gpu.memory_limits import MemoryLimits
 from gpucommons.gpu.processes import Processes, ProcessLoad, ProcessStat
+from gpucommons.gpu.providers.base import MigProfile
+from gpucommons.gpu.servers import is_server
 from gpucommons.gpu.telemetry import DeviceReading, Holding, ProcessReading
 
 #: A simulated machine where nobody says otherwise.
@@ -28,11 +32,6 @@ _MEMORY_SCALE = 8
 _BARE_PROCESS_MIB = 96
 #: Housekeeping threads of an idle kernel stay below this, in percent of a core.
 _NOISE_PERCENT = 3
-#: The notebook server serves pages; only its kernels compute.
-_SERVER_NAMES = frozenset({
-    "jupyter", "jupyterhub-singleuser", "jupyter-lab", "jupyter-labhub", "jupyter-notebook",
-    "jupyter-server", "jupyterhub.singleuser", "jupyter_server", "jupyterlab",
-})  # fmt: skip
 
 
 def simulated_devices(count: int, kind: str = DEFAULT_KIND) -> tuple[Device, ...]:
@@ -71,6 +70,9 @@ class _Measured:
 class SimulatedGpus:
     """Telemetry of devices that do not exist, from processes that do."""
 
+    driver: str | None = None
+    mig_profiles: Mapping[DeviceId, tuple[MigProfile, ...]] = MappingProxyType({})
+
     def __init__(
         self,
         devices: Sequence[Device],
@@ -83,6 +85,10 @@ class SimulatedGpus:
         #: Last look at each process, by pid and start.
         self._before: dict[tuple[int, int], _Measured] = {}
         self._looked_ns: int | None = None
+
+    def limits(self) -> MemoryLimits | None:
+        """There is no driver."""
+        return None
 
     def devices(self) -> tuple[Device, ...]:
         """The devices asked for at start."""
@@ -124,14 +130,14 @@ class SimulatedGpus:
         load = before.load if before is not None and still else self._processes.load(stat)
         if load is None:
             return None
-        is_server = self._is_server(stat, before)
+        serves = self._is_server(stat, before)
         self._before[stat.pid, stat.start] = _Measured(
             cpu_ms=stat.cpu_ms,
             load=load,
             # A process on its way to exec shows its parent's command at first: look twice.
-            is_server=is_server if before is not None else None,
+            is_server=serves if before is not None else None,
         )
-        if is_server:
+        if serves:
             return (0, 0)
         memory_mib = max(0, load.private_mib - _BARE_PROCESS_MIB) * _MEMORY_SCALE
         return (_percent(load, before, elapsed_ms), memory_mib)
@@ -139,8 +145,7 @@ class SimulatedGpus:
     def _is_server(self, stat: ProcessStat, before: _Measured | None) -> bool:
         if before is not None and before.is_server is not None:
             return before.is_server
-        words = self._processes.command(stat.pid)[:4]
-        return any(word.rsplit("/", 1)[-1] in _SERVER_NAMES for word in words)
+        return is_server(self._processes.command(stat.pid))
 
 
 def _percent(load: ProcessLoad, before: _Measured | None, elapsed_ms: int) -> int | None:

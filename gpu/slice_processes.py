@@ -78,6 +78,25 @@ class SliceProcesses:
             if known.slice_id == slice_id:
                 known.slice_id = None
 
+    def is_live(self, pid: int) -> bool:
+        """Whether the process was there at the last look."""
+        return pid in self._known
+
+    def owner(self, pid: int) -> SliceId | None:
+        """The slice of one process as of now, also of one born since the last look."""
+        for _ in range(_MAX_DEPTH):
+            stat = self._processes.stat(pid)
+            if stat is None:
+                return None
+            found = self._root_of(stat)
+            known = self._known.get(pid)
+            if found is None and known is not None and known.stat.start == stat.start:
+                found = known.slice_id
+            if found is not None or stat.parent <= 1:
+                return found
+            pid = stat.parent
+        return None
+
     def roots(self, slice_id: SliceId) -> Roots:
         """What was bound to this slice."""
         return self._roots[slice_id]
@@ -146,6 +165,13 @@ class SliceProcesses:
             return slice_id
         self._settle(parent, depth + 1)
         return parent.slice_id
+
+    def _root_of(self, stat: ProcessStat) -> SliceId | None:
+        """The slice whose root this is, also when it was bound since the last look."""
+        return next(
+            (one for one, roots in self._roots.items() if roots.starts.get(stat.pid) == stat.start),
+            None,
+        )
 
     def _by_claim(self, pid: int) -> SliceId | None:
         claim = self._processes.slice_id(pid)

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.memory_limits import MemoryLimits
 from gpucommons.gpu.processes import ProcessStat
+from gpucommons.gpu.providers.base import MigProfile
 from gpucommons.gpu.slices import DeviceShare
 
 
@@ -52,6 +54,20 @@ class Holding:
 
 class Telemetry(Protocol):
     """Reads the devices of one node. Never raises for a device that is ill."""
+
+    @property
+    def driver(self) -> str | None:
+        """Version of the driver; None where there is none."""
+        ...
+
+    @property
+    def mig_profiles(self) -> Mapping[DeviceId, tuple[MigProfile, ...]]:
+        """Sizes that each card can be cut into."""
+        ...
+
+    def limits(self) -> MemoryLimits | None:
+        """The driver's memory limits by control group; None where there is no driver."""
+        ...
 
     def devices(self) -> tuple[Device, ...]:
         """The devices found at start, in the order of ``nvidia-smi``."""

@@ -8,14 +8,33 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 #: The least of what Linux (108) and macOS (104) leave for a path and its closing zero.
 _MAX_PATH_BYTES = 103
 _RETRY_S = 0.01
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Peer:
+    """Who is at the other end, by the kernel's word."""
+
+    pid: int
+    uid: int
+
+
+def peer_of(connection: socket.socket) -> Peer | None:
+    """The process that connected; None on systems that do not tell."""
+    option = getattr(socket, "SO_PEERCRED", None)
+    if option is None:
+        return None
+    pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, option, 12))
+    return Peer(pid=pid, uid=uid & 0xFFFFFFFF)
 
 
 def listen(path: Path, *, mode: int = 0o600, backlog: int = 16) -> socket.socket:

@@ -38,6 +38,12 @@ class UsageSample:
     #: Last instant at which the slice computed or grew, by ``gpu.idle_signals``; unknown numbers
     #: count as activity. None = never since it was opened.
     active_ms: int | None = None
+    #: What really keeps the slice apart now: one of ``ISOLATION_MODES``.
+    isolation: str = "none"
+    #: When the watchdog stops a process of the slice, unless it frees memory; None = it does not.
+    stops_ms: int | None = None
+    #: What its user should know of the limit, in a sentence; empty when all is well.
+    notice: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

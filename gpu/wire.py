@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import BadAgentRequest
+from gpucommons.gpu.providers.base import Injection
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import UsageMinute, UsageSample
 
@@ -22,6 +23,7 @@ _MAX_ID_CHARACTERS = 128
 _MAX_SHARES = 64
 #: No card comes near a PiB; a JSON integer could.
 _MAX_MEMORY_MIB = 1 << 30
+_MAX_UID = (1 << 32) - 2
 
 Json = dict[str, Any]
 
@@ -83,8 +85,13 @@ def slice_from(message: Mapping[str, object]) -> GpuSlice:
     return GpuSlice(
         slice_id=slice_id,
         shares=read,
-        memory_mib=integer_from(message, "memory_mib", least=1, most=_MAX_MEMORY_MIB),
+        memory_mib=memory_mib_from(message),
     )
+
+
+def memory_mib_from(message: Mapping[str, object]) -> int:
+    """The memory of a slice."""
+    return integer_from(message, "memory_mib", least=1, most=_MAX_MEMORY_MIB)
 
 
 def _share_from(share: object) -> DeviceShare:
@@ -97,6 +104,13 @@ def _share_from(share: object) -> DeviceShare:
             cast("dict[str, object]", share), "milli_gpu", least=1, most=WHOLE_MILLI_GPU
         ),
     )
+
+
+def uid_from(message: Mapping[str, object]) -> int | None:
+    """The account that will use a slice; None when the request names none."""
+    if message.get("uid") is None:
+        return None
+    return integer_from(message, "uid", least=0, most=_MAX_UID)
 
 
 def slice_json(gpu_slice: GpuSlice) -> Json:
@@ -123,12 +137,29 @@ def sample_json(sample: UsageSample) -> Json:
         "contention": sample.contention,
         "simulated": sample.simulated,
         "active_ms": sample.active_ms,
+        "isolation": sample.isolation,
+        "stops_ms": sample.stops_ms,
+        "notice": sample.notice,
     }
 
 
 def sample_from(message: Mapping[str, Any]) -> UsageSample:
     """A sample as the agent sent it."""
     return UsageSample(**message)
+
+
+def injection_json(injection: Injection) -> Json:
+    """What a workload gets."""
+    return {
+        "env": dict(injection.env),
+        "prepend": dict(injection.prepend),
+        "cgroup": injection.cgroup,
+    }
+
+
+def injection_from(message: Mapping[str, Any]) -> Injection:
+    """What a workload gets, as the agent sent it."""
+    return Injection(env=message["env"], prepend=message["prepend"], cgroup=message["cgroup"])
 
 
 def minute_json(minute: UsageMinute) -> Json:

@@ -14,11 +14,16 @@ import time
 from pathlib import Path
 from typing import TextIO
 
+from gpucommons.gpu.agent.audit import AuditLog
+from gpucommons.gpu.agent.grants import Grants
+from gpucommons.gpu.agent.guard import Guard
 from gpucommons.gpu.agent.node import has_nvml, node_facts
 from gpucommons.gpu.agent.requests import Requests
-from gpucommons.gpu.agent.server import AgentServer
+from gpucommons.gpu.agent.server import AgentServer, MetricsAccess
 from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.tokens import metrics_token
 from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.agent.watchdog import Watchdog
 from gpucommons.gpu.fake import (
     DEFAULT_DEVICES,
     DEFAULT_KIND,
@@ -26,7 +31,10 @@ from gpucommons.gpu.fake import (
     SimulatedGpus,
     simulated_devices,
 )
+from gpucommons.gpu.node_traits import Ground, Wishes, survey
 from gpucommons.gpu.processes import Processes, node_processes
+from gpucommons.gpu.providers.base import MpsDaemon
+from gpucommons.gpu.providers.stack import capabilities, provider_stack
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.telemetry import Telemetry
 
@@ -81,7 +89,30 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=None,
         metavar="PORT",
-        help="serve Prometheus metrics on this port of 127.0.0.1",
+        help="serve Prometheus metrics on this port of 127.0.0.1 too, to whoever has the token in "
+        "metrics-token; metrics.sock in the folder needs none",
+    )
+    parser.add_argument(
+        "--only-watch",
+        action="store_true",
+        help="warn nobody and stop nobody who uses more memory than their slice has",
+    )
+    parser.add_argument(
+        "--mps-pipe",
+        default=None,
+        metavar="DIR",
+        help="opt in to MPS: pipe directory of the daemon that serves the cards of this node",
+    )
+    parser.add_argument("--mps-version", type=int, choices=(2, 3), default=2)
+    parser.add_argument(
+        "--mps-server", default="", metavar="NAME", help="name of the server of MPS version 3"
+    )
+    parser.add_argument(
+        "--cgroup-mount",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where cgroup v2 is mounted (default: found)",
     )
     return parser
 
@@ -124,17 +155,25 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     # Each open tab is a descriptor; the soft limit of many systems is a relic.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    slices_folder = (options.dir / "slices").absolute()
+    slices_folder.mkdir(mode=0o700, exist_ok=True)
+    slices_folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
+    ground = survey(telemetry, slices_folder, _wishes(options))
     watch = Watch(
         telemetry,
         SliceProcesses(processes, own_uid=os.geteuid()),
         StateFile(options.dir / "open-slices.json"),
+        _guard(options.dir, ground, telemetry, processes),
     )
     watch.restore(now_ms=time.time_ns() // 1_000_000)
-    slices_folder = options.dir / "slices"
-    slices_folder.mkdir(mode=0o700, exist_ok=True)
-    slices_folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    requests = Requests(watch, node_facts(options.node), slices_folder.absolute())
-    server = AgentServer(options.dir, watch, requests, metrics_port=options.metrics_port)
+    facts = node_facts(options.node, provider_stack(ground.traits, ground.providers), watch.devices)
+    requests = Requests(watch, facts, slices_folder)
+    server = AgentServer(
+        options.dir,
+        watch,
+        requests,
+        metrics=MetricsAccess(port=options.metrics_port, token=metrics_token(options.dir)),
+    )
     if server.metrics_port is not None:
         logger.info("Metrics: http://127.0.0.1:%d/metrics", server.metrics_port)
     stop, wake = socket.socketpair()
@@ -150,6 +189,27 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
         server.close()
         stop.close()
         wake.close()
+
+
+def _wishes(options: argparse.Namespace) -> Wishes:
+    mps = None
+    if options.mps_pipe is not None:
+        mps = MpsDaemon(
+            pipe=options.mps_pipe, version=options.mps_version, server=options.mps_server
+        )
+    return Wishes(watched=not options.only_watch, mps=mps, cgroup_mount=options.cgroup_mount)
+
+
+def _guard(folder: Path, ground: Ground, telemetry: Telemetry, processes: Processes) -> Guard:
+    for name, capability in capabilities(ground.traits, ground.providers).items():
+        logger.info("%s: %s", name, capability.reason)
+    stack = provider_stack(ground.traits, ground.providers)
+    watchdog = None
+    if ground.traits.watched and not ground.traits.simulated:
+        watchdog = Watchdog(telemetry.devices(), processes, AuditLog(folder / "audit.jsonl"))
+    return Guard(
+        grants=Grants(stack, telemetry.devices(), folder / "grants.json"), watchdog=watchdog
+    )
 
 
 if __name__ == "__main__":

@@ -5,11 +5,13 @@ A channel owns its listener and its peers; the loop in ``server`` only tells it 
 
 from __future__ import annotations
 
+import hmac
 import selectors
 import socket
 from collections.abc import Callable
 
 from gpucommons.gpu.agent.connections import Acceptor, Connection, LineTooLong
+from gpucommons.gpu.unix_sockets import Peer, peer_of
 
 
 class Channel:
@@ -163,12 +165,18 @@ class SliceChannel(Channel):
         acceptor: Acceptor,
         listener: socket.socket,
         history: Callable[[], bytes],
+        may_see: Callable[[Peer], bool],
     ) -> None:
         super().__init__(selector, acceptor, listener)
         self._history = history
+        self._may_see = may_see
 
     def greet(self, peer: Connection) -> None:
-        """Send what happened so far."""
+        """Send what happened so far, to those whom the kernel names as the slice's own."""
+        who = peer_of(peer.socket)
+        if who is not None and not self._may_see(who):
+            self.end(peer)
+            return
         self.send(peer, self._history())
 
 
@@ -183,22 +191,35 @@ class MetricsChannel(Channel):
         acceptor: Acceptor,
         listener: socket.socket,
         metrics: Callable[[], bytes],
+        token: str | None = None,
     ) -> None:
         super().__init__(selector, acceptor, listener)
         self._metrics = metrics
+        #: None where the socket's own mode decides who may ask.
+        self._token = token
 
     def take(self, peer: Connection, line: bytes) -> None:
         """Answer when the request's head ends."""
         if line.strip():
             peer.first_line = peer.first_line or line
+            name, _, value = line.partition(b":")
+            if name.strip().lower() == b"authorization":
+                peer.credential = value.strip()
             return
-        words = peer.first_line.split()
-        found = words[:2] == [b"GET", b"/metrics"]
-        body = self._metrics() if found else b"Ask for GET /metrics.\n"
+        status, body = self._page(peer)
         head = (
-            f"HTTP/1.1 {'200 OK' if found else '404 Not Found'}\r\n"
+            f"HTTP/1.1 {status}\r\n"
             "Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"
             f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
         )
         self.send(peer, head.encode() + body)
         self.end(peer)
+
+    def _page(self, peer: Connection) -> tuple[str, bytes]:
+        wanted = f"Bearer {self._token}".encode()
+        if self._token is not None and not hmac.compare_digest(peer.credential, wanted):
+            text = b"Send the token in the agent's metrics-token: Authorization: Bearer TOKEN.\n"
+            return "401 Unauthorized", text
+        if peer.first_line.split()[:2] != [b"GET", b"/metrics"]:
+            return "404 Not Found", b"Ask for GET /metrics.\n"
+        return "200 OK", self._metrics()

@@ -32,6 +32,8 @@ class Connection:
         self.closing = False
         #: For a protocol whose requests take several lines.
         self.first_line = b""
+        #: What it named to be let in.
+        self.credential = b""
 
     @property
     def has_pending(self) -> bool:

@@ -5,24 +5,40 @@ from __future__ import annotations
 import ctypes
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpucommons.gpu.agent.requests import NodeFacts
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.errors import SliceTooSmall
+from gpucommons.gpu.providers.stack import ProviderStack
+from gpucommons.gpu.usage import ISOLATION_MODES
 
 _KIB_PER_MIB = 1024
 _BYTES_PER_MIB = 1 << 20
 _MILLI = 1000
 
 
-def node_facts(name: str | None) -> NodeFacts:
+def node_facts(name: str | None, stack: ProviderStack, devices: Sequence[Device]) -> NodeFacts:
     """Facts of this machine, or of the container that the agent is in."""
+    isolations = {device.device_id: _isolation(stack, device) for device in devices}
     return NodeFacts(
         name=name or socket.gethostname(),
         cpu_milli=cpu_milli(),
         memory_mib=memory_mib(),
-        # The agent watches and reports; it limits nobody.
-        isolation="none",
+        isolation=max(isolations.values(), key=ISOLATION_MODES.index, default="none"),
+        isolations=isolations,
     )
+
+
+def _isolation(stack: ProviderStack, device: Device) -> str:
+    """What a slice of this device has: of a fraction where there can be any."""
+    for milli_gpu in (WHOLE_MILLI_GPU // 2, WHOLE_MILLI_GPU):
+        try:
+            return stack.quantize(device, milli_gpu).isolation
+        except SliceTooSmall:
+            continue
+    return "none"
 
 
 def has_nvml() -> bool:

@@ -6,11 +6,12 @@ Whoever may open the control socket owns the node; the socket's mode is the auth
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu import wire
 from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.errors import BadAgentRequest, GpuError
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.wire import Json
@@ -26,8 +27,10 @@ class NodeFacts:
     name: str
     cpu_milli: int
     memory_mib: int
-    #: One of ``usage.ISOLATION_MODES``.
-    isolation: str
+    #: One of ``usage.ISOLATION_MODES``: the weakest of its devices.
+    isolation: str = "none"
+    #: What slices of each device have.
+    isolations: Mapping[DeviceId, str] = field(default_factory=dict)
 
 
 def refusal(error: GpuError) -> bytes:
@@ -45,6 +48,8 @@ class Requests:
         self._answers: Mapping[str, Callable[[Json, int], Json]] = {
             "devices": self._devices,
             "open": self._open,
+            "prepare": self._prepare,
+            "resize": self._resize,
             "bind": self._bind,
             "close": self._close,
             "reading": self._reading,
@@ -80,6 +85,7 @@ class Requests:
             "cpu_milli": self._node.cpu_milli,
             "memory_mib": self._node.memory_mib,
             "isolation": self._node.isolation,
+            "isolations": dict(self._node.isolations),
             "troubles": dict(self._watch.troubles),
         }
 
@@ -87,6 +93,19 @@ class Requests:
         gpu_slice = wire.slice_from(message)
         self._watch.open(gpu_slice)
         return {"socket": str(self.socket_of(gpu_slice.slice_id))}
+
+    def _prepare(self, message: Json, _now_ms: int) -> Json:
+        gpu_slice = wire.slice_from(message)
+        granted = self._watch.prepare(gpu_slice, wire.uid_from(message))
+        return {
+            "socket": str(self.socket_of(gpu_slice.slice_id)),
+            "isolation": granted.promised,
+            **wire.injection_json(granted.injection),
+        }
+
+    def _resize(self, message: Json, _now_ms: int) -> Json:
+        self._watch.resize(wire.slice_id_from(message), wire.memory_mib_from(message))
+        return {}
 
     def _bind(self, message: Json, _now_ms: int) -> Json:
         pid = wire.integer_from(message, "pid", least=1, most=_MAX_PID)

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -18,11 +19,20 @@ from gpucommons.gpu.agent.requests import Requests, refusal
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.unix_sockets import listen
+from gpucommons.gpu.unix_sockets import Peer, listen
 
 LOOK_EVERY_S = 1.0
 #: Room for a tab or two of every slice of a large node.
 _MAX_PENDING_CONNECTIONS = 64
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MetricsAccess:
+    """The metrics port: everybody on the machine reaches it, so it asks for a token."""
+
+    #: None = no port; the socket in the agent's folder is there in any case.
+    port: int | None
+    token: str = field(repr=False)
 
 
 class AgentServer:
@@ -34,7 +44,7 @@ class AgentServer:
         watch: Watch,
         requests: Requests,
         *,
-        metrics_port: int | None = None,
+        metrics: MetricsAccess | None = None,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
     ) -> None:
         self._watch = watch
@@ -51,11 +61,11 @@ class AgentServer:
             listen(folder / "control.sock", backlog=_MAX_PENDING_CONNECTIONS),
             self._answer,
         )
-        self._metrics: MetricsChannel | None = None
         #: The port that was bound, for a caller that asked for any.
         self.metrics_port: int | None = None
-        if metrics_port is not None:
-            self._serve_metrics(metrics_port)
+        self._metrics = [self._metrics_channel(listen(folder / "metrics.sock"), token=None)]
+        if metrics is not None and metrics.port is not None:
+            self._serve_port(metrics.port, metrics.token)
 
     def run(self, stop: socket.socket) -> None:
         """Serve until ``stop`` has something to read."""
@@ -95,8 +105,8 @@ class AgentServer:
     def close(self) -> None:
         """Stop serving; the folders of open slices stay for the next run."""
         self._control.close()
-        if self._metrics is not None:
-            self._metrics.close()
+        for metrics in self._metrics:
+            metrics.close()
         for channel in self._slices.values():
             channel.close()
         self._acceptor.close()
@@ -130,6 +140,7 @@ class AgentServer:
                 self._acceptor,
                 listen(path, backlog=_MAX_PENDING_CONNECTIONS),
                 partial(self._watch.history, slice_id),
+                partial(self._may_see, slice_id),
             )
         for slice_id in wanted:
             self._lend(slice_id)
@@ -145,13 +156,23 @@ class AgentServer:
         os.chown(path, next(iter(uids)), -1)
         path.parent.chmod(0o711)
 
-    def _serve_metrics(self, port: int) -> None:
+    def _may_see(self, slice_id: SliceId, who: Peer) -> bool:
+        """Its users and admins, but no process that belongs to another slice."""
+        if who.uid not in self._watch.uids(slice_id) | {0, os.geteuid()}:
+            return False
+        return self._watch.slice_of(who.pid) in (None, slice_id)
+
+    def _serve_port(self, port: int, token: str) -> None:
         listener = socket.create_server(("127.0.0.1", port))
         listener.setblocking(False)
         self.metrics_port = listener.getsockname()[1]
-        self._metrics = MetricsChannel(
+        self._metrics.append(self._metrics_channel(listener, token=token))
+
+    def _metrics_channel(self, listener: socket.socket, *, token: str | None) -> MetricsChannel:
+        return MetricsChannel(
             self._selector,
             self._acceptor,
             listener,
             lambda: metrics_text(self._watch.device_usage(), self._watch.usage()),
+            token,
         )

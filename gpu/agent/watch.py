@@ -11,9 +11,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu import idle_signals, wire
+from gpucommons.gpu.agent.grants import Granted
+from gpucommons.gpu.agent.guard import Guard
 from gpucommons.gpu.agent.state_file import SavedSlice, StateFile
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.errors import SliceInUse, UnknownDevice, UnknownSlice
+from gpucommons.gpu.agent.unseen import Unseen
+from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.errors import (
+    BadAgentRequest,
+    GpuError,
+    LimitNotInForce,
+    SliceInUse,
+    UnknownDevice,
+    UnknownSlice,
+)
 from gpucommons.gpu.processes import ProcessStat
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.slice_usage import Look, sample_of
@@ -43,8 +53,13 @@ class Watch:
     """Everything that the agent knows about its node."""
 
     def __init__(
-        self, telemetry: Telemetry, processes: SliceProcesses, state_file: StateFile
+        self,
+        telemetry: Telemetry,
+        processes: SliceProcesses,
+        state_file: StateFile,
+        guard: Guard | None = None,
     ) -> None:
+        self._guard = guard
         self._telemetry = telemetry
         self._processes = processes
         self._state_file = state_file
@@ -55,6 +70,7 @@ class Watch:
         self._minutes = UsageMinutes()
         self._readings: Mapping[DeviceId, DeviceReading] = {}
         self._looked_ms: int | None = None
+        self._unseen = Unseen(self._processes.is_live)
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -83,12 +99,15 @@ class Watch:
             activity = idle_signals.Activity(active_ms=now_ms)
             self._open[slice_id] = _Open(slice=saved.slice, activity=activity)
             self._processes.open(slice_id, saved.roots)
+        if self._guard is not None:
+            self._guard.grants.restore(self._open)
 
     def open(self, gpu_slice: GpuSlice) -> None:
         """Begin to watch a slice; the same one again changes nothing."""
         known = self._open.get(gpu_slice.slice_id)
         if known is not None:
-            if known.slice != gpu_slice:
+            # The memory may have been changed since: that is no other slice.
+            if known.slice.shares != gpu_slice.shares:
                 message = (
                     f"Slice {gpu_slice.slice_id} is open with other shares: close it first, "
                     "or choose another name."
@@ -110,9 +129,50 @@ class Watch:
             self._processes.close(gpu_slice.slice_id)
             raise
 
+    def prepare(self, gpu_slice: GpuSlice, uid: int | None) -> Granted:
+        """Open a slice and put its limits in force.
+
+        Raises
+        ------
+        LimitNotInForce
+            When they are not: nothing may start on the slice.
+        """
+        was_open = gpu_slice.slice_id in self._open
+        self.open(gpu_slice)
+        try:
+            if self._guard is None:
+                raise LimitNotInForce("This agent only watches; it makes no slices.")
+            return self._guard.grants.grant(gpu_slice, uid)
+        except GpuError:
+            if not was_open:
+                self.close(gpu_slice.slice_id)
+            raise
+
+    def resize(self, slice_id: SliceId, memory_mib: int) -> None:
+        """Change the memory of a slice that is one fraction of one device.
+
+        Raises
+        ------
+        CannotShrink
+            When more is in use.
+        """
+        held = self._known(slice_id)
+        share, *others = held.slice.shares
+        if others or share.milli_gpu >= WHOLE_MILLI_GPU:
+            raise BadAgentRequest("Only a fraction of one device can be resized.")
+        room_mib = self._devices[share.device_id].slice_memory_mib(WHOLE_MILLI_GPU)
+        if not MIN_SLICE_MIB <= memory_mib <= room_mib:
+            raise BadAgentRequest(f"memory_mib must be from {MIN_SLICE_MIB} to {room_mib}.")
+        if self._guard is not None:
+            self._guard.grants.resize(slice_id, memory_mib)
+        held.slice = replace(held.slice, memory_mib=memory_mib)
+        self._save()
+
     def bind(self, slice_id: SliceId, pid: int) -> bool:
         """Make a process a root of the slice; False when it has ended already."""
         self._known(slice_id)
+        if self._guard is not None:
+            self._guard.grants.attach(slice_id, pid)
         bound = self._processes.bind(slice_id, pid)
         if bound:
             self._save()
@@ -124,11 +184,19 @@ class Watch:
             return
         self._processes.close(slice_id)
         self._save()
+        if self._guard is not None:
+            self._guard.grants.release(slice_id)
 
     def uids(self, slice_id: SliceId) -> frozenset[int]:
-        """The users whose processes were bound to the slice."""
+        """The users of the slice: for whom it was prepared, whose processes were bound to it."""
         self._known(slice_id)
-        return frozenset(self._processes.roots(slice_id).uids)
+        uid = None if self._guard is None else self._guard.grants.uid(slice_id)
+        prepared_for = frozenset() if uid is None else frozenset({uid})
+        return prepared_for | self._processes.roots(slice_id).uids
+
+    def slice_of(self, pid: int) -> SliceId | None:
+        """The slice that a process belongs to, as of now."""
+        return self._processes.owner(pid)
 
     def look(self, *, now_ms: int) -> Mapping[SliceId, bytes]:
         """Take one sample of every open slice; returns them encoded, one line each."""
@@ -137,7 +205,9 @@ class Watch:
             Holding(shares=held.slice.shares, processes=self._members.get(slice_id, ()))
             for slice_id, held in self._open.items()
         ]
-        self._note(self._telemetry.read(holdings, now_ms=now_ms))
+        self._note(self._seen(self._telemetry.read(holdings, now_ms=now_ms)))
+        if self._guard is not None:
+            self._guard.look(self.slices, self._members, self._readings, now_ms=now_ms)
         self._looked_ms = now_ms
         tenants = Counter(
             share.device_id for held in self._open.values() for share in held.slice.shares
@@ -187,6 +257,8 @@ class Watch:
         sample = sample_of(held.slice, self._pids(held.slice.slice_id), look)
         held.activity = idle_signals.observe(held.activity, sample)
         held.newest = replace(sample, active_ms=held.activity.active_ms)
+        if self._guard is not None:
+            held.newest = self._guard.told(held.newest)
         self._minutes.add(sample)
         encoded = wire.encode(wire.sample_json(held.newest)).rstrip()
         held.ring.append(encoded)
@@ -194,6 +266,16 @@ class Watch:
 
     def _pids(self, slice_id: SliceId) -> tuple[int, ...]:
         return tuple(sorted(stat.pid for stat in self._members.get(slice_id, ())))
+
+    def _seen(self, readings: Mapping[DeviceId, DeviceReading]) -> Mapping[DeviceId, DeviceReading]:
+        """Readings without lists that name processes which this agent cannot see.
+
+        They may be anybody's, ours too: a sum over the others would read as idle.
+        """
+        return {
+            device_id: self._unseen.checked(device_id, reading)
+            for device_id, reading in readings.items()
+        }
 
     def _note(self, readings: Mapping[DeviceId, DeviceReading]) -> None:
         """Take the readings, and log what changed for the worse or the better."""

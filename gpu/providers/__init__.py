@@ -1,9 +1,19 @@
 """Sharing providers: from a share of a device to what a workload gets."""
 
-from gpucommons.gpu.providers.base import Capability, Grant, Injection, NodeTraits, SharingProvider
+from gpucommons.gpu.providers.base import (
+    Capability,
+    Grant,
+    Held,
+    Injection,
+    MigProfile,
+    MpsDaemon,
+    NodeTraits,
+    SharingProvider,
+)
 from gpucommons.gpu.providers.stack import (
-    PROVIDERS,
+    PLAIN,
     ProviderStack,
+    capabilities,
     injection,
     isolation_sentence,
     no_gpu,
@@ -12,13 +22,17 @@ from gpucommons.gpu.providers.stack import (
 )
 
 __all__ = [
-    "PROVIDERS",
+    "PLAIN",
     "Capability",
     "Grant",
+    "Held",
     "Injection",
+    "MigProfile",
+    "MpsDaemon",
     "NodeTraits",
     "ProviderStack",
     "SharingProvider",
+    "capabilities",
     "injection",
     "isolation_sentence",
     "no_gpu",

@@ -2,17 +2,45 @@
 
 ``quantize`` is pure, so whoever plans and whoever grants cannot disagree about sizes. A provider
 says how strong its isolation is, in the words of ``gpu.usage.ISOLATION_MODES``, and never claims
-more than what is in force.
+more than what is in force: what cannot be verified raises :class:`LimitNotInForce`, and a slice
+that raises does not start.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gpucommons.gpu.devices import Device
-from gpucommons.gpu.slices import GpuSlice, SliceId
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.slices import DeviceShare, GpuSlice
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MigProfile:
+    """A size of instance that a card can be cut into, as the driver lists it."""
+
+    #: For example ``2g.20gb``.
+    name: str
+    #: Of the card's compute slices, so many; the card has :attr:`of_slices`.
+    slices: int
+    of_slices: int
+    memory_mib: int
+    #: Instances of this size that fit on an empty card.
+    count: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MpsDaemon:
+    """An MPS control daemon that an admin started for a pool."""
+
+    #: Its pipe directory.
+    pipe: str
+    #: 2: limits come with each client's environment; 3: they belong to named namespaces.
+    version: int = 2
+    #: Name of the server in version 3.
+    server: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -25,6 +53,28 @@ class NodeTraits:
     devices_confined: bool = False
     #: Version of PyTorch in the workload's environment; None = none or unknown.
     torch: tuple[int, int] | None = None
+    #: Version of the driver, for example ``580.95.05``; None = none or unknown.
+    driver: str | None = None
+    #: Folder of cgroup v2 below which this process may make groups; None = it may not.
+    cgroup_parent: str | None = None
+    #: The driver took a memory limit on a group made for the question.
+    memory_limits: bool = False
+    #: The interposer is built and this machine has a driver for it…
+    shim: bool = False
+    #: …or why not.
+    shim_reason: str = "The interposer was not looked for."
+    #: A node agent watches the slices and may stop their processes.
+    watched: bool = False
+    #: The daemon of a pool that opted in to MPS.
+    mps: MpsDaemon | None = None
+    #: Sizes that each card can be cut into; cards without MIG are missing.
+    mig_profiles: Mapping[DeviceId, tuple[MigProfile, ...]] = field(default_factory=dict)
+
+    @property
+    def driver_branch(self) -> int:
+        """The first number of the driver's version; 0 where it is unknown."""
+        first = (self.driver or "").split(".", 1)[0]
+        return int(first) if first.isdigit() else 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +98,60 @@ class Grant:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Held:
+    """A slice with everything that a provider needs to make it real, or to undo it.
+
+    It is persisted as it is, so a provider that was killed in between can still release.
+    """
+
+    slice: GpuSlice
+    #: The devices of the slice.
+    devices: tuple[Device, ...]
+    #: The account that will use it; None = the one that asks.
+    uid: int | None = None
+
+    def limit_mib(self, share: DeviceShare) -> int | None:
+        """Memory of a fraction; None for a whole device, which needs no limit."""
+        if share.milli_gpu >= WHOLE_MILLI_GPU or share.device_id.startswith("MIG-"):
+            return None
+        if len(self.slice.shares) == 1:
+            return self.slice.memory_mib
+        known = {device.device_id: device for device in self.devices}
+        device = known.get(share.device_id)
+        return None if device is None else device.slice_memory_mib(share.milli_gpu)
+
+    @property
+    def fractions(self) -> tuple[tuple[DeviceId, int], ...]:
+        """Each device that is shared, with the slice's memory on it in MiB."""
+        limits = ((share.device_id, self.limit_mib(share)) for share in self.slice.shares)
+        return tuple((device_id, mib) for device_id, mib in limits if mib is not None)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Injection:
     """What a workload gets to use its slice and nothing else."""
 
     env: Mapping[str, str] = field(default_factory=dict)
+    #: Search paths, by variable, that come before whatever the workload sets itself.
+    prepend: Mapping[str, str] = field(default_factory=dict)
+    #: Folder of the control group that the workload must be in before its first instruction.
+    cgroup: str | None = None
+
+    def apply(self, env: Mapping[str, str]) -> dict[str, str]:
+        """The environment with everything of this in it."""
+        paths = {
+            name: os.pathsep.join(filter(None, (first, env.get(name, ""))))
+            for name, first in self.prepend.items()
+        }
+        return {**env, **self.env, **paths}
+
+    def over(self, weaker: Injection) -> Injection:
+        """Both; where they differ, this has the last word."""
+        return Injection(
+            env={**weaker.env, **self.env},
+            prepend={**weaker.prepend, **self.prepend},
+            cgroup=self.cgroup or weaker.cgroup,
+        )
 
 
 class SharingProvider(Protocol):
@@ -70,12 +170,70 @@ class SharingProvider(Protocol):
         """What this share of the device comes to; None where it makes no such slices. Pure."""
         ...
 
-    def injection(
-        self, gpu_slice: GpuSlice, devices: Sequence[Device], traits: NodeTraits
-    ) -> Injection:
-        """What the workload gets; the same for the same slice, however often it is asked."""
+    def prepare(self, held: Held, traits: NodeTraits) -> Injection:
+        """Make the slice; the same for the same slice, however often it is asked.
+
+        Raises
+        ------
+        LimitNotInForce
+            When the limit cannot be set.
+        """
         ...
 
-    def release(self, slice_id: SliceId) -> None:
-        """Undo whatever ``injection`` made outside the workload; again is harmless."""
+    def verify(self, held: Held) -> None:
+        """Read back what ``prepare`` set.
+
+        Raises
+        ------
+        LimitNotInForce
+            When it is not in force.
+        """
         ...
+
+    def attach(self, held: Held, pid: int) -> None:
+        """Put a process under the limit.
+
+        Raises
+        ------
+        LimitNotInForce
+            When it cannot be.
+        """
+        ...
+
+    def strays(self, held: Held, pids: Sequence[int]) -> frozenset[int]:
+        """Of these live processes of the slice, those that the limit does not bind."""
+        ...
+
+    def resize(self, held: Held, memory_mib: int) -> None:
+        """Change the memory of a fraction of one device while it is in use.
+
+        Raises
+        ------
+        CannotShrink
+            When more than that is in use.
+        """
+        ...
+
+    def release(self, held: Held) -> None:
+        """Undo whatever ``prepare`` made outside the workload; again is harmless."""
+        ...
+
+
+class NothingOutside:
+    """For providers that make nothing outside the workload: there is nothing to undo or verify."""
+
+    def verify(self, held: Held) -> None:
+        """Nothing was claimed."""
+
+    def attach(self, held: Held, pid: int) -> None:
+        """Every process is where it should be."""
+
+    def strays(self, held: Held, pids: Sequence[int]) -> frozenset[int]:
+        """Nobody can be outside."""
+        return frozenset()
+
+    def resize(self, held: Held, memory_mib: int) -> None:
+        """A running process keeps the advice it got at its start."""
+
+    def release(self, held: Held) -> None:
+        """Nothing was made."""

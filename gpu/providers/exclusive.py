@@ -6,17 +6,21 @@ cannot open the other device files.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
-from gpucommons.gpu.providers.base import Capability, Grant, Injection, NodeTraits
-from gpucommons.gpu.slices import GpuSlice, SliceId
+from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.providers.base import (
+    Capability,
+    Grant,
+    Held,
+    Injection,
+    NodeTraits,
+    NothingOutside,
+)
 
 #: For the container toolkit: no device and no driver files at all.
 NO_DEVICE = "void"
 
 
-class ExclusiveProvider:
+class ExclusiveProvider(NothingOutside):
     """A whole card, nobody else on it."""
 
     name = "exclusive"
@@ -29,22 +33,21 @@ class ExclusiveProvider:
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
         """A whole card or nothing."""
-        if milli_gpu != WHOLE_MILLI_GPU:
+        memory_mib = device.slice_memory_mib(milli_gpu)
+        if milli_gpu != WHOLE_MILLI_GPU or memory_mib < MIN_SLICE_MIB:
             return None
         return Grant(
             provider=self.name,
             milli_gpu=milli_gpu,
-            memory_mib=device.slice_memory_mib(milli_gpu),
+            memory_mib=memory_mib,
             isolation="hardware" if _isolated(traits) else "none",
         )
 
-    def injection(
-        self, gpu_slice: GpuSlice, devices: Sequence[Device], traits: NodeTraits
-    ) -> Injection:
+    def prepare(self, held: Held, traits: NodeTraits) -> Injection:
         """The slice's devices, by UUID, in the order of the bus."""
-        index = {device.device_id: device.index for device in devices}
+        index = {device.device_id: device.index for device in held.devices}
         ids = sorted(
-            (share.device_id for share in gpu_slice.shares),
+            (share.device_id for share in held.slice.shares),
             key=lambda device_id: (index.get(device_id, len(index)), device_id),
         )
         visible = ",".join(ids)
@@ -57,9 +60,6 @@ class ExclusiveProvider:
                 "NVIDIA_VISIBLE_DEVICES": visible if real else NO_DEVICE,
             }
         )
-
-    def release(self, slice_id: SliceId) -> None:
-        """Nothing was made outside the workload."""
 
 
 def _isolated(traits: NodeTraits) -> bool:

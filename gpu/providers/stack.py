@@ -7,13 +7,31 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.errors import SliceTooSmall
-from gpucommons.gpu.providers.base import Grant, Injection, NodeTraits, SharingProvider
+from gpucommons.gpu.providers.base import (
+    Capability,
+    Grant,
+    Held,
+    Injection,
+    NodeTraits,
+    SharingProvider,
+)
 from gpucommons.gpu.providers.exclusive import NO_DEVICE, ExclusiveProvider
 from gpucommons.gpu.providers.hints import HintsProvider
-from gpucommons.gpu.slices import GpuSlice, SliceId, format_milli_gpu
+from gpucommons.gpu.providers.mig import MigProvider
+from gpucommons.gpu.providers.watchdog import WatchdogProvider
+from gpucommons.gpu.slices import GpuSlice, format_milli_gpu
+from gpucommons.gpu.usage import ISOLATION_MODES
 
-#: Every provider there is, strongest first.
-PROVIDERS: tuple[SharingProvider, ...] = (ExclusiveProvider(), HintsProvider())
+#: Providers that make nothing outside the workload, so that anybody may ask them anywhere.
+PLAIN: tuple[SharingProvider, ...] = (
+    MigProvider(),
+    ExclusiveProvider(),
+    WatchdogProvider(),
+    HintsProvider(),
+)
+#: Of these only the strongest that works limits the memory of a slice; the others would say the
+#: same again, later.
+MEMORY_LAYERS = ("cgroup_mem", "shim")
 
 _SENTENCES: Mapping[str, str] = {
     "hardware": "The hardware keeps your slice apart: no neighbour can use its memory.",
@@ -45,45 +63,117 @@ class ProviderStack:
     """The providers that work on one node."""
 
     traits: NodeTraits
+    #: Strongest first.
     providers: tuple[SharingProvider, ...]
 
     def quantize(self, device: Device, milli_gpu: int) -> Grant:
-        """What a share of this device comes to, by the strongest provider that makes it.
+        """What a share of this device comes to, with the strongest isolation in force for it.
 
         Raises
         ------
         SliceTooSmall
             When nobody makes so small a slice.
         """
-        for provider in self.providers:
-            grant = provider.quantize(device, milli_gpu, self.traits)
-            if grant is not None:
-                return grant
-        message = (
-            f"{format_milli_gpu(milli_gpu)} is no share of one {device.kind}: "
-            f"ask for more than 0 and at most {WHOLE_MILLI_GPU} thousandths of it."
-        )
-        raise SliceTooSmall(message)
+        grants = [
+            grant
+            for provider in self.providers
+            if (grant := provider.quantize(device, milli_gpu, self.traits)) is not None
+        ]
+        if not grants:
+            message = (
+                f"{format_milli_gpu(milli_gpu)} is no share of one {device.kind}: "
+                f"ask for more than 0 and at most {WHOLE_MILLI_GPU} thousandths of it."
+            )
+            raise SliceTooSmall(message)
+        return min(grants, key=lambda grant: ISOLATION_MODES.index(grant.isolation))
 
-    def injection(self, gpu_slice: GpuSlice, devices: Sequence[Device]) -> Injection:
-        """What all providers give to the workload; the strongest has the last word."""
-        env: dict[str, str] = {}
+    def isolation_of(self, held: Held) -> str:
+        """The weakest isolation among the devices of a slice, as far as providers promise it."""
+        known = {device.device_id: device for device in held.devices}
+        modes = [
+            self.quantize(known[share.device_id], share.milli_gpu).isolation
+            for share in held.slice.shares
+            if share.device_id in known
+        ]
+        return max(modes, key=ISOLATION_MODES.index, default="none")
+
+    def prepare(self, held: Held) -> Injection:
+        """Make the slice; the strongest has the last word on what the workload gets.
+
+        Raises
+        ------
+        LimitNotInForce
+            When a limit cannot be set or does not read back.
+        """
+        given = Injection()
         for provider in reversed(self.providers):
-            env |= provider.injection(gpu_slice, devices, self.traits).env
-        return Injection(env=env)
+            given = provider.prepare(held, self.traits).over(given)
+        self.verify(held)
+        return given
 
-    def release(self, slice_id: SliceId) -> None:
+    def verify(self, held: Held) -> None:
+        """Read everything back that ``prepare`` set.
+
+        Raises
+        ------
+        LimitNotInForce
+            When something is not in force.
+        """
+        for provider in self.providers:
+            provider.verify(held)
+
+    def attach(self, held: Held, pid: int) -> None:
+        """Put a process under every limit of its slice.
+
+        Raises
+        ------
+        LimitNotInForce
+            When it cannot be.
+        """
+        for provider in self.providers:
+            provider.attach(held, pid)
+
+    def strays(self, held: Held, pids: Sequence[int]) -> frozenset[int]:
+        """Processes of the slice that some limit does not bind."""
+        return frozenset[int]().union(*(p.strays(held, pids) for p in self.providers))
+
+    def resize(self, held: Held, memory_mib: int) -> None:
+        """Change the memory of a slice in use.
+
+        Raises
+        ------
+        CannotShrink
+            When more than that is in use.
+        """
+        for provider in self.providers:
+            provider.resize(held, memory_mib)
+
+    def release(self, held: Held) -> None:
         """Undo what every provider made."""
         for provider in self.providers:
-            provider.release(slice_id)
+            provider.release(held)
 
 
-def provider_stack(traits: NodeTraits) -> ProviderStack:
-    """The providers that say they work on such a node."""
-    return ProviderStack(
-        traits=traits,
-        providers=tuple(p for p in PROVIDERS if p.probe(traits).usable),
-    )
+def provider_stack(
+    traits: NodeTraits, providers: Sequence[SharingProvider] = PLAIN
+) -> ProviderStack:
+    """The providers that say they work on such a node, and of the memory layers the strongest."""
+    usable: list[SharingProvider] = []
+    has_layer = False
+    for provider in providers:
+        is_layer = provider.name in MEMORY_LAYERS
+        if not provider.probe(traits).usable or (is_layer and has_layer):
+            continue
+        has_layer = has_layer or is_layer
+        usable.append(provider)
+    return ProviderStack(traits=traits, providers=tuple(usable))
+
+
+def capabilities(
+    traits: NodeTraits, providers: Sequence[SharingProvider]
+) -> Mapping[str, Capability]:
+    """What every provider says about such a node, by name."""
+    return {provider.name: provider.probe(traits) for provider in providers}
 
 
 def quantize(device: Device, milli_gpu: int) -> Grant:
@@ -98,7 +188,7 @@ def quantize(device: Device, milli_gpu: int) -> Grant:
 
 
 def injection(gpu_slice: GpuSlice, devices: Sequence[Device]) -> Injection:
-    """What a workload gets for this slice on a machine that confines nobody.
+    """What a workload gets for this slice where no node agent prepares it.
 
     Of the devices only id, index and ``simulated`` are read. A slice without shares is
     :func:`no_gpu`.
@@ -106,7 +196,8 @@ def injection(gpu_slice: GpuSlice, devices: Sequence[Device]) -> Injection:
     if not gpu_slice.shares:
         return no_gpu()
     simulated = any(device.simulated for device in devices)
-    return provider_stack(NodeTraits(simulated=simulated)).injection(gpu_slice, devices)
+    held = Held(slice=gpu_slice, devices=tuple(devices))
+    return provider_stack(NodeTraits(simulated=simulated)).prepare(held)
 
 
 def no_gpu() -> Injection:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kernel_groups import PlainCgroups
 
 from gpucommons.gpu.devices import MIN_SLICE_MIB, Device, DeviceId
 from gpucommons.gpu.errors import SliceTooSmall
+from gpucommons.gpu.memory_limits import FakeMemoryLimits
 from gpucommons.gpu.providers import (
-    PROVIDERS,
+    Held,
+    MigProfile,
+    MpsDaemon,
     NodeTraits,
     SharingProvider,
     injection,
@@ -18,40 +26,89 @@ from gpucommons.gpu.providers import (
     provider_stack,
     quantize,
 )
+from gpucommons.gpu.providers.cgroup_mem import CgroupMemProvider
+from gpucommons.gpu.providers.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.hints import HintsProvider
+from gpucommons.gpu.providers.mig import MigProvider
+from gpucommons.gpu.providers.mps import MpsProvider
+from gpucommons.gpu.providers.watchdog import WatchdogProvider
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import ISOLATION_MODES
 
+CARDS = tuple(
+    Device(device_id=DeviceId(f"GPU-{index}"), index=index, kind="A100-40", memory_mib=40960)
+    for index in range(4)
+)
+SMALL = Device(device_id=DeviceId("GPU-s"), index=0, kind="T4-15", memory_mib=15360)
+INSTANCE = Device(device_id=DeviceId("MIG-1"), index=0, kind="A100-2g.10gb", memory_mib=9856)
+A100_PROFILES = tuple(
+    MigProfile(name=name, slices=slices, of_slices=7, memory_mib=memory, count=count)
+    for name, slices, memory, count in (
+        ("1g.5gb", 1, 4864, 7),
+        ("1g.10gb", 1, 9856, 4),
+        ("2g.10gb", 2, 9856, 3),
+        ("3g.20gb", 3, 19968, 2),
+        ("4g.20gb", 4, 19968, 1),
+        ("7g.40gb", 7, 40192, 1),
+    )
+)
+#: A node with everything; each provider picks what it needs.
+RICH = NodeTraits(
+    driver="615.71.09",
+    cgroup_parent="/sys/fs/cgroup/gpucommons.slice",
+    memory_limits=True,
+    shim=True,
+    watched=True,
+    mig_profiles={card.device_id: A100_PROFILES for card in CARDS},
+)
 TRAITS = (
     NodeTraits(),
     NodeTraits(simulated=True),
     NodeTraits(devices_confined=True),
     NodeTraits(simulated=True, devices_confined=True),
     NodeTraits(torch=(2, 12)),
+    NodeTraits(driver="580.95.05", watched=True),
 )
-CARDS = tuple(
-    Device(device_id=DeviceId(f"GPU-{index}"), index=index, kind="A100-40", memory_mib=40960)
-    for index in range(4)
-)
-SMALL = Device(device_id=DeviceId("GPU-s"), index=0, kind="T4-15", memory_mib=15360)
 
 
-def held(*shares: tuple[int, int]) -> GpuSlice:
-    return GpuSlice(
-        slice_id=SliceId("s-1"),
+def held(*shares: tuple[int, int], name: str = "s-1") -> Held:
+    gpu_slice = GpuSlice(
+        slice_id=SliceId(name),
         shares=tuple(
             DeviceShare(device_id=CARDS[card].device_id, milli_gpu=milli) for card, milli in shares
         ),
         memory_mib=sum(CARDS[card].slice_memory_mib(milli) for card, milli in shares),
     )
+    return Held(slice=gpu_slice, devices=tuple(CARDS[card] for card, _ in shares))
 
 
-@pytest.fixture(params=PROVIDERS, ids=lambda provider: provider.name)
-def provider(request: pytest.FixtureRequest) -> SharingProvider:
-    found: SharingProvider = request.param
+def mps_pipe(folder: Path) -> MpsDaemon:
+    folder.mkdir(exist_ok=True)
+    if not (folder / "control").exists():
+        os.mkfifo(folder / "control")
+    return MpsDaemon(pipe=str(folder))
+
+
+MAKERS: dict[str, Callable[[Path], SharingProvider]] = {
+    "exclusive": lambda _: ExclusiveProvider(),
+    "hints": lambda _: HintsProvider(),
+    "watchdog": lambda _: WatchdogProvider(),
+    "mig": lambda _: MigProvider(),
+    "mps": lambda folder: MpsProvider(mps_pipe(folder / "mps")),
+    "cgroup_mem": lambda folder: CgroupMemProvider(
+        FakeMemoryLimits(), PlainCgroups(folder / "cgroup")
+    ),
+}
+
+
+@pytest.fixture(params=MAKERS)
+def provider(request: pytest.FixtureRequest, tmp_path: Path) -> SharingProvider:
+    found = MAKERS[request.param](tmp_path)
+    assert found.name == request.param
     return found
 
 
-@pytest.mark.parametrize("traits", TRAITS, ids=str)
+@pytest.mark.parametrize("traits", [*TRAITS, RICH], ids=str)
 class TestEveryProvider:
     def test_says_whether_it_works_and_why(
         self, provider: SharingProvider, traits: NodeTraits
@@ -61,16 +118,21 @@ class TestEveryProvider:
     def test_grants_at_least_what_was_asked_and_names_its_isolation(
         self, provider: SharingProvider, traits: NodeTraits
     ) -> None:
-        for milli in (125, 250, 333, 500, 999, 1000):
-            grant = provider.quantize(CARDS[0], milli, traits)
-            if grant is None:
-                continue
-            assert grant == provider.quantize(CARDS[0], milli, traits)
-            assert grant.provider == provider.name
-            assert milli <= grant.milli_gpu <= 1000
-            assert grant.memory_mib >= MIN_SLICE_MIB
-            assert grant.memory_mib <= CARDS[0].memory_mib - CARDS[0].reserve_mib
-            assert grant.isolation in ISOLATION_MODES
+        for device in (CARDS[0], INSTANCE):
+            for milli in (125, 250, 333, 500, 999, 1000):
+                try:
+                    grant = provider.quantize(device, milli, traits)
+                except SliceTooSmall:
+                    assert device.slice_memory_mib(milli) < MIN_SLICE_MIB
+                    continue
+                if grant is None:
+                    continue
+                assert grant == provider.quantize(device, milli, traits)
+                assert grant.provider == provider.name
+                assert milli <= grant.milli_gpu <= 1000
+                assert grant.memory_mib >= MIN_SLICE_MIB
+                assert grant.memory_mib <= device.memory_mib - device.reserve_mib
+                assert grant.isolation in ISOLATION_MODES
 
     @pytest.mark.parametrize("milli", [-1, 0, 1001, 10**9])
     def test_makes_no_impossible_share(
@@ -78,20 +140,36 @@ class TestEveryProvider:
     ) -> None:
         assert provider.quantize(CARDS[0], milli, traits) is None
 
-    def test_gives_the_same_slice_the_same_environment(
+    def test_prepares_the_same_slice_the_same_way(
         self, provider: SharingProvider, traits: NodeTraits
     ) -> None:
-        gpu_slice = held((0, 500))
-        first = provider.injection(gpu_slice, CARDS, traits)
-        assert first == provider.injection(gpu_slice, CARDS, traits)
+        first = provider.prepare(held((0, 500)), traits)
+        assert first == provider.prepare(held((0, 500)), traits)
         assert all(isinstance(value, str) for value in first.env.values())
+        provider.verify(held((0, 500)))
 
-    def test_releases_as_often_as_it_is_told(
+    def test_releases_as_often_as_it_is_told_and_what_it_never_made(
         self, provider: SharingProvider, traits: NodeTraits
     ) -> None:
-        provider.injection(held((0, 500)), CARDS, traits)
+        provider.prepare(held((0, 500)), traits)
         for name in ("s-1", "s-1", "never-there"):
-            provider.release(SliceId(name))
+            provider.release(held((0, 500), name=name))
+        # A new slice may have the name of an old one.
+        provider.prepare(held((0, 250)), traits)
+        provider.verify(held((0, 250)))
+
+    def test_resizes_what_is_in_use(self, provider: SharingProvider, traits: NodeTraits) -> None:
+        provider.prepare(held((0, 500)), traits)
+        provider.resize(held((0, 500)), held((0, 250)).slice.memory_mib)
+        provider.verify(held((0, 250)))
+
+    def test_leaves_whole_devices_unlimited(
+        self, provider: SharingProvider, traits: NodeTraits
+    ) -> None:
+        given_to = provider.prepare(held((0, 1000), (1, 1000)), traits)
+        provider.verify(held((0, 1000), (1, 1000)))
+        assert given_to.cgroup is None
+        assert given_to.prepend == {}
 
 
 @given(milli=st.integers(1, 1000), traits=st.sampled_from(TRAITS))
@@ -123,7 +201,7 @@ def test_a_share_without_room_for_a_context_says_what_is_possible() -> None:
 
 
 def test_a_fraction_sees_its_card_and_is_told_its_memory() -> None:
-    assert injection(held((1, 500)), CARDS).env == {
+    assert injection(held((1, 500)).slice, CARDS).env == {
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": "GPU-1",
         "NVIDIA_VISIBLE_DEVICES": "GPU-1",
@@ -136,7 +214,7 @@ def test_a_fraction_sees_its_card_and_is_told_its_memory() -> None:
 
 
 def test_whole_cards_come_in_the_order_of_the_bus_and_without_hints() -> None:
-    env = injection(held((3, 1000), (1, 1000)), CARDS).env
+    env = injection(held((3, 1000), (1, 1000)).slice, CARDS).env
     assert env["CUDA_VISIBLE_DEVICES"] == "GPU-1,GPU-3"
     assert "XLA_PYTHON_CLIENT_PREALLOCATE" not in env
 
@@ -144,7 +222,7 @@ def test_whole_cards_come_in_the_order_of_the_bus_and_without_hints() -> None:
 def test_torch_is_told_only_where_it_understands() -> None:
     def allocator(torch: tuple[int, int] | None) -> str | None:
         stack = provider_stack(NodeTraits(torch=torch))
-        return stack.injection(held((0, 250)), CARDS).env.get("PYTORCH_ALLOC_CONF")
+        return stack.prepare(held((0, 250))).env.get("PYTORCH_ALLOC_CONF")
 
     assert allocator((2, 12)) == "per_process_memory_fraction:0.237"
     assert allocator((2, 8)) is None
@@ -176,3 +254,27 @@ def test_every_isolation_mode_has_its_own_sentence_and_an_unknown_one_promises_n
     assert all(sentence.endswith(".") for sentence in sentences)
     assert isolation_sentence("magic") == isolation_sentence("none")
     assert isolation_sentence("none").startswith("Memory is not limited on this node")
+
+
+def test_the_strongest_isolation_of_a_node_is_named_for_each_size(tmp_path: Path) -> None:
+    def isolation(traits: NodeTraits, milli: int) -> str:
+        providers = [MAKERS[name](tmp_path) for name in ORDER]
+        return provider_stack(traits, providers).quantize(CARDS[0], milli).isolation
+
+    plain = NodeTraits(driver="580.95.05", watched=True)
+    assert (isolation(plain, 500), isolation(plain, 1000)) == ("watched", "watched")
+    limited = NodeTraits(driver="615.71.09", cgroup_parent="/x", memory_limits=True, watched=True)
+    assert isolation(limited, 250) == "kernel"
+    asked_for_mps = NodeTraits(driver="580.95.05", mps=MpsDaemon(pipe="/x"))
+    assert isolation(asked_for_mps, 250) == "driver"
+    assert isolation(NodeTraits(simulated=True, watched=True), 250) == "none"
+
+
+ORDER = ("mig", "exclusive", "cgroup_mem", "mps", "watchdog", "hints")
+
+
+def test_mps_is_never_there_unless_a_pool_asked_for_it(tmp_path: Path) -> None:
+    providers = [MAKERS[name](tmp_path) for name in ORDER]
+    names = [provider.name for provider in provider_stack(RICH, providers).providers]
+    assert "mps" not in names
+    assert "cgroup_mem" in names

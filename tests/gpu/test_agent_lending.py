@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.agent.node import node_facts
-from gpucommons.gpu.agent.requests import Requests
+from gpucommons.gpu.agent.requests import NodeFacts, Requests
 from gpucommons.gpu.agent.server import AgentServer
 from gpucommons.gpu.agent.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
@@ -49,7 +48,7 @@ def watch(node: FakeProcesses, short_folder: Path) -> Watch:
 
 @pytest.fixture
 def server(watch: Watch, short_folder: Path) -> Iterator[AgentServer]:
-    requests = Requests(watch, node_facts("n"), short_folder / "slices")
+    requests = Requests(watch, NodeFacts(name="n", cpu_milli=1000, memory_mib=1000), short_folder / "slices")
     server = AgentServer(short_folder, watch, requests, now_ms=lambda: 0)
     yield server
     server.close()

@@ -24,6 +24,7 @@ enum {
     UNINITIALIZED = 1,
     INVALID_ARGUMENT = 2,
     NOT_SUPPORTED = 3,
+    NO_PERMISSION = 4,
     NOT_FOUND = 6,
     INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9,
@@ -33,6 +34,7 @@ enum {
 };
 
 enum { MAX_DEVICES = 16, MAX_PROCESSES = 256, MAX_FAULTS = 32, MAX_SPINS = 10000000 };
+enum { MAX_LIMITS = 64, MAX_INSTANCES = 16, MAX_PROFILES = 8, FIRST_INSTANCE = 256 };
 enum { COMPUTE = 0, GRAPHICS = 1, MPS = 2 };
 enum { MAGIC = 0x6e766d6c, NO_INSTANCE = 0xffffffff, SAMPLES_OF_DRIVER = 100 };
 
@@ -65,6 +67,28 @@ typedef struct {
 } fault_state;
 
 typedef struct {
+    char group[256];
+    uint32_t device;
+    uint32_t is_set;
+    uint64_t soft_bytes;
+    uint64_t hard_bytes;
+    uint64_t used_bytes; /* written by the test: what the group's processes hold */
+} limit_state;
+
+typedef struct {
+    uint32_t parent;
+    uint32_t unused;
+    device_state as_device;
+} instance_state;
+
+typedef struct {
+    char name[32]; /* empty: this card cannot be cut so */
+    uint32_t slices;
+    uint32_t count;
+    uint64_t memory_mb;
+} profile_state;
+
+typedef struct {
     uint32_t magic;
     _Atomic uint32_t sequence;
     uint32_t device_count;
@@ -75,11 +99,19 @@ typedef struct {
     device_state devices[MAX_DEVICES];
     process_state processes[MAX_PROCESSES];
     fault_state faults[MAX_FAULTS];
+    uint32_t instance_count;
+    uint32_t limits_refused; /* an error code for every new limit; 0: accepted */
+    limit_state limits[MAX_LIMITS];
+    instance_state instances[MAX_INSTANCES];
+    profile_state profiles[MAX_PROFILES];
 } state;
 
 _Static_assert(sizeof(device_state) == 224, "device_state");
 _Static_assert(sizeof(process_state) == 32, "process_state");
 _Static_assert(sizeof(fault_state) == 72, "fault_state");
+_Static_assert(sizeof(limit_state) == 288, "limit_state");
+_Static_assert(sizeof(instance_state) == 232, "instance_state");
+_Static_assert(sizeof(profile_state) == 48, "profile_state");
 
 static state *shared;
 static state snapshot; /* one thread calls NVML in every program under test */
@@ -88,11 +120,11 @@ static int users;
 static int map_state(void) {
     if (shared) return SUCCESS;
     const char *path = getenv("FAKE_NVML_STATE");
-    int file = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int file = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (file < 0) return DRIVER_NOT_LOADED;
     struct stat about;
     int fits = fstat(file, &about) == 0 && about.st_size >= (off_t)sizeof(state);
-    void *mapped = fits ? mmap(NULL, sizeof(state), PROT_READ, MAP_SHARED, file, 0) : MAP_FAILED;
+    void *mapped = fits ? mmap(NULL, sizeof(state), PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
     close(file);
     if (mapped == MAP_FAILED) return DRIVER_NOT_LOADED;
     if (((state *)mapped)->magic != MAGIC) {
@@ -121,6 +153,12 @@ static void *handle_of(uint32_t index) { return (void *)(uintptr_t)(0x1000 + ind
 
 static uint32_t index_of(const void *handle) { return (uint32_t)((uintptr_t)handle - 0x1000); }
 
+/* Instances are numbered from FIRST_INSTANCE on, cards from 0. */
+static int exists(uint32_t index) {
+    return index < snapshot.device_count ||
+           (index >= FIRST_INSTANCE && index - FIRST_INSTANCE < snapshot.instance_count);
+}
+
 static int fault_of(const char *function, uint32_t device) {
     for (uint32_t i = 0; i < snapshot.fault_count && i < MAX_FAULTS; i++) {
         const fault_state *fault = &snapshot.faults[i];
@@ -140,7 +178,7 @@ static int enter_device(const char *function, const void *handle) {
     if (!users || !shared) return UNINITIALIZED;
     int code = take_snapshot();
     if (code) return code;
-    if (index_of(handle) >= snapshot.device_count) return INVALID_ARGUMENT;
+    if (!exists(index_of(handle))) return INVALID_ARGUMENT;
     return fault_of(function, index_of(handle));
 }
 
@@ -157,7 +195,9 @@ static int enter_device(const char *function, const void *handle) {
     } while (0)
 
 static const device_state *device_of(const void *handle) {
-    return &snapshot.devices[index_of(handle)];
+    uint32_t index = index_of(handle);
+    return index < FIRST_INSTANCE ? &snapshot.devices[index]
+                                  : &snapshot.instances[index - FIRST_INSTANCE].as_device;
 }
 
 static int copy_text(char *out, unsigned capacity, const char *text) {
@@ -351,3 +391,106 @@ API int nvmlDeviceGetProcessUtilization(void *handle, utilization_sample *out, u
     return found > capacity ? INSUFFICIENT_SIZE : SUCCESS;
 }
 #endif
+
+/* ---- limits by control group (driver r615) -------------------------------------------------------- */
+
+#ifndef WITHOUT_NEW_CALLS
+typedef struct {
+    const char *group;
+    unsigned long long soft_bytes, hard_bytes;
+} set_limits;
+
+typedef struct {
+    const char *group;
+    unsigned long long soft_bytes, hard_bytes, used_bytes;
+} get_limits;
+
+/* The limits themselves are the library's own: tests write only what is in use. */
+static limit_state *limit_of(uint32_t device, const char *group, int make) {
+    for (uint32_t i = 0; i < MAX_LIMITS; i++) {
+        limit_state *limit = &shared->limits[i];
+        if (limit->is_set && limit->device == device && strcmp(limit->group, group) == 0)
+            return limit;
+        if (!limit->is_set && make) {
+            snprintf(limit->group, sizeof limit->group, "%s", group);
+            limit->device = device;
+            limit->used_bytes = 0;
+            limit->is_set = 1;
+            return limit;
+        }
+    }
+    return NULL;
+}
+
+API int nvmlDeviceSetMemoryLimits_v1(void *handle, const set_limits *wanted) {
+    ENTER_DEVICE(handle);
+    if (index_of(handle) >= FIRST_INSTANCE || device_of(handle)->is_mig_parent)
+        return NOT_SUPPORTED;
+    if (!wanted->group || strlen(wanted->group) > 255 || wanted->soft_bytes > wanted->hard_bytes)
+        return INVALID_ARGUMENT;
+    if (access(wanted->group, F_OK) != 0) return INVALID_ARGUMENT; /* no such group */
+    if (snapshot.limits_refused) return (int)snapshot.limits_refused;
+    limit_state *limit = limit_of(index_of(handle), wanted->group, 1);
+    if (!limit) return UNKNOWN;
+    if (wanted->hard_bytes < limit->used_bytes) return INVALID_ARGUMENT;
+    limit->soft_bytes = wanted->soft_bytes;
+    limit->hard_bytes = wanted->hard_bytes;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetMemoryLimits_v1(void *handle, get_limits *out) {
+    ENTER_DEVICE(handle);
+    const limit_state *limit = limit_of(index_of(handle), out->group, 0);
+    if (!limit) return NOT_SUPPORTED; /* as the driver says of a group that never had one */
+    out->soft_bytes = limit->soft_bytes;
+    out->hard_bytes = limit->hard_bytes;
+    out->used_bytes = limit->used_bytes;
+    return SUCCESS;
+}
+#endif
+
+/* ---- instances (MIG) ------------------------------------------------------------------------------- */
+
+API int nvmlDeviceGetMigMode(void *handle, unsigned *current, unsigned *pending) {
+    ENTER_DEVICE(handle);
+    if (index_of(handle) >= FIRST_INSTANCE || !snapshot.profiles[0].name[0]) return NOT_SUPPORTED;
+    *current = *pending = device_of(handle)->is_mig_parent;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetMaxMigDeviceCount(void *handle, unsigned *count) {
+    ENTER_DEVICE(handle);
+    *count = snapshot.profiles[0].name[0] ? 7 : 0;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetMigDeviceHandleByIndex(void *handle, unsigned place, void **out) {
+    ENTER_DEVICE(handle);
+    for (uint32_t i = 0; i < snapshot.instance_count && i < MAX_INSTANCES; i++)
+        if (snapshot.instances[i].parent == index_of(handle) && place-- == 0) {
+            *out = handle_of(FIRST_INSTANCE + i);
+            return SUCCESS;
+        }
+    return NOT_FOUND;
+}
+
+typedef struct {
+    unsigned version, id, is_p2p, slices, count, multiprocessors;
+    unsigned copy, decoders, encoders, jpeg, ofa;
+    unsigned long long memory_mb;
+    char name[96];
+} profile_info_v2;
+_Static_assert(sizeof(profile_info_v2) == 0x98, "profile_info_v2");
+
+API int nvmlDeviceGetGpuInstanceProfileInfoV(void *handle, unsigned number, profile_info_v2 *out) {
+    ENTER_DEVICE(handle);
+    if (out->version != (sizeof(profile_info_v2) | 2u << 24)) return ARGUMENT_VERSION_MISMATCH;
+    if (number >= MAX_PROFILES || !snapshot.profiles[number].name[0]) return NOT_SUPPORTED;
+    const profile_state *profile = &snapshot.profiles[number];
+    out->id = number;
+    out->slices = profile->slices;
+    out->count = profile->count;
+    out->memory_mb = profile->memory_mb;
+    snprintf(out->name, sizeof out->name, "MIG %s", profile->name);
+    return SUCCESS;
+}

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 MAX_DEVICES, MAX_PROCESSES, MAX_FAULTS = 16, 256, 32
+MAX_LIMITS, MAX_INSTANCES, MAX_PROFILES, FIRST_INSTANCE = 64, 16, 8, 256
 MAGIC = 0x6E766D6C
 EVERY_DEVICE = 0xFFFFFFFF
 MEMORY_UNKNOWN = 0xFFFFFFFFFFFFFFFF
@@ -42,12 +43,34 @@ class _Fault(ctypes.Structure):
     _fields_ = [("function", ctypes.c_char * 64), ("code", ctypes.c_int32), ("device", _U32)]
 
 
+class _Limit(ctypes.Structure):
+    _fields_ = [
+        ("group", ctypes.c_char * 256), ("device", _U32), ("is_set", _U32),
+        ("soft_bytes", _U64), ("hard_bytes", _U64), ("used_bytes", _U64),
+    ]  # fmt: skip
+
+
+class _Instance(ctypes.Structure):
+    _fields_ = [("parent", _U32), ("unused", _U32), ("as_device", _Device)]
+
+
+class _Profile(ctypes.Structure):
+    _fields_ = [
+        ("name", ctypes.c_char * 32),
+        ("slices", _U32),
+        ("count", _U32),
+        ("memory_mb", _U64),
+    ]
+
+
 class _State(ctypes.Structure):
     _fields_ = [
         ("magic", _U32), ("sequence", _U32), ("device_count", _U32), ("process_count", _U32),
         ("fault_count", _U32), ("unused", _U32), ("driver", ctypes.c_char * 32),
         ("devices", _Device * MAX_DEVICES), ("processes", _Process * MAX_PROCESSES),
         ("faults", _Fault * MAX_FAULTS),
+        ("instance_count", _U32), ("limits_refused", _U32), ("limits", _Limit * MAX_LIMITS),
+        ("instances", _Instance * MAX_INSTANCES), ("profiles", _Profile * MAX_PROFILES),
     ]  # fmt: skip
 
 
@@ -118,6 +141,57 @@ class FakeNvml:
     def healthy(self) -> None:
         with self._edit() as state:
             state.fault_count = 0
+
+    def driver(self, version: str) -> None:
+        with self._edit() as state:
+            state.driver = version.encode()
+
+    def refuse_limits(self, code: int) -> None:
+        """Answer every new limit with an error; 0 = take them again."""
+        with self._edit() as state:
+            state.limits_refused = code
+
+    def limits(self) -> dict[tuple[str, int], tuple[int, int]]:
+        """Soft and hard limit in MiB, by group and card."""
+        return {
+            (limit.group.decode(), limit.device): (limit.soft_bytes >> 20, limit.hard_bytes >> 20)
+            for limit in self._state.limits
+            if limit.is_set
+        }
+
+    def edit_limit(self, group: str, **fields: int) -> None:
+        """Set fields of a limit that exists, for example ``used_bytes=1 << 30``."""
+        for limit in self._state.limits:
+            if limit.is_set and limit.group.decode() == group:
+                for field, value in fields.items():
+                    setattr(limit, field, value)
+                return
+        raise LookupError(group)
+
+    def can_be_cut(self, *profiles: tuple[str, int, int, int]) -> None:
+        """Sizes of instances: name, compute slices, how many fit, MiB."""
+        with self._edit() as state:
+            for entry, (name, slices, count, memory_mb) in zip(
+                state.profiles, profiles, strict=False
+            ):
+                entry.name, entry.slices = name.encode(), slices
+                entry.count, entry.memory_mb = count, memory_mb
+
+    def cut(self, *sizes: tuple[str, int], card: int = 0) -> None:
+        """Put a card into MIG mode and cut it: profile and MiB of each instance."""
+        with self._edit() as state:
+            state.devices[card].is_mig_parent = 1
+            for profile, memory_mib in sizes:
+                entry = state.instances[state.instance_count]
+                entry.parent = card
+                entry.as_device.uuid = self.instance_uuid(state.instance_count).encode()
+                entry.as_device.name = state.devices[card].name + b" MIG " + profile.encode()
+                entry.as_device.total_bytes = memory_mib << 20
+                state.instance_count += 1
+
+    @staticmethod
+    def instance_uuid(index: int) -> str:
+        return f"MIG-00000000-0000-0000-0000-{index:012d}"
 
     @contextmanager
     def _edit(self) -> Iterator[_State]:

@@ -1,0 +1,78 @@
+"""MIG: instances that the hardware keeps apart, cut by an admin before any slice is asked for.
+
+An instance is a device of its own, with a UUID, a size and a kind that names its profile; a slice
+holds it whole. Cutting needs an empty card and root, so it is never done here. What the card could
+be cut into comes from the driver's live list, not from a table.
+"""
+
+from __future__ import annotations
+
+from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.providers.base import (
+    Capability,
+    Grant,
+    Held,
+    Injection,
+    MigProfile,
+    NodeTraits,
+    NothingOutside,
+)
+
+
+class MigProvider(NothingOutside):
+    """Whole instances, and which profile a fraction of a card would need."""
+
+    name = "mig"
+
+    def probe(self, traits: NodeTraits) -> Capability:
+        """Works where the cards know instances."""
+        if traits.simulated:
+            return Capability(usable=False, reason="Simulated devices cannot be cut.")
+        if not traits.mig_profiles:
+            return Capability(usable=False, reason="No card here can be cut into instances.")
+        return Capability(usable=True, reason="The hardware keeps instances apart.")
+
+    def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
+        """A whole instance; of a card, the smallest profile that is as large as the share."""
+        if device.device_id.startswith("MIG-"):
+            memory_mib = device.slice_memory_mib(milli_gpu)
+            if milli_gpu != WHOLE_MILLI_GPU or memory_mib < MIN_SLICE_MIB:
+                return None
+            return Grant(
+                provider=self.name,
+                milli_gpu=milli_gpu,
+                memory_mib=memory_mib,
+                isolation="hardware",
+            )
+        profile = smallest_profile(traits.mig_profiles.get(device.device_id, ()), device, milli_gpu)
+        if profile is None:
+            return None
+        room_mib = device.memory_mib - device.reserve_mib
+        granted = max(milli_gpu, profile.slices * WHOLE_MILLI_GPU // profile.of_slices)
+        return Grant(
+            provider=self.name,
+            milli_gpu=min(WHOLE_MILLI_GPU, granted),
+            memory_mib=min(profile.memory_mib, room_mib),
+            isolation="hardware",
+        )
+
+    def prepare(self, held: Held, traits: NodeTraits) -> Injection:
+        """The instance is seen by its UUID like any device."""
+        return Injection()
+
+
+def smallest_profile(
+    profiles: tuple[MigProfile, ...], device: Device, milli_gpu: int
+) -> MigProfile | None:
+    """The smallest profile with at least this share of the card's compute and memory."""
+    if not 0 < milli_gpu < WHOLE_MILLI_GPU:
+        return None
+    needed_mib = device.memory_mib * milli_gpu // WHOLE_MILLI_GPU - device.reserve_mib
+    fitting = [
+        profile
+        for profile in profiles
+        if profile.slices * WHOLE_MILLI_GPU >= milli_gpu * profile.of_slices
+        and profile.memory_mib >= max(MIN_SLICE_MIB, needed_mib)
+        and profile.count > 0
+    ]
+    return min(fitting, key=lambda one: (one.memory_mib, one.slices), default=None)

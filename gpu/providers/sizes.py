@@ -1,0 +1,45 @@
+"""What a fraction of a card comes to, the same for every provider that limits memory."""
+
+from __future__ import annotations
+
+from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.errors import SliceTooSmall
+from gpucommons.gpu.slices import format_milli_gpu
+
+_MIB_PER_GIB = 1024
+
+
+def fraction_mib(device: Device, milli_gpu: int) -> int | None:
+    """Memory of a share that leaves room for others; None for a whole card or no share at all.
+
+    Raises
+    ------
+    SliceTooSmall
+        When the share's memory is below the least that is useful.
+    """
+    if not 0 < milli_gpu < WHOLE_MILLI_GPU:
+        return None
+    memory_mib = device.slice_memory_mib(milli_gpu)
+    if memory_mib < MIN_SLICE_MIB:
+        raise SliceTooSmall(_too_small(device, milli_gpu, memory_mib))
+    return memory_mib
+
+
+def _too_small(device: Device, milli_gpu: int, memory_mib: int) -> str:
+    needed = next(
+        (
+            milli
+            for milli in (125, 250, 500, WHOLE_MILLI_GPU)
+            if device.slice_memory_mib(milli) >= MIN_SLICE_MIB
+        ),
+        None,
+    )
+    advice = (
+        f"ask for {format_milli_gpu(needed)} or more"
+        if needed is not None
+        else "this card is too small for any slice"
+    )
+    return (
+        f"{format_milli_gpu(milli_gpu)} of {device.kind} has {memory_mib / _MIB_PER_GIB:.1f} GiB, "
+        f"and a slice needs {MIN_SLICE_MIB // _MIB_PER_GIB} GiB: {advice}."
+    )
