@@ -40,6 +40,8 @@ class SliceInUse(GpuError):
 
 class ShimUnavailable(GpuError):
     """Slices cannot have the shim on this machine."""
+
+
 class LimitNotInForce(GpuError):
     """The memory limit of this slice cannot be verified, so nothing starts on it."""
 

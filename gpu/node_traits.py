@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucommons.gpu import shim
 from gpucommons.gpu.cgroups import Cgroups, find_mount
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import GpuError
@@ -17,6 +18,7 @@ from gpucommons.gpu.providers.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.hints import HintsProvider
 from gpucommons.gpu.providers.mig import MigProvider
 from gpucommons.gpu.providers.mps import MpsProvider
+from gpucommons.gpu.providers.shim import ShimProvider
 from gpucommons.gpu.providers.watchdog import WatchdogProvider
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.telemetry import Telemetry
@@ -61,6 +63,7 @@ def _survey_real(telemetry: Telemetry, slices_folder: Path, wishes: Wishes) -> G
     limits, driver = telemetry.limits(), telemetry.driver
     mount = wishes.cgroup_mount or find_mount()
     groups = Cgroups(mount) if mount is not None and _may_make_groups(mount) else None
+    missing = shim.probe()
     branch = NodeTraits(driver=driver).driver_branch
     takes_limits = (
         groups is not None
@@ -72,6 +75,8 @@ def _survey_real(telemetry: Telemetry, slices_folder: Path, wishes: Wishes) -> G
         driver=driver,
         cgroup_parent=None if groups is None else str(groups.parent),
         memory_limits=takes_limits,
+        shim=missing is None,
+        shim_reason=missing or "",
         watched=wishes.watched,
         mps=wishes.mps,
         mig_profiles=telemetry.mig_profiles,
@@ -79,6 +84,7 @@ def _survey_real(telemetry: Telemetry, slices_folder: Path, wishes: Wishes) -> G
     layers: list[SharingProvider] = []
     if groups is not None and limits is not None:
         layers.append(CgroupMemProvider(limits, groups))
+    layers.append(ShimProvider(slices_folder, own_uid=os.geteuid()))
     return Ground(
         traits=traits,
         providers=(

@@ -155,7 +155,8 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     # Each open tab is a descriptor; the soft limit of many systems is a relic.
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    slices_folder = (options.dir / "slices").absolute()
+    # As the kernel names it in maps: links on the way would make every process look a stranger.
+    slices_folder = options.dir.resolve() / "slices"
     slices_folder.mkdir(mode=0o700, exist_ok=True)
     slices_folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
     ground = survey(telemetry, slices_folder, _wishes(options))

@@ -195,6 +195,16 @@ class Grants:
         if granted.notice and granted.notice != before:
             logger.warning("slice %s: %s", granted.held.slice.slice_id, granted.notice)
 
+    def measured(self, slice_id: SliceId, used_mib: int | None) -> None:
+        """Hear what the slice's processes use by the driver's count."""
+        granted = self._granted.get(slice_id)
+        if granted is None or used_mib is None:
+            return
+        try:
+            self._stack.measured(granted.held, used_mib)
+        except GpuError as error:
+            granted.notice = str(error)
+
     def isolation(self, slice_id: SliceId) -> tuple[str, str]:
         """What is in force for a slice, and why it is less than was promised."""
         granted = self._granted.get(slice_id)

@@ -44,6 +44,7 @@ class Guard:
 
     def told(self, sample: UsageSample) -> UsageSample:
         """The sample with what its user should know."""
+        self.grants.measured(sample.slice_id, sample.memory_used_mib)
         isolation, why = self.grants.isolation(sample.slice_id)
         notice = None if self.watchdog is None else self.watchdog.notice(sample.slice_id)
         return replace(

@@ -32,8 +32,10 @@ def node_facts(name: str | None, stack: ProviderStack, devices: Sequence[Device]
 
 
 def _isolation(stack: ProviderStack, device: Device) -> str:
-    """What a slice of this device has: of a fraction where there can be any."""
-    for milli_gpu in (WHOLE_MILLI_GPU // 2, WHOLE_MILLI_GPU):
+    """What a slice of this device has: of a fraction where it is shared at all."""
+    is_instance = device.device_id.startswith("MIG-")
+    sizes = (WHOLE_MILLI_GPU,) if is_instance else (WHOLE_MILLI_GPU // 2, WHOLE_MILLI_GPU)
+    for milli_gpu in sizes:
         try:
             return stack.quantize(device, milli_gpu).isolation
         except SliceTooSmall:

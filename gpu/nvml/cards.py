@@ -101,7 +101,7 @@ def _profiles(handle: object) -> tuple[MigProfile, ...]:
     most = max((info.sliceCount for info in listed), default=0)
     return tuple(
         MigProfile(
-            name=info.name.decode(errors="replace").removeprefix("MIG "),
+            name=str(info.name).removeprefix("MIG "),
             slices=info.sliceCount,
             of_slices=most,
             memory_mib=info.memorySizeMB,

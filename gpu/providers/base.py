@@ -204,6 +204,10 @@ class SharingProvider(Protocol):
         """Of these live processes of the slice, those that the limit does not bind."""
         ...
 
+    def measured(self, held: Held, used_mib: int) -> None:
+        """Hear what the driver measured of the slice's processes together."""
+        ...
+
     def resize(self, held: Held, memory_mib: int) -> None:
         """Change the memory of a fraction of one device while it is in use.
 
@@ -231,6 +235,9 @@ class NothingOutside:
     def strays(self, held: Held, pids: Sequence[int]) -> frozenset[int]:
         """Nobody can be outside."""
         return frozenset()
+
+    def measured(self, held: Held, used_mib: int) -> None:
+        """The driver's own number needs no correction."""
 
     def resize(self, held: Held, memory_mib: int) -> None:
         """A running process keeps the advice it got at its start."""

@@ -20,7 +20,7 @@ from gpucommons.gpu.providers.base import (
 
 
 class MigProvider(NothingOutside):
-    """Whole instances, and which profile a fraction of a card would need."""
+    """Whole instances."""
 
     name = "mig"
 
@@ -30,30 +30,17 @@ class MigProvider(NothingOutside):
             return Capability(usable=False, reason="Simulated devices cannot be cut.")
         if not traits.mig_profiles:
             return Capability(usable=False, reason="No card here can be cut into instances.")
-        return Capability(usable=True, reason="The hardware keeps instances apart.")
+        return Capability(usable=True, reason="The hardware keeps instances apart, once cut.")
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
-        """A whole instance; of a card, the smallest profile that is as large as the share."""
-        if device.device_id.startswith("MIG-"):
-            memory_mib = device.slice_memory_mib(milli_gpu)
-            if milli_gpu != WHOLE_MILLI_GPU or memory_mib < MIN_SLICE_MIB:
-                return None
-            return Grant(
-                provider=self.name,
-                milli_gpu=milli_gpu,
-                memory_mib=memory_mib,
-                isolation="hardware",
-            )
-        profile = smallest_profile(traits.mig_profiles.get(device.device_id, ()), device, milli_gpu)
-        if profile is None:
+        """A whole instance. A card that is offered as a device is not cut: it has none."""
+        memory_mib = device.slice_memory_mib(milli_gpu)
+        if not device.device_id.startswith("MIG-") or milli_gpu != WHOLE_MILLI_GPU:
             return None
-        room_mib = device.memory_mib - device.reserve_mib
-        granted = max(milli_gpu, profile.slices * WHOLE_MILLI_GPU // profile.of_slices)
+        if memory_mib < MIN_SLICE_MIB:
+            return None
         return Grant(
-            provider=self.name,
-            milli_gpu=min(WHOLE_MILLI_GPU, granted),
-            memory_mib=min(profile.memory_mib, room_mib),
-            isolation="hardware",
+            provider=self.name, milli_gpu=milli_gpu, memory_mib=memory_mib, isolation="hardware"
         )
 
     def prepare(self, held: Held, traits: NodeTraits) -> Injection:
@@ -64,7 +51,7 @@ class MigProvider(NothingOutside):
 def smallest_profile(
     profiles: tuple[MigProfile, ...], device: Device, milli_gpu: int
 ) -> MigProfile | None:
-    """The smallest profile with at least this share of the card's compute and memory."""
+    """What a share would need the card to be cut into: at least its compute and its memory."""
     if not 0 < milli_gpu < WHOLE_MILLI_GPU:
         return None
     needed_mib = device.memory_mib * milli_gpu // WHOLE_MILLI_GPU - device.reserve_mib

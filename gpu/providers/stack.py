@@ -137,6 +137,11 @@ class ProviderStack:
         """Processes of the slice that some limit does not bind."""
         return frozenset[int]().union(*(p.strays(held, pids) for p in self.providers))
 
+    def measured(self, held: Held, used_mib: int) -> None:
+        """Tell what the driver measured of the slice."""
+        for provider in self.providers:
+            provider.measured(held, used_mib)
+
     def resize(self, held: Held, memory_mib: int) -> None:
         """Change the memory of a slice in use.
 

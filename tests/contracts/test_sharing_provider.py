@@ -29,9 +29,11 @@ from gpucommons.gpu.providers import (
 from gpucommons.gpu.providers.cgroup_mem import CgroupMemProvider
 from gpucommons.gpu.providers.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.hints import HintsProvider
-from gpucommons.gpu.providers.mig import MigProvider
+from gpucommons.gpu.providers.mig import MigProvider, smallest_profile
 from gpucommons.gpu.providers.mps import MpsProvider
+from gpucommons.gpu.providers.shim import ShimProvider
 from gpucommons.gpu.providers.watchdog import WatchdogProvider
+from gpucommons.gpu.shim import Drivers
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import ISOLATION_MODES
 
@@ -94,6 +96,7 @@ MAKERS: dict[str, Callable[[Path], SharingProvider]] = {
     "hints": lambda _: HintsProvider(),
     "watchdog": lambda _: WatchdogProvider(),
     "mig": lambda _: MigProvider(),
+    "shim": lambda folder: ShimProvider(folder / "slices", own_uid=os.geteuid()),
     "mps": lambda folder: MpsProvider(mps_pipe(folder / "mps")),
     "cgroup_mem": lambda folder: CgroupMemProvider(
         FakeMemoryLimits(), PlainCgroups(folder / "cgroup")
@@ -102,7 +105,18 @@ MAKERS: dict[str, Callable[[Path], SharingProvider]] = {
 
 
 @pytest.fixture(params=MAKERS)
-def provider(request: pytest.FixtureRequest, tmp_path: Path) -> SharingProvider:
+def provider(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> SharingProvider:
+    if request.param == "shim":
+        libraries = tmp_path / "built"
+        libraries.mkdir()
+        for name in ("libcuda.so.1", "libnvidia-ml.so.1"):
+            (libraries / name).write_bytes(b"a library")
+        monkeypatch.setattr("gpucommons.gpu.shim.building.LIBRARIES", libraries)
+        monkeypatch.setattr("gpucommons.gpu.shim.folder.probe", lambda *_: None)
+        drivers = Drivers(cuda=libraries / "libcuda.so.1", nvml=libraries / "libnvidia-ml.so.1")
+        monkeypatch.setattr("gpucommons.gpu.shim.folder.find_drivers", lambda: drivers)
     found = MAKERS[request.param](tmp_path)
     assert found.name == request.param
     return found
@@ -265,16 +279,38 @@ def test_the_strongest_isolation_of_a_node_is_named_for_each_size(tmp_path: Path
     assert (isolation(plain, 500), isolation(plain, 1000)) == ("watched", "watched")
     limited = NodeTraits(driver="615.71.09", cgroup_parent="/x", memory_limits=True, watched=True)
     assert isolation(limited, 250) == "kernel"
+    shimmed = NodeTraits(driver="580.95.05", shim=True, watched=True)
+    assert (isolation(shimmed, 250), isolation(shimmed, 1000)) == ("cooperative", "watched")
     asked_for_mps = NodeTraits(driver="580.95.05", mps=MpsDaemon(pipe="/x"))
     assert isolation(asked_for_mps, 250) == "driver"
     assert isolation(NodeTraits(simulated=True, watched=True), 250) == "none"
 
 
-ORDER = ("mig", "exclusive", "cgroup_mem", "mps", "watchdog", "hints")
+ORDER = ("mig", "exclusive", "cgroup_mem", "shim", "mps", "watchdog", "hints")
 
 
 def test_mps_is_never_there_unless_a_pool_asked_for_it(tmp_path: Path) -> None:
     providers = [MAKERS[name](tmp_path) for name in ORDER]
     names = [provider.name for provider in provider_stack(RICH, providers).providers]
     assert "mps" not in names
+    # One memory layer is enough: the strongest.
     assert "cgroup_mem" in names
+    assert "shim" not in names
+
+
+def test_a_card_that_could_be_cut_but_is_not_promises_nothing() -> None:
+    stack = provider_stack(RICH, (MigProvider(), HintsProvider()))
+    assert stack.quantize(CARDS[0], 250).isolation == "none"
+    assert stack.quantize(INSTANCE, 1000).isolation == "hardware"
+
+
+def test_a_share_names_the_profile_that_is_at_least_as_large() -> None:
+    def profile(milli: int) -> str | None:
+        found = smallest_profile(A100_PROFILES, CARDS[0], milli)
+        return None if found is None else found.name
+
+    # A quarter of the compute is more than one slice of seven.
+    assert [profile(milli) for milli in (125, 250, 500, 1000)] == [
+        "1g.5gb", "2g.10gb", "4g.20gb", None,
+    ]  # fmt: skip
+    assert smallest_profile((), CARDS[0], 250) is None

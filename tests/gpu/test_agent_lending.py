@@ -48,7 +48,9 @@ def watch(node: FakeProcesses, short_folder: Path) -> Watch:
 
 @pytest.fixture
 def server(watch: Watch, short_folder: Path) -> Iterator[AgentServer]:
-    requests = Requests(watch, NodeFacts(name="n", cpu_milli=1000, memory_mib=1000), short_folder / "slices")
+    requests = Requests(
+        watch, NodeFacts(name="n", cpu_milli=1000, memory_mib=1000), short_folder / "slices"
+    )
     server = AgentServer(short_folder, watch, requests, now_ms=lambda: 0)
     yield server
     server.close()

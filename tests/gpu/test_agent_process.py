@@ -248,22 +248,19 @@ def test_metrics_are_served_to_admins_and_nothing_else(
     assert address.startswith("http://127.0.0.1:")
     agent.open(half())
     eventually(agent.usage)
-    found = httpx.get(address, timeout=60)
     # Everybody on the machine reaches the port, so it asks for the token of a private file.
-    assert httpx.get(address, timeout=20).status_code == 401
+    assert httpx.get(address, timeout=60).status_code == 401
     token_file = short_folder / "metrics-token"
     assert token_file.stat().st_mode & 0o777 == 0o600
     admin = {"Authorization": f"Bearer {token_file.read_text().strip()}"}
-    found = httpx.get(address, headers=admin, timeout=20)
+    found = httpx.get(address, headers=admin, timeout=60)
     assert found.status_code == 200
     text = found.text
     assert 'gpucommons_slice_compute_ratio{slice="a"} 0.0' in text
     assert 'gpucommons_device_memory_bytes{device="sim-1",kind="A100-40"} 42949672960' in text
-    assert httpx.get(address.replace("metrics", "other"), timeout=60).status_code == 404
-    assert httpx.post(address, content=b"x", timeout=60).status_code == 404
     other = address.replace("metrics", "other")
-    assert httpx.get(other, headers=admin, timeout=20).status_code == 404
-    assert httpx.post(address, headers=admin, content=b"x", timeout=20).status_code == 404
+    assert httpx.get(other, headers=admin, timeout=60).status_code == 404
+    assert httpx.post(address, headers=admin, content=b"x", timeout=60).status_code == 404
     # The socket needs no token: its mode is the lock.
     transport = httpx.HTTPTransport(uds=str(short_folder / "metrics.sock"))
     with httpx.Client(transport=transport) as client:
