@@ -43,12 +43,20 @@ class Gradient:
         self._worth = Worth(typical, kind_names)
         self._steps = _STEPS * max(1, self._worth.total_weight)
 
+    def growth(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
+        """Growth of fragmentation per row and device, and what is free of each device."""
+        return self._worth.growth(ask, rows, which)
+
+    def graded(self, growth: Ints) -> Ints:
+        """Return the score for a growth."""
+        return np.searchsorted(self._steps, -growth, side="right")
+
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows."""
-        growth, free = self._worth.growth(ask, rows, which)
-        graded = np.searchsorted(self._steps, -growth, side="right")
+        growth, free = self.growth(ask, rows, which)
+        score = self.graded(growth)
         if ask.shared:
-            graded = np.where(free >= ask.milli, graded, NO_FIT)
-        device = graded.argmax(axis=1)
-        best = graded[np.arange(len(which)), device]
+            score = np.where(free >= ask.milli, score, NO_FIT)
+        device = score.argmax(axis=1)
+        best = score[np.arange(len(which)), device]
         return np.where(fits(ask, rows, which), best, NO_FIT), device

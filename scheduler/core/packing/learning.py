@@ -1,9 +1,8 @@
 """Which shapes of work come here, learned from each arrival as it arrives.
 
 Packing needs to know what free GPUs should stay good for. Nothing is read ahead and nothing is
-configured: an ask is counted when it is seen, old ones fade, and the shapes that make up nearly
-all arrivals are *typical*. What is typical changes only now and then, because every score of the
-board rests on it.
+configured: an ask is counted when it is seen, and old ones fade. Scores rest on what was *known*
+at the last lesson, which changes only now and then.
 """
 
 from __future__ import annotations
@@ -14,8 +13,11 @@ from types import MappingProxyType
 
 from gpucommons.scheduler.core.packing.asks import Ask
 
-#: Typical work before anything was seen: shares and groups of every usual size, equally likely.
-NEUTRAL = tuple((Ask.of(milli, 0, 0), 1) for milli in (250, 500, 1000, 2000, 4000, 8000))
+#: Shapes and how often each came.
+Known = tuple[tuple[Ask, int], ...]
+
+#: Before anything was seen: shares and groups of every usual size, equally likely.
+NEUTRAL: Known = tuple((Ask.of(milli, 0, 0), 1) for milli in (250, 500, 1000, 2000, 4000, 8000))
 
 #: Rare shapes beyond this part of all arrivals are noise to the typical ones (the FGD paper's cut).
 TYPICAL_PERCENT = 95
@@ -26,8 +28,9 @@ MEMORY = 1 << 14
 #: The first arrivals after which what was learned replaces the neutral default.
 FIRST_LESSON = 16
 
-#: Typical work is looked at anew when arrivals have grown by one part in so many.
-LESSON_PART = 8
+#: A lesson is drawn when arrivals have grown by one part in so many: seldom, since all scores are
+#: then computed anew, yet early where little is known.
+LESSON_PART = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +39,9 @@ class LearnedDemand:
 
     counts: Mapping[Ask, int] = field(default_factory=lambda: MappingProxyType({}))
     total: int = 0
-    #: The typical shapes with their counts, as of the last lesson, most frequent first.
-    typical: tuple[tuple[Ask, int], ...] = NEUTRAL
-    #: The total at which typical work is looked at anew.
+    #: All shapes with their counts as of the last lesson: what scores rest on.
+    known: Known = NEUTRAL
+    #: The total at which the next lesson is drawn.
     next_lesson: int = FIRST_LESSON
 
     def after(self, *asks: Ask) -> LearnedDemand:
@@ -54,27 +57,27 @@ class LearnedDemand:
             next_lesson = total
         if total < next_lesson:
             return LearnedDemand(
-                counts=counts, total=total, typical=self.typical, next_lesson=next_lesson
+                counts=counts, total=total, known=self.known, next_lesson=next_lesson
             )
         return LearnedDemand(
             counts=counts,
             total=total,
-            typical=typical_of(counts),
+            known=tuple(sorted(counts.items())),
             next_lesson=total + max(1, total // LESSON_PART),
         )
 
 
-def typical_of(counts: Mapping[Ask, int]) -> tuple[tuple[Ask, int], ...]:
+def typical_of(known: Known) -> Known:
     """Return the most frequent shapes that together make up nearly all arrivals."""
-    enough = sum(counts.values()) * TYPICAL_PERCENT
+    enough = sum(count for _, count in known) * TYPICAL_PERCENT
     chosen: list[tuple[Ask, int]] = []
     seen = 0
-    for ask, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
+    for ask, count in sorted(known, key=lambda item: (-item[1], item[0])):
         if seen * 100 >= enough:
             break
         chosen.append((ask, count))
         seen += count
-    return tuple(chosen) or NEUTRAL
+    return tuple(chosen)
 
 
 def learned(asks: Iterable[Ask]) -> LearnedDemand:
