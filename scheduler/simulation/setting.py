@@ -46,33 +46,26 @@ class Setting:
 def set_up(trace: Trace, load: float) -> Setting:
     """Size a cluster so that the trace's GPU time fills this part of it.
 
-    Every team's quota is its part of the trace's GPU time, in whole GPUs: equal where teams were
-    made equal. A job larger than its team's quota could never run in a static partition; it gets
+    Every team's quota is its part of the trace's GPU time in whole nodes, at least one: a partition
+    that divides nodes would waste GPUs, and be too easy to beat. A job larger than its team's quota could never run in a static partition; it gets
     the quota for as much longer, under every policy.
     """
     nodes = max(1, round(trace.work / (max(1, trace.span_ms) * load * GPUS_PER_NODE)))
-    quotas = _split(nodes * GPUS_PER_NODE, trace.work_of_teams())
+    nodes = max(nodes, len(trace.work_of_teams()))
+    shares = _split(nodes, trace.work_of_teams())
+    quotas = {team: share * GPUS_PER_NODE for team, share in shares.items()}
     jobs = tuple(_shrunk(job, quotas[job.team]) for job in trace.jobs)
     shrunk = sum(one.gpus != other.gpus for one, other in zip(jobs, trace.jobs, strict=True))
     return Setting(nodes=nodes, quotas=quotas, jobs=jobs, shrunk=shrunk)
 
 
-def _split(gpus: int, work: dict[str, int]) -> dict[str, int]:
-    """Divide GPUs by work, the largest rests rounded up; nobody gets nothing."""
-    spare = gpus - len(work)
-    total = sum(work.values())
-    if len(set(work.values())) == 1 or _even(work):
-        work, total = dict.fromkeys(work, 1), len(work)
-    shares = {team: 1 + spare * part // total for team, part in work.items()}
-    rests = sorted(work, key=lambda team: (-(spare * work[team] % total), team))
-    for team in rests[: gpus - sum(shares.values())]:
+def _split(nodes: int, work: dict[str, int]) -> dict[str, int]:
+    """Divide nodes by work: one for each team, the next always to whom its share is shortest."""
+    shares = dict.fromkeys(work, 1)
+    for _ in range(nodes - len(work)):
+        team = min(work, key=lambda one: (-(work[one] * 1_000_000 // shares[one]), one))
         shares[team] += 1
     return shares
-
-
-def _even(work: dict[str, int]) -> bool:
-    """Teams made of users are meant to be equal; users do not divide exactly."""
-    return max(work.values()) <= 1.01 * min(work.values())
 
 
 def _shrunk(job: TraceJob, quota: int) -> TraceJob:
