@@ -147,7 +147,12 @@ class Simulation:
             elif seen is not None:
                 observations.append(seen)
         outcome = advance(
-            self.cluster, intents, observations, now_ms=now_ms, new_ids=self._attempt_ids
+            self.cluster,
+            intents,
+            observations,
+            now_ms=now_ms,
+            new_ids=self._attempt_ids,
+            explain=False,
         )
         self.cluster = outcome.cluster
         self._due_ms = outcome.wake_ms
