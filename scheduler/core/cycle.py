@@ -12,6 +12,7 @@ from gpucommons.scheduler.core import (
     guarantee,
     headroom,
     leases,
+    lending,
     notebooks,
     observations,
     ordering,
@@ -74,6 +75,7 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     in_line = [one for one in in_line if guarantee.entitled(draft, one)]
     for workload in ordering.for_guarantee(draft, usage, in_line):
         guarantee.consider(draft, draft.workloads[workload.workload_id], guarantees)
+    lending.hold_back(draft, guarantees)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
     for workload in ordering.for_surplus(draft, usage, _waiting(draft, obstacles, leases=False)):
         surplus.consider(draft, draft.workloads[workload.workload_id])

@@ -111,5 +111,6 @@ def next_deadline(draft: Draft) -> Millis | None:
             if limit is not None:
                 due.append(attempt.started_ms + limit)
             due.append(attempt.started_ms + stops.pool_settings(draft, attempt).min_run_ms)
+    due.extend(one.until_ms for one in draft.released)
     later = [at for at in due if at > draft.now_ms]
     return Millis(min(later)) if later else None

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.demand import shape
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.state import Changes, Cluster, Event, Verdict
+from gpucommons.scheduler.core.state import Changes, Cluster, Event, Released, Verdict
 from gpucommons.scheduler.core.types import (
     AttemptId,
     Kind,
@@ -56,6 +56,8 @@ class Draft:
     searches: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: What guarantees are worth with the nodes there are; None until somebody asks.
     guarantees: Guarantees | None = None
+    #: What guarantees gave up a moment ago and nobody may borrow yet.
+    released: list[Released] = field(default_factory=list)
     #: How many promises were taken back.
     withdrawn: int = 0
 
@@ -72,6 +74,7 @@ class Draft:
             nodes=dict(cluster.nodes),
             blocks=cluster.blocks,
             policy=cluster.policy,
+            released=list(cluster.released),
         )
 
     def put(self, workload: Workload) -> Workload:
@@ -162,6 +165,7 @@ class Draft:
             policy=self.policy,
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
+            released=tuple(self.released),
             now_ms=self.now_ms,
         )
         return cluster, changes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core import lending, stops
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease, move, with_attempt
@@ -55,6 +55,7 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
         ended_text=text,
     )
     workload = with_attempt(workload, ended)
+    lending.give_up(draft, workload, ended)
     if is_lease(workload):
         return _end_lease(draft, workload, ended, text)
     if attempt.stop is not None:

@@ -39,10 +39,19 @@ def team_standing(draft: Draft, usage: Usage, workload: Workload) -> int:
 
 
 def for_guarantee(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> list[Workload]:
-    """Line up in-guarantee work: priority, then the share of its team, then age."""
+    """Line up in-guarantee work: priority, what runs already, the share of its team, age.
+
+    A borrower that becomes in-guarantee costs nobody anything; a waiting job that takes the last of
+    the guarantee before it would stop somebody else's borrower instead.
+    """
     return sorted(
         workloads,
-        key=lambda one: (-priority(one), team_standing(draft, usage, one), *by_age(one)),
+        key=lambda one: (
+            -priority(one),
+            one.current is None,
+            team_standing(draft, usage, one),
+            *by_age(one),
+        ),
     )
 
 

@@ -49,6 +49,8 @@ class Pool:
     grace_ms: int = 30_000
     #: Unused fixed-block GPUs that are never lent.
     headroom_milli_gpu: int = 0
+    #: GPUs that a team's guaranteed work gives up are lent to others only after so long.
+    lend_after_ms: int = 0
     #: A job runs at least so long before it is stopped for fair share or priority.
     min_run_ms: int = 60_000
     #: Notebook sizes offered, in milli-GPU; block sizes (1000 · 2^k, k ≥ -3).

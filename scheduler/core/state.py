@@ -22,9 +22,20 @@ from gpucommons.scheduler.core.types import (
     Spec,
     TeamName,
     UserName,
+    WorkerPlacement,
     Workload,
     WorkloadId,
 )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Released:
+    """What an attempt held inside its team's guarantee until a moment ago."""
+
+    team: TeamName
+    placement: WorkerPlacement
+    #: Until then it is not lent.
+    until_ms: Millis
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +53,8 @@ class Cluster:
     #: Decayed GPU use per team and pool, milli-GPU·seconds, and the time it was brought up to.
     usage: Mapping[tuple[TeamName, PoolName], int] = field(default_factory=dict)
     usage_at_ms: Millis = Millis(0)
+    #: Kept in memory only: after a restart of the scheduler, lending starts at once.
+    released: tuple[Released, ...] = ()
     now_ms: Millis = Millis(0)
 
 

@@ -18,6 +18,7 @@ class PoolModel(Model):
     notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
     grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
     headroom_milli_gpu: MilliGpu = 0
+    lend_after_s: int = Field(default=0, strict=True, ge=0, le=86_400)
     min_run_s: int = Field(default=60, strict=True, ge=0, le=86_400)
     notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = [250, 500, 1000]
 
