@@ -222,6 +222,7 @@ def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
         workload = draft.put(move(workload, State.NOMINATED, draft.now_ms, nomination=nomination))
     promise(draft, workload)
     condemned(draft).update(victims)
+    _offer_the_rest(draft, plan)
     draft.tell(
         "nominated",
         f"{workload.spec.name or 'The notebook'} is next on devices that are being cleared.",
@@ -229,6 +230,21 @@ def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
         data={"victims": list(victims), "hold_class": plan.hold_class},
     )
     return workload
+
+
+def _offer_the_rest(draft: Draft, plan: Plan) -> None:
+    """Victims give up more than was asked for: who had its turn before may have a use for it."""
+    given = sum(
+        placed_milli_gpu(attempt.placements[key.rank])
+        for unit in plan.units
+        for attempt in [draft.workloads[unit.workload_id].current]
+        if attempt is not None and not unit.ending
+        for key in unit.keys
+    )
+    if given > sum(placed_milli_gpu(one) for one in plan.placements):
+        draft.left_over += 1
+        # What ends anyway counts against nobody's share.
+        draft.misses = {miss for miss in draft.misses if miss[0] != "share"}
 
 
 def withdraw(draft: Draft, workload: Workload) -> Workload:

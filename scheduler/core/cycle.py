@@ -34,7 +34,7 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 
-#: A promise that is withdrawn after its holder's turn gives that holder another turn.
+#: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
 _ROUNDS = 5
 
 
@@ -48,10 +48,10 @@ def decide(draft: Draft, *, explain: bool = True) -> None:
     # 2 Eligibility: who is in line at all.
     obstacles = _obstacles(draft)
     for _ in range(_ROUNDS):
-        withdrawn = draft.withdrawn
+        before = (draft.withdrawn, draft.left_over)
         _turns(draft, obstacles)
-        if draft.withdrawn == withdrawn:
-            break  # nobody lost a promise after its own turn
+        if before == (draft.withdrawn, draft.left_over):
+            break  # nobody lost a promise, or could have more, after its own turn
     # Who is stopped for nobody any more goes on; who was admitted starts.
     _spare_the_unneeded(draft)
     _start_admitted(draft)

@@ -110,7 +110,7 @@ def next_deadline(draft: Draft) -> Millis | None:
             limit = run_limit(draft, workload)
             if limit is not None:
                 due.append(attempt.started_ms + limit)
-            due.append(attempt.started_ms + stops.pool_settings(draft, attempt).min_run_ms)
+            due.append(stops.stoppable_from_ms(draft, workload, attempt) or 0)
     due.extend(one.until_ms for one in draft.released)
     later = [at for at in due if at > draft.now_ms]
     return Millis(min(later)) if later else None

@@ -60,6 +60,8 @@ class Draft:
     released: list[Released] = field(default_factory=list)
     #: How many promises were taken back.
     withdrawn: int = 0
+    #: How many promises clear more than they need.
+    left_over: int = 0
 
     @classmethod
     def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:

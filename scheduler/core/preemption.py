@@ -5,13 +5,14 @@ Only jobs, only after their minimum run time, and again the fewest with the leas
 
 from __future__ import annotations
 
+from gpucommons.scheduler.core import stops
 from gpucommons.scheduler.core.admission import Plan
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.ordering import HIGHEST, priority
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.reclaim import PRIORITY, may_be_stopped
+from gpucommons.scheduler.core.reclaim import may_be_stopped
 from gpucommons.scheduler.core.search import Lacking, Search
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.units import units_of
@@ -45,7 +46,7 @@ def for_priority(
             and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
             and other.spec.team == spec.team
             and priority(other) < priority(workload)
-            and may_be_stopped(draft, other, pool)
+            and may_be_stopped(draft, other)
         )
 
     inside = hold_class is HoldClass.GUARANTEED
@@ -69,5 +70,10 @@ def for_priority(
     if found is None or not found[0]:
         return None
     return Plan(
-        found[1], hold_class, found[0], "preempt", f"for {spec.name} (higher priority)", PRIORITY
+        found[1],
+        hold_class,
+        found[0],
+        "preempt",
+        f"for {spec.name} (higher priority)",
+        stops.PRIORITY,
     )

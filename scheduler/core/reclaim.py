@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from gpucommons.scheduler.core import fair_share
+from gpucommons.scheduler.core import stops
 from gpucommons.scheduler.core.admission import Plan, leaving
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
@@ -18,9 +18,6 @@ from gpucommons.scheduler.core.search import Lacking, Search
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.units import Units, units_of
 from gpucommons.scheduler.core.victims import cheapest
-
-#: Rules by which work inside the same rank of rights is stopped: once per half-life is enough.
-SHARE, PRIORITY = "fair share", "priority"
 
 
 def borrowed(_: Workload, hold_class: HoldClass) -> bool:
@@ -62,26 +59,13 @@ def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | No
     )
 
 
-def may_be_stopped(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+def may_be_stopped(draft: Draft, workload: Workload) -> bool:
     """Share or priority may stop it: it ran long enough, and was not stopped so a moment ago."""
     attempt = workload.current
     if attempt is None:
         return True
-    settings = draft.pools.get(pool)
-    least = 0 if settings is None else settings.min_run_ms
-    if attempt.started_ms is None or draft.now_ms - attempt.started_ms < least:
-        return False
-    again = stopped_again_from_ms(workload)
-    return again is None or again <= draft.now_ms
-
-
-def stopped_again_from_ms(workload: Workload) -> int | None:
-    """When work that was stopped for a share or a priority may be stopped for one again."""
-    for attempt in reversed(workload.attempts):
-        stop = attempt.stop
-        if stop is not None and attempt.ended_ms is not None and stop.rule in {SHARE, PRIORITY}:
-            return attempt.ended_ms + fair_share.HALF_LIFE_MS
-    return None
+    since = stops.stoppable_from_ms(draft, workload, attempt)
+    return since is not None and since <= draft.now_ms
 
 
 def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
@@ -93,13 +77,13 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
         return (
             hold_class is HoldClass.OVER_QUOTA
             and other.spec.team != spec.team
-            and may_be_stopped(draft, other, pool)
+            and may_be_stopped(draft, other)
         )
 
     right = ("share", spec.team)
     budget = _budget(draft, workload, pool)
-    if not any(budget.values()):
-        return None
+    if not any(budget.values()) and not leaving(draft):
+        return None  # nobody has too much, and nobody ends anyway
     found = cheapest(
         Search(
             draft,
@@ -115,7 +99,12 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     if found is None:
         return None
     return Plan(
-        found[1], HoldClass.OVER_QUOTA, found[0], "reclaim", f"for {spec.team} (its share)", SHARE
+        found[1],
+        HoldClass.OVER_QUOTA,
+        found[0],
+        "reclaim",
+        f"for {spec.team} (its share)",
+        stops.SHARE,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.fair_share import HALF_LIFE_MS
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.quota import pool_of
 from gpucommons.scheduler.core.resources import Pool
@@ -25,12 +26,28 @@ from gpucommons.scheduler.core.types import (
 
 #: Stops for the sake of another workload: those may be taken back.
 FOR_OTHERS = frozenset({"reclaim", "preempt", "resize"})
+#: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
+SHARE, PRIORITY = "fair share", "priority"
 
 
 def pool_settings(draft: Draft, attempt: Attempt) -> Pool:
     """The pool in which an attempt lies."""
     name = pool_of(draft.nodes, attempt.placements)
     return draft.pools.get(name, Pool(name=name)) if name else Pool(name=PoolName("unknown"))
+
+
+def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int | None:
+    """From when on share or priority may stop a running job: after its minimum run time, and not
+    twice within a half-life. Fixed and guaranteed quota need not wait.
+    """
+    if attempt.started_ms is None:
+        return None
+    since = attempt.started_ms + pool_settings(draft, attempt).min_run_ms
+    for before in reversed(workload.attempts):
+        rule = "" if before.stop is None else before.stop.rule
+        if before.ended_ms is not None and rule in {SHARE, PRIORITY}:
+            return max(since, before.ended_ms + HALF_LIFE_MS)
+    return since
 
 
 @dataclass(frozen=True, slots=True)

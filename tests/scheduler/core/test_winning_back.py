@@ -1,0 +1,100 @@
+"""Who is stopped for a share or a priority, how often, and who else gains from it."""
+
+from __future__ import annotations
+
+from builders import World, a_job, a_node, a_team
+
+from gpucommons.scheduler.core.fair_share import HALF_LIFE_MS
+from gpucommons.scheduler.core.types import State, WorkloadId
+
+MINUTE = 60_000
+
+
+def victims_of(world: World, job: WorkloadId) -> list[WorkloadId]:
+    nomination = world.get(job).nomination
+    assert nomination is not None, world.get(job)
+    return [
+        workload.workload_id
+        for workload in world.cluster.workloads.values()
+        if workload.current is not None and workload.current.attempt_id in nomination.victims
+    ]
+
+
+def end_victims(world: World, job: WorkloadId) -> None:
+    for victim in victims_of(world, job):
+        world.end(victim, 143)
+
+
+def test_what_a_preemption_clears_beyond_its_need_goes_to_others_in_the_same_cycle() -> None:
+    world = World(a_node(gpus=4), teams=[a_team("nlp"), a_team("speech")])
+    low = world.run(a_job("low", 4000, team="nlp", priority="low"))
+    small = world.submit(a_job("small", 125, team="nlp"))
+    other = world.submit(a_job("other", 1000, team="speech"))
+    world.wait(MINUTE)
+    assert victims_of(world, small) == [low]
+    assert victims_of(world, other) == [low]
+    assert world.step().changes.empty
+
+
+def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
+    world = World(a_node(gpus=2), teams=[a_team("a"), a_team("b")])
+    jobs = [world.run(a_job(f"a-{i}", team="a")) for i in range(2)]
+    first = world.submit(a_job("b-1", team="b"))
+    world.wait(MINUTE)
+    (stopped,) = victims_of(world, first)
+    end_victims(world, first)
+    world.start(first)
+    world.wait(MINUTE)
+    world.end(first)
+    world.start(stopped)
+    # Both of team a's jobs run again; b wants its share once more.
+    world.wait(10 * MINUTE)
+    second = world.submit(a_job("b-2", team="b"))
+    assert victims_of(world, second) == [job for job in jobs if job != stopped]
+    end_victims(world, second)
+    world.start(second)
+    world.wait(10 * MINUTE)
+    world.end(second)
+    world.start(next(job for job in jobs if job != stopped))
+    world.wait(10 * MINUTE)
+    third = world.submit(a_job("b-3", team="b"))
+    assert world.state(third) is State.QUEUED
+    assert world.outcome.wake_ms is not None
+    while world.get(third).nomination is None:
+        assert world.outcome.wake_ms is not None, "nobody would ever look again"
+        world.wait(world.outcome.wake_ms - world.now)
+    assert world.now >= world.get(stopped).attempts[0].ended_ms + HALF_LIFE_MS
+
+
+def test_a_guarantee_does_not_wait_for_half_lives() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("a"), a_team("b", guaranteed_milli_gpu=1000)])
+    borrower = world.run(a_job("a-1", team="a"))
+    for number in range(2):
+        owner = world.submit(a_job(f"b-{number}", team="b"))
+        assert victims_of(world, owner) == [borrower]
+        end_victims(world, owner)
+        world.start(owner)
+        world.end(owner)
+        world.start(borrower)
+
+
+def test_a_share_is_not_won_back_where_the_winner_would_then_borrow_more() -> None:
+    world = World(a_node(gpus=4), teams=[a_team("a", over_quota_weight=3), a_team("b")])
+    for number in range(4):
+        world.run(a_job(f"a-{number}", team="a"))
+    first = world.submit(a_job("b-1", team="b"))
+    second = world.submit(a_job("b-2", team="b"))
+    world.wait(MINUTE)
+    assert world.state(first) is State.NOMINATED
+    assert world.state(second) is State.QUEUED
+
+
+def test_an_elastic_job_loses_surplus_workers_before_a_whole_job_goes() -> None:
+    world = World(a_node(gpus=4), teams=[a_team("a"), a_team("b", guaranteed_milli_gpu=1000)])
+    rigid = world.run(a_job("rigid", team="a"))
+    elastic = world.submit(a_job("elastic", team="a", workers=3, min_workers=1, max_workers=3))
+    world.start(elastic)
+    claim = world.submit(a_job("claim", team="b"))
+    assert victims_of(world, claim) in ([elastic], [rigid])
+    stop = world.stop_of(elastic)
+    assert stop is None or stop.why == "resize"
