@@ -64,10 +64,18 @@ def shim_libraries(needs_compiler: None) -> Path:
 
 
 @pytest.fixture(scope="session")
-def built_machine(shim_libraries: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+def build_machine(shim_libraries: Path) -> Callable[..., Any]:
+    """Compiles a pretended card into a folder, with these flags."""
+    build: Callable[..., Any] = _module("fake_cuda_machine", _FAKE_CUDA / "machine.py").build
+    return build
+
+
+@pytest.fixture(scope="session")
+def built_machine(
+    build_machine: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+) -> Any:
     """A pretended card, compiled once."""
-    machine = _module("fake_cuda_machine", _FAKE_CUDA / "machine.py")
-    return machine.build(tmp_path_factory.mktemp("fake-cuda") / "machine")
+    return build_machine(tmp_path_factory.mktemp("fake-cuda") / "machine")
 
 
 @pytest.fixture

@@ -2,8 +2,7 @@
  *
  * A slot has a cache line of its own: its process writes it at every allocation, all others
  * only read it. Every field is one word, so that a process killed anywhere leaves it whole. */
-#ifndef GPUCOMMONS_LAYOUT_H
-#define GPUCOMMONS_LAYOUT_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -45,5 +44,3 @@ typedef struct {
 _Static_assert(sizeof(limit_file) == 128, "layout.LIMIT");
 _Static_assert(sizeof(ledger_slot) == 64, "layout.SLOT");
 _Static_assert(sizeof(ledger_file) == 64 + 64 * LEDGER_SLOTS, "layout.LEDGER_SIZE");
-
-#endif

@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -24,65 +25,57 @@ static _Atomic(ledger_slot *) own;
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 
 /* The files lie beside this library, so no variable of the environment can lead elsewhere. */
-static void *map_beside(const char *name, size_t size, int writable) {
+static void *map_beside(const char *name, uint32_t magic, size_t size, int writable) {
     char path[PATH_MAX];
     Dl_info about;
     if (!dladdr((void *)&ledger_open, &about) || !about.dli_fname) return NULL;
     const char *slash = strrchr(about.dli_fname, '/');
-    size_t folder = slash ? (size_t)(slash - about.dli_fname) + 1 : 0;
-    if (folder + strlen(name) >= sizeof path) return NULL;
-    memcpy(path, about.dli_fname, folder);
-    strcpy(path + folder, name);
+    int folder = slash ? (int)(slash - about.dli_fname) + 1 : 0;
+    snprintf(path, sizeof path, "%.*s%s", folder, about.dli_fname, name);
     int file = open(path, (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NOFOLLOW);
     if (file < 0) return NULL;
-    void *mapped = MAP_FAILED;
+    uint32_t *mapped = MAP_FAILED;
+    int access = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     if (lseek(file, 0, SEEK_END) >= (off_t)size)
-        mapped = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file, 0);
+        mapped = mmap(NULL, size, access, MAP_SHARED, file, 0);
     close(file);
-    return mapped == MAP_FAILED ? NULL : mapped;
-}
-
-static int is_limit(const limit_file *file) {
-    return file->magic == LIMIT_MAGIC && file->version == LAYOUT_VERSION;
-}
-
-static int is_ledger(const ledger_file *file) {
-    return file->magic == LEDGER_MAGIC && file->version == LAYOUT_VERSION &&
-           file->slots == LEDGER_SLOTS;
+    if (mapped == MAP_FAILED) return NULL;
+    if (mapped[0] == magic && mapped[1] == LAYOUT_VERSION) return mapped;
+    munmap(mapped, size);
+    return NULL;
 }
 
 static int open_locked(int writable) {
-    if (!atomic_load(&limit_map)) {
-        limit_file *file = map_beside("limit", sizeof *file, 0);
-        if (file && !is_limit(file)) munmap(file, sizeof *file), file = NULL;
-        atomic_store(&limit_map, file);
-    }
-    if (!atomic_load(&ledger_map)) {
-        ledger_file *file = map_beside("ledger", sizeof *file, writable);
-        if (file && !is_ledger(file)) munmap(file, sizeof *file), file = NULL;
-        atomic_store(&ledger_map, file);
-    }
+    if (!atomic_load(&limit_map))
+        atomic_store(&limit_map, map_beside("limit", LIMIT_MAGIC, sizeof(limit_file), 0));
+    if (!atomic_load(&ledger_map))
+        atomic_store(&ledger_map,
+                     map_beside("ledger", LEDGER_MAGIC, sizeof(ledger_file), writable));
     return atomic_load(&limit_map) && atomic_load(&ledger_map);
 }
 
 int ledger_open(int writable) {
-    if (atomic_load(&limit_map) && atomic_load(&ledger_map)) return 1;
     pthread_mutex_lock(&opening);
     int valid = open_locked(writable);
     pthread_mutex_unlock(&opening);
     return valid;
 }
 
+static uint32_t slots_used(ledger_file *ledger) {
+    uint32_t high = ledger ? atomic_load(&ledger->high) : 0;
+    return high < LEDGER_SLOTS ? high : LEDGER_SLOTS;
+}
+
 /* Frees the slots of processes that are gone; returns how many. The owner alone is cleared: a
  * slow second reaper then finds another owner and changes nothing. */
-static int reap(ledger_file *ledger, const identity *me) {
+static int reap(ledger_file *ledger) {
+    identity me = process_identity();
     int freed = 0;
-    uint32_t high = atomic_load(&ledger->high);
-    for (uint32_t i = 0; i < high && i < LEDGER_SLOTS; i++) {
+    for (uint32_t i = 0; i < slots_used(ledger); i++) {
         ledger_slot *slot = &ledger->slot[i];
         uint64_t owner = atomic_load(&slot->owner);
-        if (!owner || atomic_load(&slot->namespace) != me->namespace) continue;
-        int replaced = owner == me->owner && atomic_load(&slot->image) != me->image;
+        if (!owner || atomic_load(&slot->namespace) != me.namespace) continue;
+        int replaced = owner == me.owner && atomic_load(&slot->image) != me.image;
         if (!replaced && process_lives(owner)) continue;
         freed += atomic_compare_exchange_strong(&slot->owner, &owner, 0);
     }
@@ -101,7 +94,7 @@ static int take(ledger_slot *slot, const identity *me) {
 
 static ledger_slot *claim(ledger_file *ledger) {
     identity me = process_identity();
-    reap(ledger, &me);
+    reap(ledger);
     for (uint32_t i = 0; i < LEDGER_SLOTS; i++) {
         if (atomic_load(&ledger->slot[i].owner)) continue;
         uint32_t high = atomic_load(&ledger->high);
@@ -128,10 +121,10 @@ int ledger_join(void) { return own_slot() != NULL; }
 
 /* What is asked for is read first: on its way from there to `used` it may be seen twice but
  * never missed. */
-static uint64_t total(ledger_file *ledger, int with_asking) {
+static uint64_t total(int with_asking) {
+    ledger_file *ledger = atomic_load_explicit(&ledger_map, memory_order_acquire);
     uint64_t sum = 0;
-    uint32_t high = atomic_load(&ledger->high);
-    for (uint32_t i = 0; i < high && i < LEDGER_SLOTS; i++) {
+    for (uint32_t i = 0; i < slots_used(ledger); i++) {
         ledger_slot *slot = &ledger->slot[i];
         uint64_t owner = atomic_load(&slot->owner);
         if (!owner || owner & OWNER_TAKING) continue;
@@ -144,19 +137,15 @@ static uint64_t total(ledger_file *ledger, int with_asking) {
 int ledger_reserve(uint64_t bytes) {
     ledger_slot *slot = own_slot();
     if (!slot || bytes > LARGEST_BYTES) return 0;
-    ledger_file *ledger = atomic_load_explicit(&ledger_map, memory_order_relaxed);
     for (int round = 0; round < ROUNDS; round++) {
         atomic_fetch_add(&slot->asking, bytes);
-        if (total(ledger, 1) <= ledger_limit()) {
+        if (total(1) <= ledger_limit()) {
             atomic_fetch_add(&slot->used, bytes);
             atomic_fetch_sub(&slot->asking, bytes);
             return 1;
         }
         atomic_fetch_sub(&slot->asking, bytes);
-        if (total(ledger, 0) + bytes > ledger_limit()) {
-            identity me = process_identity();
-            if (!reap(ledger, &me)) return 0;
-        }
+        if (total(0) + bytes > ledger_limit() && !reap(atomic_load(&ledger_map))) return 0;
         sched_yield(); /* Others asked at the same moment, and who gives way may try again. */
     }
     return 0;
@@ -168,13 +157,11 @@ void ledger_release(uint64_t bytes) {
 }
 
 void ledger_count_denied(void) {
-    ledger_file *ledger = own_slot() ? atomic_load(&ledger_map) : NULL;
-    if (ledger) atomic_fetch_add(&ledger->denied, 1);
+    if (own_slot()) atomic_fetch_add(&atomic_load(&ledger_map)->denied, 1);
 }
 
 void ledger_count_uncounted(void) {
-    ledger_file *ledger = own_slot() ? atomic_load(&ledger_map) : NULL;
-    if (ledger) atomic_fetch_add(&ledger->uncounted, 1);
+    if (own_slot()) atomic_fetch_add(&atomic_load(&ledger_map)->uncounted, 1);
 }
 
 uint64_t ledger_limit(void) {
@@ -189,7 +176,7 @@ uint64_t ledger_limit(void) {
 
 uint64_t ledger_used(void) {
     ledger_file *ledger = atomic_load(&ledger_map);
-    return ledger ? total(ledger, 0) : 0;
+    return ledger ? total(0) : 0;
 }
 
 const char *ledger_device(void) {
@@ -199,7 +186,7 @@ const char *ledger_device(void) {
 
 int ledger_knows(uint32_t pid) {
     ledger_file *ledger = atomic_load(&ledger_map);
-    for (uint32_t i = 0; ledger && i < atomic_load(&ledger->high) && i < LEDGER_SLOTS; i++) {
+    for (uint32_t i = 0; i < slots_used(ledger); i++) {
         uint64_t owner = atomic_load(&ledger->slot[i].owner);
         if (owner && (owner & ((1u << OWNER_PID_BITS) - 1)) == pid) return 1;
     }

@@ -4,8 +4,7 @@
  * memory first writes what it asks for, then adds up all slots, its own and what others ask for
  * included. Of two that ask at the same time the later sees the earlier, so together they never
  * pass the limit; a process killed or stopped at any point holds up nobody. */
-#ifndef GPUCOMMONS_LEDGER_H
-#define GPUCOMMONS_LEDGER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -36,5 +35,3 @@ int ledger_knows(uint32_t pid);
 
 /* In a forked child: the slot is the parent's, and so is what it holds. */
 void ledger_forget(void);
-
-#endif

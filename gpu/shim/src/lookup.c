@@ -14,15 +14,11 @@
 
 void *real_functions[REAL_COUNT];
 
-#define OURS(name) (void *)name,
+#define OURS(name, parameters) (void *)name,
 static void *const our_functions[HOOK_COUNT] = {HOOKS(OURS)};
 
-#define NAME(name) #name,
+#define NAME(name, parameters) #name,
 static const char *const names[REAL_COUNT] = {HOOKS(NAME) QUESTIONS(NAME)};
-
-static void before_fork(void) { table_lock(); }
-
-static void after_fork(void) { table_unlock(); }
 
 static void in_child(void) {
     table_forget();
@@ -35,31 +31,23 @@ __attribute__((constructor)) static void find_real_functions(void) {
     void *driver = dlopen("libcuda-real.so.1", RTLD_LAZY | RTLD_NOLOAD);
     for (int i = 0; driver && i < REAL_COUNT; i++) {
         void *found = dlsym(driver, names[i]);
-        /* Without a driver of its own the link leads back here. */
+        /* A link that leads back here must not make us call ourselves. */
         real_functions[i] = i < HOOK_COUNT && found == our_functions[i] ? NULL : found;
     }
-    pthread_atfork(before_fork, after_fork, in_child);
+    pthread_atfork(table_lock, table_unlock, in_child);
 }
 
 static void swap(void **function) {
-    for (int i = 0; *function && i < HOOK_COUNT; i++) {
-        if (*function != real_functions[i]) continue;
-        *function = our_functions[i];
-        return;
+    for (int i = 0; function && *function && i < HOOK_COUNT; i++) {
+        if (*function == real_functions[i]) {
+            *function = our_functions[i];
+            return;
+        }
     }
 }
 
-EXPORT result cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
-    NEED(cuGetProcAddress);
-    result answer = REAL(cuGetProcAddress)(symbol, function, version, flags);
-    if (!answer && function) swap(function);
-    return answer;
-}
-
-EXPORT result cuGetProcAddress_v2(const char *symbol, void **function, int version, uint64_t flags,
-                                  int *status) {
-    NEED(cuGetProcAddress_v2);
-    result answer = REAL(cuGetProcAddress_v2)(symbol, function, version, flags, status);
-    if (!answer && function) swap(function);
-    return answer;
-}
+AND_THEN(cuGetProcAddress, (const char *symbol, void **function, int version, uint64_t flags),
+         (symbol, function, version, flags), if (!answer) swap(function))
+AND_THEN(cuGetProcAddress_v2,
+         (const char *symbol, void **function, int version, uint64_t flags, int *status),
+         (symbol, function, version, flags, status), if (!answer) swap(function))

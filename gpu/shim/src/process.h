@@ -1,6 +1,5 @@
 /* Who a process is, in words that survive fork, exec, pid reuse and SIGKILL. */
-#ifndef GPUCOMMONS_PROCESS_H
-#define GPUCOMMONS_PROCESS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -14,5 +13,3 @@ identity process_identity(void);
 
 /* Whether the owner's memory may still be on the card. */
 int process_lives(uint64_t owner);
-
-#endif

@@ -69,12 +69,8 @@ static void remove_at(uint64_t hole) {
 }
 
 entry table_take(kind kind, uint64_t key) {
-    entry taken = {0};
-    entry *found = table_find(kind, key);
-    if (found) {
-        taken = *found;
-        remove_at((uint64_t)(found - entries));
-    }
+    entry *found = table_find(kind, key), taken = found ? *found : (entry){0};
+    if (found) remove_at((uint64_t)(found - entries));
     return taken;
 }
 

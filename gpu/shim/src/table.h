@@ -1,9 +1,8 @@
 /* What this process holds: pointers, handles and pools, and what each of them is charged.
  *
- * One mutex for all of it, held for a few instructions and never while the driver works. The
- * functions below want it held. */
-#ifndef GPUCOMMONS_TABLE_H
-#define GPUCOMMONS_TABLE_H
+ * One mutex for all of it, never held while the driver gives or frees memory. The functions
+ * below want it held. */
+#pragma once
 
 #include <stdint.h>
 
@@ -34,5 +33,3 @@ void table_each(int (*visit)(entry *, void *), void *argument);
 
 /* Forgets everything, in a forked child. */
 void table_forget(void);
-
-#endif

@@ -3,11 +3,7 @@
 #include "ledger.h"
 
 /* A process that has a context is known as one of the slice before it holds any memory. */
-EXPORT result cuInit(unsigned flags) {
-    NEED(cuInit);
-    ledger_join();
-    return REAL(cuInit)(flags);
-}
+AND_THEN(cuInit, (unsigned flags), (flags), if (!answer) ledger_join())
 
 static size_t smaller(uint64_t one, uint64_t other) { return one < other ? one : other; }
 
@@ -23,10 +19,9 @@ EXPORT result cuMemGetInfo_v2(size_t *free, size_t *total) {
     return SUCCESS;
 }
 
-EXPORT result cuDeviceTotalMem_v2(size_t *bytes, int device) {
-    NEED(cuDeviceTotalMem_v2);
-    result answer = REAL(cuDeviceTotalMem_v2)(bytes, device);
+static void shrink(size_t *bytes) {
     uint64_t limit = ledger_open(1) ? ledger_limit() : 0;
-    if (!answer && limit) *bytes = smaller(*bytes, limit);
-    return answer;
+    if (limit) *bytes = smaller(*bytes, limit);
 }
+AND_THEN(cuDeviceTotalMem_v2, (size_t * bytes, int device), (bytes, device),
+         if (!answer) shrink(bytes))

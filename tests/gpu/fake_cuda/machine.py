@@ -138,7 +138,8 @@ def build(folder: Path, flags: Sequence[str] = ()) -> Machine:
     library = driver / "libcuda.so.1"
     shared = ["-shared", "-fPIC", "-fvisibility=hidden"]
     _cc([
-        *command, *shared, "-Wl,-soname,libcuda.so.1", f"-I{building.SOURCES}",
+        # Symbolic, like the real one: what a driver calls in itself does not pass through others.
+        *command, *shared, "-Wl,-soname,libcuda.so.1,-Bsymbolic", f"-I{building.SOURCES}",
         HERE / "fake_cuda.c", building.SOURCES / "process.c", "-o", library, "-ldl",
     ])  # fmt: skip
     _cc([*command, HERE / "routes.c", "-o", programs / "routes", "-ldl"])
