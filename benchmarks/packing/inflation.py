@@ -1,0 +1,117 @@
+"""One run: pods arrive one after the other, each is placed at once or turned away for good."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.packing.arrivals import arrivals, installed_milli_gpu, shuffled
+from benchmarks.packing.baselines import BestFit, fixed_order_fgd
+from benchmarks.packing.traces import TraceNode, read_nodes, read_pods
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.board import Board
+from gpucommons.scheduler.core.packing.foresight import Foresight
+from gpucommons.scheduler.core.packing.learning import LearnedDemand
+from gpucommons.scheduler.core.packing.rows import Rows
+
+POLICIES = ("bestfit", "fgd", "gpucommons")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What one run is about."""
+
+    nodes: Path
+    pods: Path
+    policy: str
+    seed: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of it."""
+
+    trace: str
+    policy: str
+    seed: int
+    allocated_percent_at_100: float
+    decisions_per_second: float
+    moved_percent: float
+
+
+def rows_of(nodes: Sequence[TraceNode]) -> Rows:
+    """Empty nodes, in this order."""
+    rows = Rows([node.kind for node in nodes], [node.devices for node in nodes])
+    for row, node in enumerate(nodes):
+        rows.write(row, [WHOLE_MILLI_GPU] * node.devices, node.cpu_milli, node.memory_mib)
+    return rows
+
+
+class Cluster:
+    """Nodes that fill up, under one policy."""
+
+    def __init__(self, board: Board, demand: LearnedDemand | None) -> None:
+        """Start empty; with ``demand`` the policy learns from each arrival."""
+        self.board = board
+        self.demand = demand
+        self.allocated_milli_gpu = 0
+        self.placed = 0
+        self.moved = 0
+
+    def arrive(self, ask: Ask) -> None:
+        """Place a pod, or turn it away."""
+        if self.demand is not None:
+            self._learn(self.demand, ask)
+        row = self.board.best(ask)
+        if row is None:
+            return
+        self._take(ask, row)
+        self.allocated_milli_gpu += ask.milli_gpu
+        self.placed += 1
+
+    def _learn(self, before: LearnedDemand, ask: Ask) -> None:
+        self.demand = before.after(ask)
+        if self.demand.known is not before.known:
+            self.board.follow(Foresight(self.demand.known, self.board.rows))
+
+    def _take(self, ask: Ask, row: int) -> None:
+        rows = self.board.rows
+        if ask.shared:
+            positions = [self.board.device(ask, row)]
+        else:
+            free = rows.free[row].tolist()
+            positions = [i for i, left in enumerate(free) if left == WHOLE_MILLI_GPU]
+        rows.take(row, positions[: ask.devices], ask.milli, ask.cpu_milli, ask.memory_mib)
+
+
+def cluster_for(policy: str, rows: Rows, pods: Sequence[Ask]) -> Cluster:
+    """Return an empty cluster under a policy."""
+    if policy == "bestfit":
+        return Cluster(Board(rows, BestFit()), None)
+    if policy == "fgd":
+        return Cluster(Board(rows, fixed_order_fgd(pods, rows)), None)
+    demand = LearnedDemand()
+    return Cluster(Board(rows, Foresight(demand.known, rows)), demand)
+
+
+def run(case: Case) -> Result:
+    """Play one case."""
+    nodes, pods = read_nodes(case.nodes), read_pods(case.pods)
+    installed = installed_milli_gpu(nodes)
+    cluster = cluster_for(case.policy, rows_of(shuffled(nodes, case.seed)), pods)
+    coming = arrivals(pods, installed, case.seed)
+    begin = time.perf_counter()
+    for ask in coming:
+        cluster.arrive(ask)
+    seconds = time.perf_counter() - begin
+    return Result(
+        trace=case.pods.stem,
+        policy=case.policy,
+        seed=case.seed,
+        allocated_percent_at_100=round(100 * cluster.allocated_milli_gpu / installed, 3),
+        decisions_per_second=round(len(coming) / seconds),
+        moved_percent=round(100 * cluster.moved / max(1, cluster.placed), 3),
+    )
