@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
+from gpucommons.gpu.usage import ISOLATION_MODES
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cluster, PutPools
@@ -114,6 +115,10 @@ def _with_facts(pool: Pool, cluster: Cluster, report: NodeReport) -> Pool:
     devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices]
     if pool.executor != "local" or not devices:
         return pool
+    # A pool promises what each of its devices keeps.
+    modes = [report.isolations.get(device.device_id, report.isolation) for device in devices]
     return replace(
-        pool, isolation=report.isolation, simulated=all(device.simulated for device in devices)
+        pool,
+        isolation=max(modes, key=ISOLATION_MODES.index),
+        simulated=all(device.simulated for device in devices),
     )

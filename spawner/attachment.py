@@ -6,10 +6,11 @@ GPUs to CUDA.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.providers import injection, no_gpu
+from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.models import LeaseView, SliceView
 
@@ -21,23 +22,28 @@ class Attachment:
     scheduler_url: str
     agent_dir: str
     shared_account: bool
+    #: What a node agent made for the slice; None where none makes slices.
+    prepared: Injection | None = None
 
 
-def environment_of(lease: LeaseView | None, attachment: Attachment) -> dict[str, str]:
+def environment_of(
+    lease: LeaseView | None, attachment: Attachment, base: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """The variables of one server; with a value for each GPU variable, slice or not."""
-    env: dict[str, str] = {}
+    env: dict[str, str] = dict(base or {})
     if attachment.scheduler_url:
         env["GPUCOMMONS_URL"] = attachment.scheduler_url
     if attachment.shared_account:
         env["GPUCOMMONS_SHARED_ACCOUNT"] = "1"
     if lease is None or lease.slice is None:
-        return {**env, **no_gpu().env}
+        return no_gpu().apply(env)
     env["GPUCOMMONS_LEASE_ID"] = lease.id
     env["GPUCOMMONS_SLICE_ID"] = lease.slice.slice_id
     if attachment.agent_dir:
         socket = f"{attachment.agent_dir}/slices/{lease.slice.slice_id}/usage.sock"
         env["GPUCOMMONS_SLICE_SOCKET"] = socket
-    return {**env, **injection(gpu_slice(lease.slice), devices(lease.slice)).env}
+    given = attachment.prepared or injection(gpu_slice(lease.slice), devices(lease.slice))
+    return given.apply(env)
 
 
 def gpu_slice(view: SliceView) -> GpuSlice:

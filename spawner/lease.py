@@ -17,6 +17,7 @@ from jupyterhub.spawner import Spawner
 from pydantic import BaseModel, ValidationError
 from traitlets import Bool, Dict, Instance, Set, Unicode, default
 
+from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import (
@@ -88,6 +89,8 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     ).tag(config=True)
 
     _lease: LeaseView | None = None
+    #: What the slice's node made of it, for this start.
+    _prepared: Injection | None = None
     _goodbye: asyncio.Task[None] | None = None
     _starting = False
     #: Set once it is known where the server starts; several pages may wait for it.
@@ -140,6 +143,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         try:
             options = self.notebook_options()
             ours_s = await self._timed(self._take(options)) if options.milli_gpu else 0.0
+            ours_s += await self._timed(self._prepare())
             self._placed.set()
             where = await super().start()
             ours_s += await self._timed(self._report_started())
@@ -151,6 +155,20 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
             self._starting = False
         self.log.info("gpucommons: our part of the spawn took %.3f s", ours_s)
         return where
+
+    async def _prepare(self) -> None:
+        """Let the slice be made; where its limit is not in force, nothing starts."""
+        held = self.held_slice
+        self._prepared = None
+        if held is not None:
+            self._prepared = await self.prepare_slice(held)
+
+    async def prepare_slice(self, held: SliceView) -> Injection | None:
+        """Put the slice's limit in force, on nodes where the spawner does that itself.
+
+        Refuse the start where that fails. None: whoever runs the server does it.
+        """
+        return None
 
     async def _undo_start(self) -> None:
         try:
@@ -213,8 +231,9 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
             scheduler_url=self.notebook_scheduler_url,
             agent_dir=self.agent_dir,
             shared_account=self.shared_account,
+            prepared=self._prepared,
         )
-        return {**env, **environment_of(self._lease, attachment)}
+        return environment_of(self._lease, attachment, env)
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """Say in words what happens, before whatever the spawner itself says."""

@@ -6,9 +6,11 @@ them share one account, which isolates nobody and is said on every screen.
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import os
 import platform
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,12 @@ import psutil
 from jupyterhub.spawner import LocalProcessSpawner
 from traitlets import Unicode, default
 
+from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.cgroups import enter
+from gpucommons.gpu.errors import AgentUnavailable, GpuError
+from gpucommons.gpu.providers import Injection
+from gpucommons.scheduler.models import SliceView
+from gpucommons.spawner.attachment import gpu_slice
 from gpucommons.spawner.lease import LeaseMixin
 from gpucommons.spawner.refusal import refusal
 
@@ -89,9 +97,39 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             self.cmd = [self.environments[chosen], "-m", "jupyterhub.singleuser"]
         try:
             where: tuple[str, int] = await super().start()
+        except subprocess.SubprocessError as error:
+            # All that a child can say of what happened before it became the server.
+            message = (
+                "The server could not be put under the limits of its slice or into its account "
+                f"({error}). Nothing was started: tell your admin."
+            )
+            raise refusal(message, reason="limit_not_in_force", status=503) from error
         finally:
             self.cmd = configured
         return where
+
+    async def prepare_slice(self, held: SliceView) -> Injection | None:
+        """Let the agent of this machine make the slice, and refuse the start if it cannot."""
+        if not self.agent_dir:
+            return None
+        uid = None if self.shared_account else _uid_of(self.user.name)
+        agent = AgentClient(Path(self.agent_dir) / "control.sock")
+        try:
+            prepared = await asyncio.to_thread(agent.prepare, gpu_slice(held), uid=uid)
+        except AgentUnavailable as error:
+            if held.isolation == "none":
+                self.log.warning("gpucommons: slice %s is not watched: %s", held.slice_id, error)
+                return None
+            raise self._no_limit(str(error)) from error
+        except GpuError as error:
+            raise self._no_limit(str(error)) from error
+        return prepared.injection
+
+    def _no_limit(self, why: str) -> Exception:
+        message = (
+            f"The limit of your GPU slice is not in force, so nothing was started on it. {why}"
+        )
+        return refusal(message, reason="limit_not_in_force", status=503)
 
     def root_pid(self) -> int | None:
         """The server's process; kernels and terminals are below it."""
@@ -124,9 +162,17 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
 
     def make_preexec_fn(self, name: str) -> Callable[[], None]:
         """What the child does before it becomes the server."""
-        if self.shared_account:
-            return self._shared_preexec()
-        return self._real_user_preexec(name)
+        become = self._shared_preexec() if self.shared_account else self._real_user_preexec(name)
+        group = None if self._prepared is None else self._prepared.cgroup
+        if group is None:
+            return become
+
+        def preexec() -> None:
+            # While it may still do so, and before it can allocate anything.
+            enter(group)
+            become()
+
+        return preexec
 
     def _shared_preexec(self) -> Callable[[], None]:
         home = self.home_dir
@@ -138,13 +184,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         return preexec
 
     def _real_user_preexec(self, name: str) -> Callable[[], None]:
-        import pwd  # noqa: PLC0415 - not on every platform
-
-        try:
-            uid = pwd.getpwnam(name).pw_uid
-        except KeyError:
-            message = f"This machine has no account named {name}: ask its admin for one."
-            raise refusal(message, reason="no_account", status=403) from None
+        uid = _uid_of(name)
         if (uid < LEAST_USER_ID and uid != os.geteuid()) or uid == 0:
             message = (
                 f"{name} is an account of the system, not of a person: no notebook runs as it."
@@ -167,3 +207,13 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             return paths
         moved: dict[str, str] = await super().move_certs(paths)
         return moved
+
+
+def _uid_of(name: str) -> int:
+    import pwd  # noqa: PLC0415 - not on every platform
+
+    try:
+        return pwd.getpwnam(name).pw_uid
+    except KeyError:
+        message = f"This machine has no account named {name}: ask its admin for one."
+        raise refusal(message, reason="no_account", status=403) from None

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu.devices import Device
-from gpucommons.gpu.providers import injection, no_gpu
+from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.core.types import Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
@@ -44,6 +44,8 @@ class Surroundings:
     max_results_bytes: int = 16 << 30
     max_log_bytes: int = 64 << 20
     extra_env: Mapping[str, str] = field(default_factory=dict)
+    #: What the node agent made, by slice.
+    prepared: Mapping[SliceId, Injection] = field(default_factory=dict)
 
 
 def make_plan(launch: Launch, around: Surroundings) -> Plan:
@@ -55,6 +57,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
             rank=rank,
             command=_command(roles[placement.role], around),
             env=_environment(launch, around, rank, placement),
+            cgroup=_given(around, placement).cgroup,
         )
         for rank, placement in enumerate(launch.attempt.placements)
     )
@@ -106,9 +109,7 @@ def _environment(
     # The job's own Python first, so that its tools are found by name.
     binaries = os.path.dirname(around.python)  # noqa: PTH120 - pure text, not a file
     base["PATH"] = os.pathsep.join(part for part in (binaries, base.get("PATH", "")) if part)
-    gpu_slice = slice_of(placement, around.devices)
-    given = injection(gpu_slice, list(around.devices.values())) if gpu_slice else no_gpu()
-    return {
+    env = {
         **base,
         "OMP_NUM_THREADS": str(max(1, placement.cpu_milli // 1000)),
         **launch.workload.spec.env,
@@ -117,8 +118,17 @@ def _environment(
         "LOGNAME": launch.workload.spec.owner,
         **around.extra_env,
         **_ours(launch, around, rank, placement),
-        **given.env,
     }
+    return _given(around, placement).apply(env)
+
+
+def _given(around: Surroundings, placement: WorkerPlacement) -> Injection:
+    """What makes the worker's slice: the agent's word, else what can be said without it."""
+    gpu_slice = slice_of(placement, around.devices)
+    if gpu_slice is None:
+        return no_gpu()
+    prepared = around.prepared.get(gpu_slice.slice_id)
+    return prepared or injection(gpu_slice, list(around.devices.values()))
 
 
 def _ours(

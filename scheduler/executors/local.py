@@ -17,7 +17,9 @@ from pathlib import Path
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import Device
-from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownSlice
+from gpucommons.gpu.errors import AgentUnavailable, GpuError, LimitNotInForce, UnknownSlice
+from gpucommons.gpu.providers import Injection
+from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
@@ -26,6 +28,7 @@ from gpucommons.scheduler.core.state import (
     Observation,
 )
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis
+from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
 from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on, slice_of
@@ -64,6 +67,15 @@ class LocalSettings:
     max_log_bytes: int = 64 << 20
     max_unpacked_bytes: int = 4 << 30
     max_results_bytes: int = 16 << 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Machine:
+    """What this machine holds ready for one launch."""
+
+    devices: Mapping[str, Device]
+    account: Account | None
+    prepared: Mapping[SliceId, Injection]
 
 
 class LocalExecutor:
@@ -112,16 +124,19 @@ class LocalExecutor:
         if known is not None and known.poll() is None:
             return
         devices = self._devices()
-        self._lay_out(folder, launch, devices)
-        self._open_slices(attempt, devices)
+        account = self._account_of(launch)
+        prepared = self._prepare_slices(attempt, devices, account)
+        self._lay_out(folder, launch, Machine(devices=devices, account=account, prepared=prepared))
         self._spawn(folder, attempt.attempt_id)
 
     def _devices(self) -> dict[str, Device]:
         return {d.device_id: d for node in self._settings.nodes() for d in node.devices}
 
-    def _lay_out(
-        self, folder: AttemptFolder, launch: Launch, devices: Mapping[str, Device]
-    ) -> None:
+    def _account_of(self, launch: Launch) -> Account | None:
+        account_of = self._settings.account_of
+        return None if account_of is None else account_of(launch.workload.spec.owner)
+
+    def _lay_out(self, folder: AttemptFolder, launch: Launch, machine: Machine) -> None:
         settings, spec = self._settings, launch.workload.spec
         for path, mode in ((folder.path, 0o711), (folder.notice.parent, 0o711)):
             path.mkdir(mode=mode, exist_ok=True)
@@ -135,9 +150,10 @@ class LocalExecutor:
             home=home,
             python=settings.python,
             master_port=_free_port() if len(launch.attempt.placements) > 1 else 29500,
-            devices=devices,
+            devices=machine.devices,
             environ=settings.environ,
-            account=settings.account_of(spec.owner) if settings.account_of else None,
+            account=machine.account,
+            prepared=machine.prepared,
             superseded=self._superseded(launch),
             max_log_bytes=settings.max_log_bytes,
             max_unpacked_bytes=settings.max_unpacked_bytes,
@@ -156,13 +172,31 @@ class LocalExecutor:
         earlier = (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
         return tuple(str(self.folder(attempt_id).run) for attempt_id in earlier)
 
-    def _open_slices(self, attempt: Attempt, devices: Mapping[str, Device]) -> None:
+    def _prepare_slices(
+        self, attempt: Attempt, devices: Mapping[str, Device], account: Account | None
+    ) -> Mapping[SliceId, Injection]:
+        """Have every slice's limit put in force; one that is not starts nothing.
+
+        Raises
+        ------
+        BadRequest
+            When a limit cannot be verified, which another try would not change.
+        """
         if self._agent is None:
-            return
+            return {}
+        prepared: dict[SliceId, Injection] = {}
         for placement in attempt.placements:
             gpu_slice = slice_of(placement, devices)
-            if gpu_slice is not None:
-                self._agent.open(gpu_slice)
+            if gpu_slice is None:
+                continue
+            uid = None if account is None else account.uid
+            try:
+                made = self._agent.prepare(gpu_slice, uid=uid)
+            except LimitNotInForce as error:
+                message = f"The limit of its GPU slice is not in force: nothing started. {error}"
+                raise BadRequest(message) from error
+            prepared[gpu_slice.slice_id] = made.injection
+        return prepared
 
     def _spawn(self, folder: AttemptFolder, attempt_id: AttemptId) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND

@@ -36,6 +36,8 @@ class WorkerPlan:
     rank: int
     command: tuple[str, ...]
     env: dict[str, str] = field(default_factory=dict)
+    #: The control group that it must be in before its command is known to it.
+    cgroup: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

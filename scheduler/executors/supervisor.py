@@ -20,6 +20,7 @@ from pathlib import Path
 
 import psutil
 
+from gpucommons.gpu.cgroups import enter
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
@@ -54,7 +55,8 @@ class Supervisor:
         if self._stopping:
             problem = "It was stopped before it began."
         if problem is None:
-            self._start()
+            problem = self._start()
+        if problem is None:
             self._watch()
         else:
             self._folder.log(0).write_text(problem + "\n")
@@ -152,11 +154,18 @@ class Supervisor:
 
     # --- workers -----------------------------------------------------------------------------
 
-    def _start(self) -> None:
+    def _start(self) -> str | None:
+        """Start all; returns what went wrong, with whoever started ended again."""
         for worker in self._plan.workers:
-            self._workers[worker.rank] = self._start_worker(worker)
+            try:
+                self._workers[worker.rank] = self._start_worker(worker)
+            except OSError as error:
+                return (
+                    f"worker {worker.rank} could not be put under the limit of its slice: {error}"
+                )
         pids = {str(rank): process.pid for rank, process in self._workers.items()}
         write_json(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
+        return None
 
     def _start_worker(self, worker: WorkerPlan) -> subprocess.Popen[bytes]:
         refusal, write_end = os.pipe()
@@ -185,6 +194,9 @@ class Supervisor:
         }
         assert process.stdin is not None  # noqa: S101 - it is a pipe
         assert process.stdout is not None  # noqa: S101 - it is a pipe
+        if worker.cgroup is not None:
+            # It waits for its order, so it has allocated nothing yet.
+            enter(worker.cgroup, process.pid)
         with suppress(BrokenPipeError):
             process.stdin.write(json.dumps(order).encode())
             process.stdin.close()

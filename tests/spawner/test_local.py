@@ -12,6 +12,11 @@ from types import SimpleNamespace
 import pytest
 from tornado.web import HTTPError
 
+from gpucommons.gpu.agent_client import Prepared
+from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce
+from gpucommons.gpu.providers import Injection
+from gpucommons.gpu.slices import GpuSlice
+from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner.local import GpuLocalSpawner
 
 SHOW = "id -u; id -g; grep NoNewPrivs /proc/self/status | cut -f2"
@@ -97,3 +102,82 @@ def test_a_server_that_hangs_at_its_end_gives_its_gpu_back_within_15_s(tmp_path:
     one = spawner("ann", home_dir_template=str(tmp_path))
     assert one.interrupt_timeout + one.term_timeout < 15
     assert spawner("ann", interrupt_timeout=30).interrupt_timeout == 30
+
+
+HELD = SliceView(
+    slice_id="s-1",
+    node="here",
+    device_ids=["GPU-0"],
+    device_indices=[0],
+    gpu_kind="A100-40",
+    milli_gpu=500,
+    memory_mib=19866,
+    isolation="kernel",
+    simulated=False,
+)
+
+
+class ScriptedAgent:
+    """In place of the agent's client."""
+
+    error: Exception | None = None
+
+    def __init__(self, path: Path) -> None:
+        assert path == Path("/state/agent/control.sock")
+
+    def prepare(self, gpu_slice: GpuSlice, *, uid: int | None) -> Prepared:
+        if ScriptedAgent.error is not None:
+            raise ScriptedAgent.error
+        assert (gpu_slice.slice_id, uid) == ("s-1", None)
+        given = Injection(prepend={"LD_LIBRARY_PATH": "/slice"}, cgroup="/group")
+        return Prepared(socket=Path("/x"), injection=given, isolation="kernel")
+
+
+@pytest.fixture
+def agent(monkeypatch: pytest.MonkeyPatch) -> type[ScriptedAgent]:
+    monkeypatch.setattr("gpucommons.spawner.local.AgentClient", ScriptedAgent)
+    monkeypatch.setattr(ScriptedAgent, "error", None)
+    return ScriptedAgent
+
+
+async def test_the_agent_makes_the_slice_before_the_server_starts(agent: object) -> None:
+    made = await spawner("ann", shared_account=True, agent_dir="/state/agent").prepare_slice(HELD)
+    assert made is not None
+    assert made.cgroup == "/group"
+
+
+async def test_a_limit_that_is_not_in_force_starts_no_server(agent: type[ScriptedAgent]) -> None:
+    agent.error = LimitNotInForce("The driver reports no limit for slice s-1.")
+    with pytest.raises(HTTPError) as refused:
+        await spawner("ann", shared_account=True, agent_dir="/state/agent").prepare_slice(HELD)
+    assert refused.value.status_code == 503
+    text = refused_with(refused.value)
+    assert "nothing was started" in text
+    assert "The driver reports no limit" in text
+
+
+async def test_without_an_agent_only_a_slice_without_any_limit_starts(
+    agent: type[ScriptedAgent],
+) -> None:
+    agent.error = AgentUnavailable("nobody answers")
+    local = spawner("ann", shared_account=True, agent_dir="/state/agent")
+    with pytest.raises(HTTPError) as refused:
+        await local.prepare_slice(HELD)
+    assert "not in force" in refused_with(refused.value)
+    simulated = HELD.model_copy(update={"isolation": "none", "simulated": True})
+    assert await local.prepare_slice(simulated) is None
+
+
+def test_a_server_enters_its_group_before_it_becomes_its_user(tmp_path: Path) -> None:
+    group = tmp_path / "group"
+    group.mkdir()
+    (group / "cgroup.procs").touch()
+    local = spawner("ann", shared_account=True, home_dir_template=str(tmp_path / "{username}"))
+    local._prepared = Injection(cgroup=str(group))
+    nothing = [sys.executable, "-c", "pass"]
+    subprocess.run(nothing, preexec_fn=local.make_preexec_fn("ann"), check=True)
+    # 0: the process that writes, which was the child.
+    assert (group / "cgroup.procs").read_text() == "0"
+    local._prepared = Injection(cgroup=str(tmp_path / "nowhere"))
+    with pytest.raises(subprocess.SubprocessError):
+        subprocess.run(nothing, preexec_fn=local.make_preexec_fn("ann"), check=True)
