@@ -27,6 +27,7 @@ from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor, LogChunk
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import Hub
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.intake import plan_config
@@ -57,6 +58,7 @@ class Scheduler:
     store: Store
     loop: Loop
     service: Service
+    forecaster: Forecaster
     upkeep: Upkeep
     retention: Retention
     attempt_key: bytes = field(repr=False)
@@ -113,12 +115,15 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         holder=f"scheduler {os.getpid()}",
     )
     loop = Loop(around)
-    service = _service(settings, around, loop, snapshots, Outside(agent=agent, hub=hub))
+    forecaster = Forecaster(loop, store, now_ms=now_ms)
+    outside = Outside(agent=agent, hub=hub, forecaster=forecaster)
+    service = _service(settings, around, loop, snapshots, outside)
     return Scheduler(
         settings=settings,
         store=store,
         loop=loop,
         service=service,
+        forecaster=forecaster,
         upkeep=Upkeep(service, report=agent.devices, first_config=first_config),
         retention=Retention(
             store=store,
@@ -134,10 +139,11 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Outside:
-    """The processes that the service asks."""
+    """Those that the service asks."""
 
     agent: AgentClient
     hub: Hub | None
+    forecaster: Forecaster
 
 
 def _service(
@@ -161,6 +167,7 @@ def _service(
         slices=Slices(outside.agent, cluster=lambda: loop.cluster, observe=loop.observe),
         now_ms=now_ms,
         new_ids=around.new_ids,
+        forecasts=outside.forecaster,
         settings=ServiceSettings(idle=limits, shared_account=settings.shared_account),
     )
 

@@ -79,6 +79,8 @@ async def _started(
         stack.push_async_callback(scheduler.hub.close)
     await asyncio.to_thread(scheduler.loop.start)
     stack.push_async_callback(asyncio.to_thread, scheduler.loop.stop)
+    scheduler.forecaster.start()
+    stack.push_async_callback(asyncio.to_thread, scheduler.forecaster.stop)
     if scheduler.servers is not None:
         stack.push_async_callback(scheduler.servers.close)
     return scheduler

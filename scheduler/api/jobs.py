@@ -10,7 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
-from gpucommons.scheduler.service import attempts, authorization, jobs, logs, quotes
+from gpucommons.scheduler.service import attempts, authorization, jobs, logs, quotes, why
 from gpucommons.scheduler.service.service import Service
 
 router = APIRouter(tags=["jobs"])
@@ -95,6 +95,12 @@ async def log(  # noqa: PLR0913 - one position, in parts
 async def curve(ref: JobRef, caller: AnyCaller) -> models.Curve:
     """A job's metric curve."""
     return await caller.run(logs.curve, ref)
+
+
+@router.get("/jobs/{ref:path}/why", name="why")
+async def why_job(ref: JobRef, caller: AnyCaller) -> models.Why:
+    """Why a job waits, when it will likely start, and what would start it now."""
+    return await caller.run(why.why_job, ref)
 
 
 # The shortest path last: ``{ref:path}`` would take the others' endings for a part of the name.

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
-from gpucommons.scheduler.service import idle, leases, quotes
+from gpucommons.scheduler.service import idle, leases, quotes, why
 
 router = APIRouter(tags=["notebooks"])
 
@@ -65,6 +65,12 @@ async def my_lease(
 async def lease(lease_id: models.Id, caller: AnyCaller) -> models.LeaseView:
     """One lease or ticket."""
     return await caller.run(leases.lease, lease_id)
+
+
+@router.get("/leases/{lease_id}/why")
+async def why_lease(lease_id: models.Id, caller: AnyCaller) -> models.Why:
+    """Why a ticket waits, when it will likely start, and what would start it now."""
+    return await caller.run(why.why_lease, lease_id)
 
 
 @router.post("/leases/{lease_id}/started")

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import re
+from collections.abc import Iterator
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.errors import NotFound
 
 #: The API gives so many at once.
 _PAGE = 500
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def describe(job: models.JobView) -> str:
@@ -24,6 +28,8 @@ def describe(job: models.JobView) -> str:
     if job.reason is not None:
         place = f"position {job.position}: " if job.position else ""
         lines.append(f"  {place}{job.reason.text}")
+        if job.forecast is not None:
+            lines.append(f"  {job.forecast.text}")
         if job.reason.unblock:
             lines.append(f"  {job.reason.unblock}")
     if job.progress is not None:
@@ -92,16 +98,36 @@ def detail(arguments: argparse.Namespace) -> int:
 
 
 def why(arguments: argparse.Namespace) -> int:
-    """Say why a job waits and what would start it."""
+    """Say why a job or a ticket waits, when it will likely start, and what would start it."""
     with connect(arguments) as scheduler:
-        job = scheduler.send(calls.job(arguments.job))
-    if job.reason is None:
-        text = f"{job.name} does not wait: it is {job.state}."
-    else:
-        text = f"{job.name} waits ({job.reason.code}): {job.reason.text}"
-        text += f"\n{job.reason.unblock}" if job.reason.unblock else ""
-    show(job.reason, text, output=arguments.output)
+        try:
+            answer = scheduler.send(calls.why(arguments.job))
+        except NotFound:
+            if not _ID.fullmatch(arguments.job):
+                raise
+            answer = scheduler.send(calls.why_lease(arguments.job))
+    show(answer, "\n".join(_why_lines(answer)), output=arguments.output)
     return 0
+
+
+def _why_lines(answer: models.Why) -> Iterator[str]:
+    name = answer.name or "The notebook"
+    if answer.reason is None:
+        yield f"{name} does not wait: it is {answer.state}."
+        if answer.text:
+            yield answer.text
+        return
+    yield f"{name} waits ({answer.reason.code}): {answer.reason.text}"
+    place = f"Position {answer.position}. " if answer.position else ""
+    likely = "" if answer.forecast is None else answer.forecast.text
+    if place or likely:
+        yield f"{place}{likely}".strip()
+    if answer.reason.unblock and answer.reason.unblock not in [way.text for way in answer.ways]:
+        yield answer.reason.unblock
+    for way in answer.ways:
+        yield way.text
+    if answer.at_latest_ms is not None:
+        yield f"Starts {clock(answer.at_latest_ms)} if nothing ends before its time limit."
 
 
 def act(arguments: argparse.Namespace) -> int:

@@ -106,7 +106,11 @@ def _add_jobs(
     listing.set_defaults(run=jobs.listing)
     for name, text, function in (
         ("show", "show one job", jobs.detail),
-        ("why", "say why a job waits and what would start it", jobs.why),
+        (
+            "why",
+            "say why a job waits, when it will likely start, and what would start it now",
+            jobs.why,
+        ),
         ("cancel", "cancel a job", jobs.act),
         ("pause", "stop a job with a checkpoint and keep it", jobs.act),
         ("resume", "put a paused job back in line", jobs.act),

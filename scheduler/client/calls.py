@@ -131,6 +131,16 @@ def job(ref: str) -> Call[models.JobView]:
     return Call(method="GET", path=_path("jobs", ref), answer=models.JobView)
 
 
+def why(ref: str) -> Call[models.Why]:
+    """Why a job waits, when it will likely start, and what would start it now."""
+    return Call(method="GET", path=_path("jobs", ref, "why"), answer=models.Why)
+
+
+def why_lease(lease_id: str) -> Call[models.Why]:
+    """The same of a notebook's ticket."""
+    return Call(method="GET", path=_path("leases", lease_id, "why"), answer=models.Why)
+
+
 def cancel(ref: str) -> Call[models.JobView]:
     """Cancel a job."""
     return Call(method="POST", path=_path("jobs", ref, "cancel"), answer=models.JobView)

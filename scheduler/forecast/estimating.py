@@ -16,12 +16,12 @@ from gpucommons.scheduler.core.types import Millis, Spec, WorkloadId
 from gpucommons.scheduler.forecast.futures import FUTURES, share
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
 from gpucommons.scheduler.forecast.runs import History
+from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 
 _DAY_MS = 86_400_000
-#: Ends that are closer together than this part of the time until then share a cycle.
-_COARSE = 0.04
-_FINEST_MS = 1_000
+#: What a restart costs is in the history of those that were restarted.
+_HERE = Conditions(restart_ms=0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,6 +33,9 @@ class Budget:
     horizon_ms: int = 14 * _DAY_MS
     #: Cycles of one future; the grid needs about 200 for two weeks.
     cycles: int = 300
+    #: Ends that are closer together than this part of the time until then share a cycle.
+    coarse: float = 0.04
+    finest_ms: int = 1_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,9 +84,8 @@ def estimate(
     }
     starts: list[Mapping[WorkloadId, Millis]] = []
     for number in range(budget.futures if wanted else 0):
-        future = Simulation(
-            cluster, now_ms=cluster.now_ms, left_ms=_ends(outlooks, number, budget.futures)
-        )
+        ends = _ends(outlooks, number, budget.futures)
+        future = Simulation(cluster, now_ms=cluster.now_ms, conditions=_HERE, left_ms=ends)
         for one in arriving(number):
             future.submit(one.at_ms, one.spec, one.run_ms)
         starts.append((yield from _starts(future, wanted, budget)))
@@ -114,12 +116,12 @@ def _starts(
         next_ms = future.next_ms()
         if not missing or next_ms is None or next_ms > from_ms + budget.horizon_ms:
             break
-        gap_ms = max(_FINEST_MS, round((next_ms - from_ms) * _COARSE))
+        gap_ms = max(budget.finest_ms, round((next_ms - from_ms) * budget.coarse))
         # The first cycle is now: what the cluster's own next cycle would do.
         future.step(Millis(next_ms + (gap_ms if next_ms > from_ms else 0)))
         yield
         started = [one for one in missing if _holds(future.cluster, one)]
-        found.update(dict.fromkeys(started, future.now_ms))
+        found.update(dict.fromkeys(started, next_ms))
         missing = [one for one in missing if one not in found]
     return found
 
@@ -143,5 +145,5 @@ def if_nothing_ends_early(
         for one in cluster.workloads.values()
         if not is_final(one)
     }
-    future = Simulation(cluster, now_ms=cluster.now_ms, left_ms=limits)
+    future = Simulation(cluster, now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
     return (yield from _starts(future, wanted, budget))

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.forecast import words
-from gpucommons.scheduler.forecast.windows import Calibration, Unknown, Window, calibrated
+from gpucommons.scheduler.forecast.windows import (
+    SLACK_MS,
+    Calibration,
+    Unknown,
+    Window,
+    calibrated,
+)
 
 _WHY_NOT = {
     Unknown.HISTORY: "too little is known of how long what runs there takes",
@@ -25,6 +32,8 @@ class Forecast:
     unknown: Unknown | None = None
     #: Of ten past windows of such waits, so many were right; None before that can be said.
     right_of_ten: int | None = None
+    #: Changes with which it would start now.
+    ways: tuple[Way, ...] = ()
 
     @property
     def text(self) -> str:
@@ -50,9 +59,10 @@ def told(
     if calibration.off:
         return Forecast(made_ms=made_ms, unknown=Unknown.CALIBRATION)
     window = calibrated(raw, calibration)
+    # Half a minute is right anyway, so 9:59 is ten minutes.
     shown = Window(
-        from_ms=words.rounded_down(window.from_ms),
+        from_ms=words.rounded_down(window.from_ms + SLACK_MS),
         median_ms=window.median_ms,
-        to_ms=words.rounded_up(window.to_ms),
+        to_ms=words.rounded_up(max(0, window.to_ms - SLACK_MS)),
     )
     return Forecast(made_ms=made_ms, window=shown, right_of_ten=calibration.right_of_ten)

@@ -11,10 +11,13 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import replace
 from typing import Protocol, TypeVar
 
+from gpucommons.scheduler.core.counterfactuals import Way, ways
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.ordering import by_age
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
@@ -35,6 +38,8 @@ REFRESH_S = 30.0
 _GATHER_S = 0.2
 #: A round may take one part in so many of the time.
 _REST = 10
+#: So many of those who wait longest are told what would start them; the others may ask.
+_WITH_WAYS = 20
 #: Older than this nothing is said: the thread has died or cannot keep up.
 STALE_MS = 300_000
 
@@ -122,7 +127,24 @@ class Forecaster:
                 return
             except Exception:  # noqa: BLE001 - a forecast is never worth a scheduler
                 _LOG.exception("This round of forecasts failed; the next one tries again.")
-            self._stopping.wait((time.monotonic() - began) * _REST)
+            self._rest(time.monotonic() - began)
+
+    def _rest(self, spent_s: float) -> None:
+        """Leave the processor to others; who has just come into line waits for less of it."""
+        until_s, again = time.monotonic() + spent_s * _REST, False
+        self._stopping.wait(spent_s)
+        while (left_s := until_s - time.monotonic()) > 0 and not self._stopping.is_set():
+            if self._changed.wait(left_s):
+                again = True
+                if self._has_news():
+                    break
+                self._changed.clear()
+                self._stopping.wait(_GATHER_S)
+        if again:
+            self._changed.set()
+
+    def _has_news(self) -> bool:
+        return any(one not in self._forecasts for one in waiting(self._loop.cluster))
 
     def round(self) -> None:
         """Look once at everybody who waits."""
@@ -141,6 +163,19 @@ class Forecaster:
         else:
             self._forecasts = {}
         self._ledger.write(self._loop.epoch, written)
+        self._find_ways(cluster)
+
+    def _find_ways(self, cluster: Cluster) -> None:
+        """What would start those who have waited longest, one after the other."""
+        in_line = [cluster.workloads[one] for one in self._forecasts]
+        for workload in sorted(in_line, key=by_age)[:_WITH_WAYS]:
+            found = self._pace(_listed(ways(cluster, workload.workload_id, cluster.now_ms)))
+            if found is None:
+                return
+            known = self._forecasts.get(workload.workload_id)
+            if known is not None:
+                changed = {workload.workload_id: replace(known, ways=found)}
+                self._forecasts = {**self._forecasts, **changed}
 
     def _pace(self, playing: Generator[None, None, T]) -> T | None:
         """Play with a rest after each cycle; None when it is to stop."""
@@ -155,12 +190,20 @@ class Forecaster:
         return None
 
     def _told(self, cluster: Cluster, lengths: Lengths) -> dict[WorkloadId, Forecast]:
-        return {
-            one: told(
-                raw_window(waits),
-                self.calibration(cluster.workloads[one]),
-                lengths.made_ms,
-                endless=bool(lengths.endless),
-            )
-            for one, waits in lengths.waits.items()
-        }
+        found = {}
+        for one, waits in lengths.waits.items():
+            calibration = self.calibration(cluster.workloads[one])
+            endless = bool(lengths.endless)
+            said = told(raw_window(waits), calibration, lengths.made_ms, endless=endless)
+            before = self._forecasts.get(one)
+            found[one] = said if before is None else replace(said, ways=before.ways)
+        return found
+
+
+def _listed(found: Iterator[Way]) -> Generator[None, None, tuple[Way, ...]]:
+    """All of them, with a pause after each."""
+    listed = []
+    for way in found:
+        listed.append(way)
+        yield
+    return tuple(listed)

@@ -75,7 +75,7 @@ from gpucommons.scheduler.models.nodes import (
 )
 from gpucommons.scheduler.models.offers import Availability, OfferList, OfferView, SizeView
 from gpucommons.scheduler.models.pools import PoolList, PoolModel, PoolView
-from gpucommons.scheduler.models.reasons import ReasonView
+from gpucommons.scheduler.models.reasons import ForecastView, ReasonView, WayView, Why
 from gpucommons.scheduler.models.teams import (
     PolicyModel,
     QuotaModel,
@@ -104,6 +104,7 @@ __all__ = [
     "ErrorView",
     "EventList",
     "EventView",
+    "ForecastView",
     "HoldView",
     "Id",
     "IdleReport",
@@ -156,5 +157,7 @@ __all__ = [
     "Text",
     "UserName",
     "View",
+    "WayView",
     "WhoAmI",
+    "Why",
 ]

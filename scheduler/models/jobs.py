@@ -21,7 +21,7 @@ from gpucommons.scheduler.models.fields import (
     Text,
     View,
 )
-from gpucommons.scheduler.models.reasons import ReasonView
+from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
 
 class RoleRequest(Model):
@@ -109,6 +109,8 @@ class JobView(View):
     ended_text: str | None = None
     reason: ReasonView | None = None
     position: int | None = None
+    #: While it waits.
+    forecast: ForecastView | None = None
     progress: ProgressView | None = None
     checkpoint: CheckpointView | None = None
     attempts: list[AttemptView] = []

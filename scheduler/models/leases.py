@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from gpucommons.scheduler.models.fields import Model, Name, Text, UserName, View
-from gpucommons.scheduler.models.reasons import ReasonView
+from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
 
 class LeaseRequest(Model):
@@ -65,6 +65,8 @@ class LeaseView(View):
     requested_ms: int
     since_ms: int
     position: int | None = None
+    #: While it waits.
+    forecast: ForecastView | None = None
     reason: ReasonView | None = None
     redeem_by_ms: int | None = None
     slice: SliceView | None = None

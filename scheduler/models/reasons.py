@@ -12,3 +12,49 @@ class ReasonView(View):
     text: str
     unblock: str | None = None
     startable_milli_gpu: int | None = None
+
+
+class ForecastView(View):
+    """When a wait is likely to end: a window of lengths from ``made_ms``, or why there is none."""
+
+    made_ms: int
+    from_ms: int | None = None
+    to_ms: int | None = None
+    #: Of ten past windows of such waits, so many were right; None before that can be said.
+    right_of_ten: int | None = None
+    #: Why there is no window: ``history``, ``not-in-sight``, ``calibration``.
+    unknown: str | None = None
+    #: All of it in one sentence.
+    text: str
+    #: Changes with which it would start now, one sentence each.
+    ways: list[str] = []
+
+
+class WayView(View):
+    """One change with which a waiting workload would start now; the changed field is set."""
+
+    #: "Would start now with 2 GPUs."
+    text: str
+    #: False: others would be stopped for it first.
+    at_once: bool
+    milli_gpu: int | None = None
+    workers: int | None = None
+    gpu_kind: str | None = None
+    pool: str | None = None
+    priority: str | None = None
+    over_quota: bool | None = None
+
+
+class Why(View):
+    """Why a workload is where it is, when that is likely to end, and what would change it."""
+
+    id: str
+    name: str
+    state: str
+    text: str
+    reason: ReasonView | None = None
+    position: int | None = None
+    forecast: ForecastView | None = None
+    ways: list[WayView] = []
+    #: When it starts if nothing ends before its time limit; None where something has no limit.
+    at_latest_ms: int | None = None

@@ -53,6 +53,11 @@ class JobFilter:
     limit: int = 100
 
 
+def _view(service: Service, principal: Principal, workload: Workload) -> models.JobView:
+    likely = service.forecasts.of(workload)
+    return job_view(workload, principal, service.loop.cluster, likely)
+
+
 def submit(
     service: Service, principal: Principal, request: models.JobRequest, *, key: str | None
 ) -> models.JobView:
@@ -88,7 +93,7 @@ def _submitted(
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
     found = workload_of(service, first.workload_id)
-    return job_view(found, principal, service.loop.cluster)
+    return _view(service, principal, found)
 
 
 def checked_spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
@@ -168,7 +173,7 @@ def jobs(
         unseen = [w for w in reversed(unseen_submits(service)) if _matches(w, restricted)]
         shown = [w for w in unseen if w.workload_id not in ids] + shown
     return models.JobList(
-        jobs=[job_view(workload, principal, cluster) for workload in shown], cursor=page.cursor
+        jobs=[_view(service, principal, workload) for workload in shown], cursor=page.cursor
     )
 
 
@@ -213,7 +218,7 @@ def job(service: Service, principal: Principal, ref: str) -> models.JobView:
     """One job."""
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
-    return job_view(found, principal, service.loop.cluster)
+    return _view(service, principal, found)
 
 
 def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
@@ -247,7 +252,7 @@ def _steer(
 
     def view() -> models.JobView:
         now = workload_of(service, found.workload_id)
-        return job_view(now, principal, service.loop.cluster)
+        return _view(service, principal, now)
 
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view)

@@ -37,7 +37,9 @@ def view(service: Service, principal: Principal, workload_id: WorkloadId) -> mod
 
 
 def _view(service: Service, principal: Principal, workload: Workload) -> models.LeaseView:
-    return lease_view(workload, principal, service.loop.cluster, service.settings.idle)
+    likely = service.forecasts.of(workload)
+    limits = service.settings.idle
+    return lease_view(workload, principal, service.loop.cluster, limits, likely)
 
 
 # --- getting a slice -------------------------------------------------------------------------

@@ -9,11 +9,10 @@ from gpucommons.scheduler.core.types import State, UserName, Workload
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import checked_spec
-from gpucommons.scheduler.service.leases import last_end, live_leases
+from gpucommons.scheduler.service.leases import last_end, live_leases, view
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import reason_view
-from gpucommons.scheduler.service.views.leases import lease_view
 
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
@@ -49,9 +48,7 @@ def offers(
             for pool in notebook_pools(cluster.teams[team], cluster)
         ],
         now_ms=service.now_ms(),
-        ticket=None
-        if ticket is None
-        else lease_view(ticket, principal, cluster, service.settings.idle),
+        ticket=None if ticket is None else view(service, principal, ticket.workload_id),
         last_end=last_end(service, name, server_name),
     )
 

@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.state import Action, Cluster, Intent, Observation
 from gpucommons.scheduler.core.types import Attempt, IntentId, Millis, TeamName, UserName, Workload
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service.activity import ActivityBoard
 from gpucommons.scheduler.service.principal import Principal, member_teams
 from gpucommons.scheduler.service.slices import Slices
@@ -68,6 +69,22 @@ class Logs(Protocol):
         ...
 
 
+class Forecasts(Protocol):
+    """What is likely, worked out beside the loop."""
+
+    def of(self, workload: Workload) -> Forecast | None:
+        """The likely start of a waiting workload; None where nothing was worked out."""
+        ...
+
+
+class NoForecasts:
+    """A scheduler that says nothing about the future."""
+
+    def of(self, workload: Workload) -> Forecast | None:
+        """Nothing."""
+        return None
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceSettings:
     """What the operator decided."""
@@ -90,6 +107,7 @@ class Service:
     slices: Slices
     now_ms: Callable[[], Millis]
     new_ids: Iterator[str]
+    forecasts: Forecasts = field(default_factory=NoForecasts)
     settings: ServiceSettings = field(default_factory=ServiceSettings)
 
     def ask(

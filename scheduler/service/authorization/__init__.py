@@ -29,6 +29,7 @@ from gpucommons.scheduler.service.authorization.jobs import (
     quote_job,
     resume,
     submit,
+    why,
 )
 from gpucommons.scheduler.service.authorization.notebooks import (
     acquire,
@@ -47,6 +48,7 @@ from gpucommons.scheduler.service.authorization.notebooks import (
     sees_activity,
     started,
     wait_in_line,
+    why_lease,
 )
 from gpucommons.scheduler.service.authorization.sight import (
     is_job,
@@ -105,4 +107,6 @@ __all__ = [
     "teams",
     "wait_in_line",
     "whoami",
+    "why",
+    "why_lease",
 ]

@@ -32,6 +32,11 @@ def job(principal: Principal, workload: Workload) -> None:
     must_see(principal, workload)
 
 
+def why(principal: Principal, workload: Workload) -> None:
+    """Owner, team, lead, admin."""
+    must_see(principal, workload)
+
+
 def cancel(principal: Principal, workload: Workload) -> None:
     """Owner, lead, admin."""
     must_steer(principal, workload, "cancel")

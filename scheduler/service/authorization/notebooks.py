@@ -82,6 +82,11 @@ def end_lease(principal: Principal, workload: Workload, why: str) -> None:
         raise Forbidden(message)
 
 
+def why_lease(principal: Principal, workload: Workload) -> None:
+    """Owner, team, lead, admin; the hub and the culler."""
+    must_see(principal, workload)
+
+
 def keep(principal: Principal, workload: Workload) -> None:
     """Owner, admin."""
     _own(principal, workload, "keep")

@@ -20,6 +20,7 @@ from gpucommons.scheduler.core.types import (
     Stop,
     Workload,
 )
+from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
 
@@ -50,14 +51,17 @@ def shows_names(principal: Principal, spec: Spec, cluster: Cluster) -> bool:
 
 
 def job_view(
-    workload: Workload, principal: Principal, cluster: Cluster, *, with_attempts: bool = True
+    workload: Workload,
+    principal: Principal,
+    cluster: Cluster,
+    forecast: Forecast | None = None,
 ) -> models.JobView:
     """A job as this caller sees it."""
     spec = workload.spec
     in_full = authorization.sees(principal, spec.team, spec.owner)
     named = in_full or shows_names(principal, spec, cluster)
     pool = _pool_of(workload, cluster)
-    attempts = workload.attempts if with_attempts and in_full else ()
+    attempts = workload.attempts if in_full else ()
     shown = cluster.pools.get(pool) if pool is not None else None
     return models.JobView(
         id=workload.workload_id,
@@ -80,6 +84,7 @@ def job_view(
         ended_text=workload.ended_text if in_full else None,
         reason=reason_view(workload.reason) if in_full else _reason_class(workload.reason),
         position=workload.position,
+        forecast=forecast_view(forecast) if in_full else None,
         progress=_progress(workload) if in_full else None,
         checkpoint=_checkpoint(workload) if in_full else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
@@ -100,6 +105,22 @@ def reason_view(reason: Reason | None) -> models.ReasonView | None:
         text=reason.text,
         unblock=reason.unblock,
         startable_milli_gpu=reason.startable_milli_gpu,
+    )
+
+
+def forecast_view(forecast: Forecast | None) -> models.ForecastView | None:
+    """What is likely."""
+    if forecast is None:
+        return None
+    window = forecast.window
+    return models.ForecastView(
+        made_ms=forecast.made_ms,
+        from_ms=None if window is None else window.from_ms,
+        to_ms=None if window is None else window.to_ms,
+        right_of_ten=forecast.right_of_ten,
+        unknown=forecast.unknown,
+        text=forecast.text,
+        ways=[way.text for way in forecast.ways],
     )
 
 

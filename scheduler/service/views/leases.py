@@ -8,9 +8,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Idleness, Workload
+from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.service.views.jobs import reason_view, shows_names
+from gpucommons.scheduler.service.views.jobs import forecast_view, reason_view, shows_names
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,7 +28,11 @@ class IdleLimits:
 
 
 def lease_view(
-    workload: Workload, principal: Principal, cluster: Cluster, limits: IdleLimits
+    workload: Workload,
+    principal: Principal,
+    cluster: Cluster,
+    limits: IdleLimits,
+    forecast: Forecast | None = None,
 ) -> models.LeaseView:
     """A lease as this caller sees it."""
     spec = workload.spec
@@ -47,6 +52,7 @@ def lease_view(
         requested_ms=workload.submitted_ms,
         since_ms=workload.since_ms,
         position=workload.position,
+        forecast=forecast_view(forecast) if in_full else None,
         reason=reason_view(workload.reason) if in_full else None,
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
         slice=slice_view(workload, cluster) if in_full else None,

@@ -76,6 +76,12 @@ RULES: dict[str, Rule] = {
         ("ann-reads", "alf-token", "root-token"),
         NOBODY | {"bob-token": 404, "hub-token": 404},
     ),
+    "why": Rule(
+        "GET",
+        "/jobs/digits-1/why",
+        ("ann-reads", "alf-token", "root-token"),
+        NOBODY | {"bob-token": 404, "hub-token": 404},
+    ),
     "cancel": Rule(
         "POST",
         "/jobs/digits-1/cancel",
@@ -155,6 +161,12 @@ RULES: dict[str, Rule] = {
     "lease": Rule(
         "GET",
         "/leases/{lease}",
+        ("ann-reads", "alf-token", "hub-token", "culler-token", "root-token"),
+        NOBODY | {"bob-token": 404},
+    ),
+    "why_lease": Rule(
+        "GET",
+        "/leases/{lease}/why",
         ("ann-reads", "alf-token", "hub-token", "culler-token", "root-token"),
         NOBODY | {"bob-token": 404},
     ),

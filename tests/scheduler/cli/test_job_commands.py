@@ -63,7 +63,8 @@ def test_why_says_what_would_start_a_waiting_job(cli: Cli, world: WatchedWorld) 
 
     assert answer.code == 0
     assert answer.out.startswith(f"{waits.name} waits ({reason['code']}): {reason['text']}")
-    assert cli("why", waits.name, "--output", "json").json == reason
+    whole = cli("why", waits.name, "--output", "json").json
+    assert (whole["reason"], whole["position"]) == (reason, 1)
     assert "does not wait: it is running" in cli("why", held.name).out
 
 

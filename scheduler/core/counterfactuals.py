@@ -1,0 +1,163 @@
+"""What would start a waiting workload now: one thing changed at a time, decided by a real cycle.
+
+Nothing is changed for anybody: each way is one step of the core on a value that is thrown away, so
+it also counts who is ahead in line and who would be stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_gpus
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.demand import bounds
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.ordering import PRIORITIES
+from gpucommons.scheduler.core.quota import quota_of
+from gpucommons.scheduler.core.resources import Policy
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Spec, Workload, WorkloadId
+
+#: Sizes below one GPU that are worth asking for, the largest first.
+_SHARES = (500, 250, 125)
+#: Smaller whole sizes that are tried, the largest first.
+_MOST_SIZES = 7
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Way:
+    """One change, and what it would bring."""
+
+    #: "with 2 GPUs", "on the A100-40", "in pool b", "with priority high".
+    change: str
+    #: It would have its devices in this very cycle; else once those who are in the way have left.
+    at_once: bool
+    #: The other size per worker, in milli-GPU.
+    milli_gpu: int | None = None
+    workers: int | None = None
+    gpu_kind: str | None = None
+    pool: PoolName | None = None
+    priority: str | None = None
+    over_quota: bool | None = None
+
+    @property
+    def text(self) -> str:
+        """One sentence."""
+        if self.at_once:
+            return f"Would start now {self.change}."
+        return f"Would be next {self.change}: others would be stopped for it."
+
+
+def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[Way]:
+    """The smallest change of each kind that would help, cheapest to give first."""
+    workload = cluster.workloads.get(workload_id)
+    if workload is None or workload.state not in WAITING_STATES or workload.nomination is not None:
+        return
+    for kind in (_smaller, _fewer_workers, _other_kinds, _other_pools, _borrowing, _priorities):
+        found: Way | None = None
+        for way, spec in kind(cluster, workload.spec):
+            at_once = _helps(cluster, replace(workload, spec=spec), now_ms)
+            if at_once is not None and (at_once or found is None):
+                found = replace(way, at_once=at_once)
+            if at_once:
+                break
+        if found is not None:
+            yield found
+
+
+def _helps(cluster: Cluster, changed: Workload, now_ms: Millis) -> bool | None:
+    """Whether it starts at once, or is next; None where the change does not help."""
+    workloads = {**cluster.workloads, changed.workload_id: changed}
+    ids = (f"way-{number}" for number in count(1))
+    outcome = advance(
+        replace(cluster, workloads=workloads), (), (), now_ms=now_ms, new_ids=ids, explain=False
+    )
+    after = outcome.cluster.workloads.get(changed.workload_id)
+    if after is None or is_final(after):
+        return None
+    if after.current is not None:
+        return True
+    return False if after.nomination is not None else None
+
+
+_Options = Iterator[tuple[Way, Spec]]
+
+
+def _smaller(cluster: Cluster, spec: Spec) -> _Options:
+    """Fewer GPUs for each worker."""
+    first, *others = spec.roles
+    whole, rest = divmod(first.milli_gpu, WHOLE_MILLI_GPU)
+    sizes = [n * WHOLE_MILLI_GPU for n in range(whole if rest else whole - 1, 0, -1)][:_MOST_SIZES]
+    sizes += [size for size in _SHARES if size < first.milli_gpu]
+    for size in sizes:
+        if spec.kind is not Kind.NOTEBOOK or size in _offered(cluster, spec):
+            each = " per worker" if bounds(spec)[0] > 1 or others else ""
+            way = Way(change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size)
+            yield way, replace(spec, roles=(replace(first, milli_gpu=size), *others))
+
+
+def _offered(cluster: Cluster, spec: Spec) -> tuple[int, ...]:
+    pool = cluster.pools.get(spec.pools[0])
+    return () if pool is None else pool.notebook_sizes
+
+
+def _fewer_workers(cluster: Cluster, spec: Spec) -> _Options:
+    first, *others = spec.roles
+    low, _ = bounds(spec)
+    fewer = low - 1
+    while fewer > 0:
+        way = Way(
+            change=f"with {fewer} worker{'' if fewer == 1 else 's'}", at_once=True, workers=fewer
+        )
+        role = first if spec.min_workers is not None else replace(first, count=fewer)
+        least = None if spec.min_workers is None else fewer
+        yield way, replace(spec, roles=(role, *others), min_workers=least)
+        fewer //= 2
+
+
+def _other_kinds(cluster: Cluster, spec: Spec) -> _Options:
+    """On another GPU model, where it asks for one."""
+    asked = {role.gpu_kind for role in spec.roles if role.gpu_kind}
+    there = {
+        device.kind
+        for node in cluster.nodes.values()
+        if node.pool in spec.pools
+        for device in node.devices
+    }
+    for kind in sorted(there - asked) if asked else ():
+        roles = tuple(replace(r, gpu_kind=kind) if r.gpu_kind else r for r in spec.roles)
+        yield Way(change=f"on the {kind}", at_once=True, gpu_kind=kind), replace(spec, roles=roles)
+
+
+def _other_pools(cluster: Cluster, spec: Spec) -> _Options:
+    """In a pool in which its team has quota of that sort."""
+    for pool in sorted(cluster.pools):
+        quota = quota_of(cluster.teams, spec.team, pool)
+        notebooks = spec.kind is Kind.NOTEBOOK
+        able = quota.fixed_milli_gpu if notebooks else quota.limit_milli_gpu != 0
+        if pool in spec.pools or not able or spec.team not in cluster.teams:
+            continue
+        if pool in cluster.teams[spec.team].quotas:
+            way = Way(change=f"in pool {pool}", at_once=True, pool=pool)
+            yield way, replace(spec, pools=(pool,))
+
+
+def _borrowing(cluster: Cluster, spec: Spec) -> _Options:
+    if spec.kind is not Kind.NOTEBOOK and not spec.over_quota:
+        way = Way(change="if it may borrow", at_once=True, over_quota=True)
+        yield way, replace(spec, over_quota=True)
+
+
+def _priorities(cluster: Cluster, spec: Spec) -> _Options:
+    if spec.kind is Kind.NOTEBOOK:
+        return
+    team = cluster.teams.get(spec.team)
+    rules = (cluster.policy, Policy() if team is None else team.policy)
+    for name in sorted(PRIORITIES, key=PRIORITIES.__getitem__):
+        higher = PRIORITIES[name] > PRIORITIES[spec.priority]
+        if higher and all(name in rule.priorities for rule in rules):
+            way = Way(change=f"with priority {name}", at_once=True, priority=name)
+            yield way, replace(spec, priority=name)

@@ -1,0 +1,205 @@
+"""Forecasts of a running scheduler: what people see, and the books behind it."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+from service_world import ServiceWorld, a_request, done
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import UnknownWorkload
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.forecast.estimating import Budget
+from gpucommons.scheduler.forecast.forecaster import REFRESH_S, STALE_MS, Forecaster
+from gpucommons.scheduler.forecast.windows import Estimate
+from gpucommons.scheduler.service import jobs, leases, why
+
+MINUTE = 60_000
+
+
+class Foreseen(ServiceWorld):
+    """A scheduler whose forecaster takes its turns by hand."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.forecaster = Forecaster(
+            self.loop, self.store, now_ms=lambda: self.now_ms, budget=Budget(futures=3)
+        )
+        object.__setattr__(self.service, "forecasts", self.forecaster)
+        self.ann, self.bob = self.principal("ann"), self.principal("bob")
+
+    def job(self, gpus: int = 3, name: str = "digits", minutes: float = 10) -> models.JobView:
+        self.script = Script(run_ms=round(minutes * MINUTE))
+        request = a_request(name=name, role={"milli_gpu": gpus * 1000})
+        return jobs.submit(self.service, self.ann, request, key=None)
+
+    def past(self, count: int = 20, minutes: float = 10) -> None:
+        """So many runs of exactly that length."""
+        for _ in range(count):
+            self.job(1, minutes=minutes)
+            self.pass_time(0)
+            self.pass_time(round(minutes * MINUTE))
+            self.pass_time(0)
+        self.forecaster.round()
+
+    def seen(self, ref: str) -> models.ForecastView | None:
+        return jobs.job(self.service, self.ann, ref).forecast
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Foreseen:
+    return Foreseen(tmp_path)
+
+
+def held_and_waiting(world: Foreseen) -> models.JobView:
+    world.job()
+    world.pass_time(0)
+    world.pass_time(1000)
+    return world.job()
+
+
+def test_a_waiting_job_shows_its_window_and_a_running_one_none(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    assert world.seen(waits.name) is None
+    world.forecaster.round()
+    found = world.seen(waits.name)
+    assert found is not None
+    assert found.text == "Likely about 10 min."
+    assert (found.from_ms, found.to_ms, found.unknown) == (10 * MINUTE, 10 * MINUTE, None)
+    world.pass_time(10 * MINUTE)
+    world.pass_time(0)
+    assert world.seen(waits.name) is None
+
+
+def test_without_a_past_it_says_unknown_and_why(world: Foreseen) -> None:
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    found = world.seen(waits.name)
+    assert found is not None
+    assert (found.from_ms, found.to_ms, found.unknown) == (None, None, "history")
+    assert found.text.startswith("Likely start unknown: too little is known")
+    assert world.store.estimates() == ()
+
+
+def test_the_first_window_of_a_wait_is_kept_and_compared(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    world.forecaster.round()
+    (kept,) = world.store.estimates()
+    assert (kept.workload_id, kept.wait_class, kept.started_ms) == (waits.id, "job gpu", None)
+    world.pass_time(11 * MINUTE)  # an age at which another window is kept
+    world.pass_time(0)
+    world.forecaster.round()
+    first: Estimate = world.store.estimates()[0]
+    assert first.started_ms is not None
+    assert first.started_ms - first.made_ms == 11 * MINUTE
+
+
+def test_a_long_wait_is_forecast_again_at_a_few_ages(world: Foreseen) -> None:
+    world.past(minutes=60)
+    world.job(minutes=60)
+    world.pass_time(0)
+    world.job(minutes=60)
+    for _ in range(5):
+        world.forecaster.round()
+        world.pass_time(4 * MINUTE)
+    ages = [one.made_ms - world.store.estimates()[0].made_ms for one in world.store.estimates()]
+    assert ages == [0, 12 * MINUTE]
+
+
+def test_who_leaves_the_line_is_not_compared(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    done(jobs.cancel(world.service, world.ann, waits.name))
+    world.forecaster.round()
+    assert [one.left for one in world.store.estimates()] == [True]
+
+
+def test_a_restart_knows_the_past_and_the_open_windows(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    again = Forecaster(
+        world.loop, world.store, now_ms=lambda: world.now_ms, budget=Budget(futures=3)
+    )
+    again.round()
+    assert len(world.store.estimates()) == 1
+    assert again.of(world.cluster.workloads[waits.id]) is not None  # type: ignore[index]
+
+
+def test_old_forecasts_are_not_shown(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    world.now_ms = type(world.now_ms)(world.now_ms + STALE_MS + 1)
+    assert world.seen(waits.name) is None
+
+
+def test_why_says_place_window_and_what_would_start_it(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    found = why.why_job(world.service, world.ann, waits.name)
+    assert found.reason is not None
+    assert (found.position, found.text) == (1, found.reason.text)
+    assert found.forecast is not None
+    assert [way.text for way in found.ways] == found.forecast.ways
+    assert found.forecast.ways == [
+        "Would be next with 1 GPU: others would be stopped for it.",
+    ]
+    assert found.at_latest_ms is None
+    running = world.cluster.workloads
+    assert jobs.job(world.service, world.ann, waits.name).state == "queued"
+    assert len(running) == 2
+
+
+def test_nobody_reads_the_windows_of_other_teams(world: Foreseen) -> None:
+    world.past()
+    waits = held_and_waiting(world)
+    world.forecaster.round()
+    listed = jobs.jobs(world.service, world.bob, jobs.JobFilter(team="vision"), cursor=None).jobs
+    assert [(job.owner, job.forecast) for job in listed] == [("", None)] * 2
+    with pytest.raises(UnknownWorkload):
+        why.why_job(world.service, world.bob, waits.id)
+
+
+def test_a_ticket_has_a_forecast_as_well(world: Foreseen) -> None:
+    asked = models.LeaseRequest(user="ann", milli_gpu=1000)
+    held = done(leases.acquire(world.service, world.hub_service, asked, key=None))
+    done(leases.started(world.service, world.hub_service, held.id, models.StartedReport()))
+    mine = models.LeaseRequest(server_name="b", milli_gpu=1000)
+    ticket = done(leases.wait_in_line(world.service, world.ann, mine, key=None))
+    assert ticket.forecast is None
+    world.forecaster.round()
+    found = leases.lease(world.service, world.ann, ticket.id).forecast
+    assert found is not None
+    assert found.unknown == "history"
+    told = why.why_lease(world.service, world.ann, ticket.id)
+    assert (told.position, told.forecast) == (1, found)
+    with pytest.raises(UnknownWorkload):
+        why.why_lease(world.service, world.bob, ticket.id)
+
+
+def test_the_thread_answers_soon_and_ends(world: Foreseen) -> None:
+    world.past()
+    answered = threading.Event()
+    told = world.forecaster.round
+
+    def round_and_tell() -> None:
+        told()
+        answered.set()
+
+    world.forecaster.round = round_and_tell  # type: ignore[method-assign]
+    world.forecaster.start()
+    try:
+        waits = held_and_waiting(world)
+        while world.seen(waits.name) is None:
+            assert answered.wait(REFRESH_S)
+            answered.clear()
+    finally:
+        world.forecaster.stop()

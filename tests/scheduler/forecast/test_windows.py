@@ -1,0 +1,177 @@
+"""Windows, their words, and what past ones teach."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.forecast import words
+from gpucommons.scheduler.forecast.forecast import Forecast, told
+from gpucommons.scheduler.forecast.futures import FUTURES, quantile, share
+from gpucommons.scheduler.forecast.windows import (
+    Calibration,
+    Estimate,
+    Unknown,
+    Window,
+    calibrate,
+    calibrated,
+    conformal,
+    raw_window,
+)
+
+MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
+NOW = Millis(100 * DAY)
+
+
+def window(from_min: float, to_min: float) -> Window:
+    middle = (from_min + to_min) / 2
+    return Window(
+        from_ms=round(from_min * MINUTE),
+        median_ms=round(middle * MINUTE),
+        to_ms=round(to_min * MINUTE),
+    )
+
+
+def waited(minutes: float, said: Window, number: int = 0, *, shown: bool = True) -> Estimate:
+    made_ms = Millis(NOW - 10 * DAY + number * MINUTE)
+    return Estimate(
+        workload_id=WorkloadId(f"w-{number}"),
+        made_ms=made_ms,
+        wait_class="job train",
+        raw=said,
+        shown=said if shown else None,
+        started_ms=Millis(made_ms + round(minutes * MINUTE)),
+    )
+
+
+def test_every_quantile_is_dealt_to_every_workload_in_one_future() -> None:
+    for name in ("a", "b", "0199-…"):
+        dealt = sorted(share(name, future) for future in range(FUTURES))
+        assert dealt == pytest.approx([(i + 0.5) / FUTURES for i in range(FUTURES)])
+    orders = {tuple(share(f"w-{n}", f) for f in range(FUTURES)) for n in range(50)}
+    assert len(orders) > 25
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 10**9)), min_size=1, max_size=12))
+def test_quantiles_never_fall_and_are_out_of_sight_together(values: list[int | None]) -> None:
+    found = [quantile(values, part / 10) for part in range(1, 10)]
+    seen = [one for one in found if one is not None]
+    assert seen == sorted(seen)
+    assert found[len(seen) :] == [None] * (len(found) - len(seen))
+
+
+def test_a_window_holds_the_middle_eight_tenths_of_the_futures() -> None:
+    assert raw_window([10, 20, 30, 40, 50, 60, 70, 80, 90, 100]) == Window(
+        from_ms=15, median_ms=55, to_ms=95
+    )
+    assert raw_window([10, 20, 30, 40, None]) is None
+
+
+@pytest.mark.parametrize(
+    ("from_ms", "to_ms", "text"),
+    [
+        (0, 40_000, "under 1 min"),
+        (11 * MINUTE, 24 * MINUTE, "10–25 min"),
+        (4 * MINUTE, 5 * MINUTE, "3–5 min"),
+        (60 * MINUTE, 60 * MINUTE, "about 60 min"),
+        (20 * MINUTE, 2 * HOUR, "under 2 h"),
+        (70 * MINUTE, 100 * MINUTE, "1–2 h"),
+        (30 * HOUR, 60 * HOUR, "1–3 d"),
+    ],
+)
+def test_windows_are_rounded_outwards_and_said_in_plain_words(
+    from_ms: int, to_ms: int, text: str
+) -> None:
+    assert words.span(words.rounded_down(from_ms), words.rounded_up(to_ms)) == text
+
+
+@given(st.integers(0, 60 * DAY), st.integers(0, 60 * DAY))
+def test_rounding_never_promises_more(one: int, other: int) -> None:
+    low, high = min(one, other), max(one, other)
+    assert words.rounded_down(low) <= low
+    assert words.rounded_up(high) >= high
+    assert words.rounded_down(low) <= words.rounded_up(high)
+
+
+def test_past_misses_widen_the_window_until_it_would_have_been_right() -> None:
+    said = window(10, 20)
+    past = [waited(5 + 1.5 * n, said, n) for n in range(40)]  # from 5 to 63.5 minutes
+    learned = calibrate(past, NOW)
+    wider = calibrated(said, learned)
+    lengths = [5 + 1.5 * n for n in range(40)]
+    assert learned.compared == 40
+    assert sum(length * MINUTE <= wider.to_ms + 30_000 for length in lengths) >= 36
+    assert sum(length * MINUTE >= wider.from_ms - 30_000 for length in lengths) >= 36
+    assert learned.right_of_ten == 2
+    assert wider.from_ms <= wider.median_ms <= wider.to_ms
+
+
+def test_too_wide_windows_become_narrower() -> None:
+    said = window(0, 100)
+    learned = calibrate([waited(9 + n % 3, said, n) for n in range(40)], NOW)
+    assert calibrated(said, learned).to_ms < 12 * MINUTE
+    assert learned.right_of_ten == 10
+
+
+def test_few_waits_teach_nothing_and_are_not_boasted_of() -> None:
+    learned = calibrate([waited(500, window(1, 2), n) for n in range(9)], NOW)
+    assert (learned.stretch_start, learned.stretch_end, learned.off) == (1.0, 1.0, False)
+    assert learned.right_of_ten is None
+
+
+def test_waits_whose_window_is_not_over_are_not_compared() -> None:
+    soon = replace(waited(1, window(0, 60)), made_ms=Millis(NOW - 2 * MINUTE))
+    soon = replace(soon, started_ms=Millis(NOW - MINUTE))
+    assert calibrate([soon], NOW).compared == 0
+    assert calibrate([soon], Millis(NOW + 2 * HOUR)).compared == 1
+
+
+def test_a_wait_that_goes_on_after_its_window_is_a_miss_already() -> None:
+    late = replace(waited(0, window(0, 10)), started_ms=None)
+    found = calibrate([late] * 30, NOW)
+    assert (found.compared, found.right, found.in_time) == (30, 0, 0.0)
+    assert calibrate([replace(late, left=True)] * 30, NOW).compared == 0
+
+
+def test_windows_that_were_wrong_too_often_are_withheld() -> None:
+    past = [waited(300 if n % 2 else 15, window(10, 20), n) for n in range(60)]
+    learned = calibrate(past, NOW)
+    assert learned.off
+    said = told(window(10, 20), learned, NOW, endless=False)
+    assert (said.window, said.unknown) == (None, Unknown.CALIBRATION)
+    assert said.text == "Likely start unknown: past estimates were wrong too often."
+    # What was withheld counts for the stretch, so that windows can come back.
+    again = calibrate(
+        [*past, *(waited(15, window(10, 20), 100 + n, shown=False) for n in range(200))], NOW
+    )
+    assert not again.off
+
+
+def test_the_sentence_says_the_window_and_how_right_such_were() -> None:
+    learned = Calibration(compared=10, shown=10, right=8)
+    said = told(window(11, 24), learned, NOW, endless=False)
+    assert said.text == "Likely 10–25 min (past estimates right 8 of 10)."
+    assert told(window(11, 24), Calibration(), NOW, endless=False).text == "Likely 10–25 min."
+
+
+def test_without_a_window_it_says_why() -> None:
+    history = told(None, Calibration(), NOW, endless=True)
+    assert history.text == (
+        "Likely start unknown: too little is known of how long what runs there takes."
+    )
+    far = told(None, Calibration(), NOW, endless=False)
+    assert far.text == "Likely start unknown: not in sight within two weeks."
+    assert isinstance(far, Forecast)
+
+
+@given(
+    st.lists(st.floats(0.01, 100), min_size=20, max_size=200),
+    st.sampled_from([0.8, 0.9]),
+)
+def test_the_conformal_score_covers_its_part(scores: list[float], part: float) -> None:
+    bound = conformal(scores, part)
+    assert sum(score <= bound for score in scores) >= part * len(scores)
