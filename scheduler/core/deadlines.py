@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from gpucommons.scheduler.core import stops
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
 from gpucommons.scheduler.core.endings import fail
+from gpucommons.scheduler.core.fair_share import half_life_of
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, with_attempt
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import (
@@ -20,6 +22,8 @@ from gpucommons.scheduler.core.types import (
 
 #: After a grant that nobody redeemed, others go first for so long.
 UNREDEEMED_BACK_OFF_MS = 30_000
+#: Looks per half-life at whose turn it is: a turn lasts several of them.
+_LOOKS = 16
 
 
 def expire(draft: Draft) -> None:
@@ -112,5 +116,23 @@ def next_deadline(draft: Draft) -> Millis | None:
                 due.append(attempt.started_ms + limit)
             due.append(stops.stoppable_from_ms(draft, workload, attempt) or 0)
     due.extend(one.until_ms for one in draft.released)
+    due.extend(_turns(draft))
     later = [at for at in due if at > draft.now_ms]
     return Millis(min(later)) if later else None
+
+
+def _turns(draft: Draft) -> Iterator[int]:
+    """When to see whose turn it is: what others borrow grows old by time alone."""
+    waiting = {
+        (pool, workload.spec.team)
+        for workload in draft.workloads.values()
+        if workload.state is State.QUEUED and workload.spec.over_quota
+        for pool in workload.spec.pools
+    }
+    for pool in sorted({pool for pool, _ in waiting}):
+        every = max(1, half_life_of(draft.pools, pool) // _LOOKS)
+        borrowers = {
+            team for (team, where), use in draft.uses.items() if where == pool and use.borrowed
+        }
+        if any(borrowers - {team} for where, team in waiting if where == pool):
+            yield (draft.now_ms // every + 1) * every

@@ -56,6 +56,7 @@ class Draft:
     searches: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: What guarantees are worth with the nodes there are; None until somebody asks.
     guarantees: Guarantees | None = None
+    _usage: dict[tuple[TeamName, PoolName], int] | None = None
     #: What guarantees gave up a moment ago and nobody may borrow yet.
     released: list[Released] = field(default_factory=list)
     #: How many promises were taken back.
@@ -129,10 +130,22 @@ class Draft:
         asked = shape(workload.spec)
         return all((kind, asked, pool) in self.misses for pool in workload.spec.pools)
 
+    def accounts(self, pool: PoolName) -> fair_share.Accounts:
+        """What teams had and have of a pool's surplus."""
+        half_life_ms = fair_share.half_life_of(self.pools, pool)
+        return fair_share.Accounts(self.teams, pool, half_life_ms, self.usage_now(), self.uses)
+
     def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
         """Decayed use of the surplus up to now, from what was held since the last cycle."""
+        if self._usage is None:
+            self._usage = self._brought_up()
+        return self._usage
+
+    def _brought_up(self) -> dict[tuple[TeamName, PoolName], int]:
         held = quota.uses(self.before.nodes, self.before.workloads.values())
-        return fair_share.brought_up(self.before.usage, held, self.before.usage_at_ms, self.now_ms)
+        return fair_share.brought_up(
+            self.before.usage, held, self.before.pools, self.before.usage_at_ms, self.now_ms
+        )
 
     def finish(self) -> tuple[Cluster, Changes]:
         """Return the next cluster and what to write for it."""

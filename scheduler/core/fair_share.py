@@ -1,42 +1,61 @@
 """How much of the surplus each team has had, so that the next GPU goes to whom it is due.
 
-Borrowed GPU time decays: what was used a day ago counts half. A team's standing is its decayed
-use plus what its present holdings will add, divided by its weight; the lowest goes first.
-Everything is an integer, so the order is the same on every machine.
+Borrowed GPU time decays: what was used a half-life ago counts half (the pool says how long that
+is). A team's standing is its decayed use plus what its present holdings will add, divided by its
+weight; the lowest goes first. Departments are compared first, with everything below them, and teams
+inside the same department after that: what one team of a department leaves, its sisters get.
+
+Time-based shares by decayed use follow the idea of Kay and Lauder, "A fair share scheduler" (1988),
+and of the half-life in Slurm's multifactor priority. Everything is an integer, so the order is the
+same on every machine.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from gpucommons.scheduler.core.quota import Uses
+from gpucommons.scheduler.core.quota import Use, Uses, leaves, quota_of
+from gpucommons.scheduler.core.resources import Pool, Team
 from gpucommons.scheduler.core.types import Millis, PoolName, TeamName
 
-HALF_LIFE_MS = 24 * 3600 * 1000
 #: After so many half-lives nothing older matters.
 _FORGOTTEN = 40
 #: Resolution of a standing after division by the weight.
 _SCALE = 1000
+#: The part of a half-life for which one team may be behind before it takes its turn from another.
+#: With two teams that each need everything, each turn is then half a half-life: as short as it can
+#: be with one eviction per job and half-life, and over twelve half-lives nobody is 5 % behind.
+TURN = 4
+
+Usage = Mapping[tuple[TeamName, PoolName], int]
+Teams = Mapping[TeamName, Team]
 
 
-def decayed(use: int, borrowed_milli_gpu: int, elapsed_ms: int) -> int:
+def decayed(use: int, borrowed_milli_gpu: int, elapsed_ms: int, half_life_ms: int) -> int:
     """Use after some time during which so much was borrowed, in milli-GPU·seconds.
 
     Within a half-life the decay is linear, over several it is exponential.
     """
-    if elapsed_ms > _FORGOTTEN * HALF_LIFE_MS:
-        use, elapsed_ms = 0, _FORGOTTEN * HALF_LIFE_MS
+    if elapsed_ms > _FORGOTTEN * half_life_ms:
+        use, elapsed_ms = 0, _FORGOTTEN * half_life_ms
     while elapsed_ms > 0:
-        step = min(elapsed_ms, HALF_LIFE_MS)
-        use -= use * step // (2 * HALF_LIFE_MS)
-        use += borrowed_milli_gpu * step * (4 * HALF_LIFE_MS - step) // (4 * HALF_LIFE_MS * 1000)
+        step = min(elapsed_ms, half_life_ms)
+        use -= use * step // (2 * half_life_ms)
+        use += borrowed_milli_gpu * step * (4 * half_life_ms - step) // (4 * half_life_ms * 1000)
         elapsed_ms -= step
     return use
 
 
+def half_life_of(pools: Mapping[PoolName, Pool], pool: PoolName) -> int:
+    """How long a pool remembers; its default where it is gone."""
+    return pools[pool].half_life_ms if pool in pools else Pool(name=pool).half_life_ms
+
+
 def brought_up(
-    usage: Mapping[tuple[TeamName, PoolName], int],
+    usage: Usage,
     uses: Uses,
+    pools: Mapping[PoolName, Pool],
     at_ms: Millis,
     now_ms: Millis,
 ) -> dict[tuple[TeamName, PoolName], int]:
@@ -44,14 +63,116 @@ def brought_up(
     keys = usage.keys() | {key for key, use in uses.items() if use.borrowed}
     found = {
         key: decayed(
-            usage.get(key, 0), uses[key].borrowed if key in uses else 0, max(0, now_ms - at_ms)
+            usage.get(key, 0),
+            uses[key].borrowed if key in uses else 0,
+            max(0, now_ms - at_ms),
+            half_life_of(pools, key[1]),
         )
         for key in sorted(keys)
     }
     return {key: use for key, use in found.items() if use}
 
 
-def standing(usage: int, borrowed_milli_gpu: int, weight: int) -> int:
-    """A team's place in line for the surplus: the lower, the earlier. Weight 0 never borrows."""
-    coming = borrowed_milli_gpu * HALF_LIFE_MS // 1000
+def standing(usage: int, borrowed_milli_gpu: int, weight: int, half_life_ms: int) -> int:
+    """A place in line for the surplus: the lower, the earlier. Weight 0 never borrows."""
+    coming = borrowed_milli_gpu * half_life_ms // 1000
     return (usage + coming) * _SCALE // max(1, weight)
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a team, or all teams of a department together, had and have of a pool's surplus."""
+
+    usage: int
+    borrowed: int
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The surplus of one pool, by team and department."""
+
+    teams: Teams
+    pool: PoolName
+    half_life_ms: int
+    usage: Usage
+    uses: Uses
+
+    def of(self, team: TeamName) -> Account:
+        """One team, or a department with everything below it."""
+        usage = borrowed = weight = 0
+        for leaf in leaves(self.teams, team):
+            key = (leaf, self.pool)
+            usage += self.usage.get(key, 0)
+            borrowed += self.uses.get(key, Use()).borrowed
+            weight += quota_of(self.teams, *key).over_quota_weight
+        return Account(usage, borrowed, max(1, weight))
+
+    def line(self, team: TeamName) -> tuple[int, ...]:
+        """Standings from the department down to the team: in this order they are compared."""
+        found = []
+        for one in path_to(self.teams, team):
+            account = self.of(one)
+            found.append(
+                standing(account.usage, account.borrowed, account.weight, self.half_life_ms)
+            )
+        return tuple(found)
+
+    def budget(self, claimant: TeamName, need_milli_gpu: int) -> dict[TeamName, int]:
+        """How much of what each team borrows a claimant may take for its share, in milli-GPU.
+
+        Departments are compared where they part from the claimant's. Who had most loses first.
+        """
+        found: dict[TeamName, int] = {}
+        left: dict[TeamName, int] = {}
+        borrowers = [
+            team
+            for (team, pool), use in self.uses.items()
+            if pool == self.pool and use.borrowed > 0
+        ]
+        for other in sorted(borrowers, key=lambda team: (*(-one for one in self.line(team)), team)):
+            ours, theirs = _where_they_part(self.teams, claimant, other)
+            if ours == theirs:
+                continue
+            if theirs not in left:
+                left[theirs] = _may_lose(
+                    self.of(ours), self.of(theirs), need_milli_gpu, self.half_life_ms
+                )
+            found[other] = min(left[theirs], self.uses[other, self.pool].borrowed)
+            left[theirs] -= found[other]
+        return found
+
+
+def _may_lose(us: Account, them: Account, need_milli_gpu: int, half_life_ms: int) -> int:
+    """What others may lose to us: so much that they still borrow no less for their weight than we.
+
+    Unless we have had more so far: then nothing; or they so much more that it is our turn: then
+    all of it.
+    """
+    ahead = them.usage * us.weight - us.usage * them.weight
+    if ahead < 0:
+        return 0
+    turn = need_milli_gpu * half_life_ms // (TURN * 1000) * them.weight
+    if us.borrowed * them.weight < them.borrowed * us.weight and ahead >= turn:
+        return them.borrowed
+    least = -(-(us.borrowed + need_milli_gpu) * them.weight // us.weight)
+    return max(0, them.borrowed - least)
+
+
+def path_to(teams: Teams, team: TeamName) -> tuple[TeamName, ...]:
+    """Departments above a team, the topmost first, and the team itself."""
+    found = [team]
+    while True:
+        known = teams.get(found[-1])
+        parent = None if known is None else known.parent
+        if parent is None or parent in found:
+            return tuple(reversed(found))
+        found.append(parent)
+
+
+def _where_they_part(teams: Teams, one: TeamName, other: TeamName) -> tuple[TeamName, TeamName]:
+    ours, theirs = path_to(teams, one), path_to(teams, other)
+    for mine, yours in zip(ours, theirs, strict=False):
+        if mine != yours:
+            return mine, yours
+    return ours[-1], theirs[-1]

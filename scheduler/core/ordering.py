@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from gpucommons.scheduler.core import fair_share
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.types import PoolName, TeamName, Workload
 
 #: Priorities by name.
@@ -31,11 +30,12 @@ def in_team(workload: Workload) -> tuple[int, int, str]:
     return (-priority(workload), *by_age(workload))
 
 
-def team_standing(draft: Draft, usage: Usage, workload: Workload) -> int:
-    """How much of the surplus its team has had in the pool it likes most."""
-    key = (workload.spec.team, workload.spec.pools[0])
-    weight = quota_of(draft.teams, *key).over_quota_weight
-    return fair_share.standing(usage.get(key, 0), draft.use(*key).borrowed, weight)
+def team_line(draft: Draft, usage: Usage, workload: Workload) -> tuple[int, ...]:
+    """How much of the surplus its department and its team have had in the pool it likes most."""
+    pool = workload.spec.pools[0]
+    half_life_ms = fair_share.half_life_of(draft.pools, pool)
+    accounts = fair_share.Accounts(draft.teams, pool, half_life_ms, usage, draft.uses)
+    return accounts.line(workload.spec.team)
 
 
 def for_guarantee(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> list[Workload]:
@@ -44,14 +44,17 @@ def for_guarantee(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> 
     A borrower that becomes in-guarantee costs nobody anything; a waiting job that takes the last of
     the guarantee before it would stop somebody else's borrower instead.
     """
+    lines: dict[tuple[TeamName, PoolName], tuple[int, ...]] = {}
+
+    def line(one: Workload) -> tuple[int, ...]:
+        key = (one.spec.team, one.spec.pools[0])
+        if key not in lines:
+            lines[key] = team_line(draft, usage, one)
+        return lines[key]
+
     return sorted(
         workloads,
-        key=lambda one: (
-            -priority(one),
-            one.current is None,
-            team_standing(draft, usage, one),
-            *by_age(one),
-        ),
+        key=lambda one: (-priority(one), one.current is None, line(one), *by_age(one)),
     )
 
 
@@ -67,7 +70,7 @@ def for_surplus(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> It
         team = min(
             lines,
             key=lambda name: (
-                team_standing(draft, usage, lines[name][-1]),
+                team_line(draft, usage, lines[name][-1]),
                 *by_age(lines[name][-1]),
             ),
         )

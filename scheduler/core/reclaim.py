@@ -1,13 +1,13 @@
 """Winning devices back from other teams: for fixed and guaranteed quota, and for a fair share.
 
 Quota wins back whatever is borrowed, at once. A share is won back only from teams that borrow more
-for their weight and still will afterwards, and only from work that has had its minimum run time
+for their weight and still will afterwards or that have had their turn, and only from work that has had its minimum run time
 and was not stopped for the like within the last half-life.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+from dataclasses import replace
 
 from gpucommons.scheduler.core import stops
 from gpucommons.scheduler.core.admission import Plan, leaving
@@ -69,7 +69,7 @@ def may_be_stopped(draft: Draft, workload: Workload) -> bool:
 
 
 def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
-    """Take from teams that borrow more for their weight, and would still not borrow less."""
+    """Take from teams that borrow more for their weight than is due to them."""
     spec = workload.spec
     workers = must_have(spec)
 
@@ -109,18 +109,10 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
 
 
 def _budget(draft: Draft, workload: Workload, pool: PoolName) -> dict[TeamName, int]:
-    """How much each team may lose and still borrow no less for its weight than the claimant then."""
-    team = workload.spec.team
-    mine = draft.use(team, pool).borrowed + milli_gpu(must_have(workload.spec))
-    weight = max(1, quota_of(draft.teams, team, pool).over_quota_weight)
-    ending: Counter[TeamName] = Counter()
-    for name, where, milli in leaving(draft).values():
-        if where == pool:
-            ending[name] += milli
-    found: dict[TeamName, int] = {}
-    for other in draft.teams:
-        theirs = max(1, quota_of(draft.teams, other, pool).over_quota_weight)
-        least = -(-mine * theirs // weight)
-        theirs_now = draft.use(other, pool).borrowed - ending[other]
-        found[other] = 0 if other == team else max(0, theirs_now - least)
-    return found
+    """What each team may lose; what it is losing already no longer counts as its own."""
+    uses = dict(draft.uses)
+    for team, where, milli in leaving(draft).values():
+        if where == pool and (team, pool) in uses:
+            uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
+    need = milli_gpu(must_have(workload.spec))
+    return replace(draft.accounts(pool), uses=uses).budget(workload.spec.team, need)

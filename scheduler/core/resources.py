@@ -53,6 +53,8 @@ class Pool:
     lend_after_ms: int = 0
     #: A job runs at least so long before it is stopped for fair share or priority.
     min_run_ms: int = 60_000
+    #: What was borrowed so long ago counts half when the surplus is divided.
+    half_life_ms: int = 24 * 3_600_000
     #: Notebook sizes offered, in milli-GPU; block sizes (1000 · 2^k, k ≥ -3).
     notebook_sizes: tuple[int, ...] = (250, 500, 1000)
     #: Isolation in force on its nodes, one of ``gpu.usage.ISOLATION_MODES``.

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.fair_share import HALF_LIFE_MS
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.quota import pool_of
 from gpucommons.scheduler.core.resources import Pool
@@ -46,7 +45,7 @@ def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int
     for before in reversed(workload.attempts):
         rule = "" if before.stop is None else before.stop.rule
         if before.ended_ms is not None and rule in {SHARE, PRIORITY}:
-            return max(since, before.ended_ms + HALF_LIFE_MS)
+            return max(since, before.ended_ms + pool_settings(draft, attempt).half_life_ms)
     return since
 
 

@@ -115,6 +115,7 @@ def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
         headroom_milli_gpu=pool.headroom_milli_gpu,
         lend_after_ms=pool.lend_after_s * 1000,
         min_run_ms=pool.min_run_s * 1000,
+        half_life_ms=pool.half_life_s * 1000,
         notebook_sizes=tuple(sorted(set(pool.notebook_sizes))),
         isolation=before.isolation if before is not None else "none",
         simulated=before.simulated if before is not None else False,

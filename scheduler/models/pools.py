@@ -20,6 +20,7 @@ class PoolModel(Model):
     headroom_milli_gpu: MilliGpu = 0
     lend_after_s: int = Field(default=0, strict=True, ge=0, le=86_400)
     min_run_s: int = Field(default=60, strict=True, ge=0, le=86_400)
+    half_life_s: int = Field(default=86_400, strict=True, ge=60, le=31_536_000)
     notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = [250, 500, 1000]
 
 

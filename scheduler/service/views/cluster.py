@@ -253,6 +253,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         headroom_milli_gpu=pool.headroom_milli_gpu,
         lend_after_s=pool.lend_after_ms // 1000,
         min_run_s=pool.min_run_ms // 1000,
+        half_life_s=pool.half_life_ms // 1000,
         notebook_sizes=list(pool.notebook_sizes),
     )
 
