@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from builders import World, a_job, a_node, a_team
+from builders import TRAIN, World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.fair_share import HALF_LIFE_MS
 from gpucommons.scheduler.core.types import State, WorkloadId
 
 MINUTE = 60_000
@@ -63,7 +62,10 @@ def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
     while world.get(third).nomination is None:
         assert world.outcome.wake_ms is not None, "nobody would ever look again"
         world.wait(world.outcome.wake_ms - world.now)
-    assert world.now >= world.get(stopped).attempts[0].ended_ms + HALF_LIFE_MS
+    assert (
+        world.now
+        >= world.get(stopped).attempts[0].ended_ms + world.cluster.pools[TRAIN].half_life_ms
+    )
 
 
 def test_a_guarantee_does_not_wait_for_half_lives() -> None:
