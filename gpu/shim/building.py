@@ -41,13 +41,18 @@ MACHINES = ("x86_64", "aarch64")
 OLDEST_GLIBC = (2, 17)
 
 _FLAGS = (
-    "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-fPIC", "-fvisibility=hidden", "-pthread",
+    "-std=gnu11", "-D_GNU_SOURCE", "-O2", "-g0", "-fPIC", "-fvisibility=hidden", "-pthread",
     "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
 
 
 class CannotBuildShim(Exception):
     """The shim's libraries cannot be built here."""
+
+
+def supported(machine: str) -> bool:
+    """Whether there is a shim for this system at all."""
+    return sys.platform == "linux" and machine in MACHINES
 
 
 def compiler(machine: str | None = None) -> list[str]:
@@ -60,7 +65,7 @@ def compiler(machine: str | None = None) -> list[str]:
     """
     here = platform.machine()
     machine = machine or here
-    if sys.platform != "linux" or machine not in MACHINES:
+    if not supported(machine):
         message = (
             f"The shim is for Linux on {' and '.join(MACHINES)}; this is {sys.platform}/{machine}."
         )
