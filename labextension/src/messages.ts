@@ -70,16 +70,29 @@ export function messages(trans: TranslationBundle) {
 
     isolation(mode: string): string {
       const words: Record<string, string> = {
-        hardware: trans.__('memory and compute separated by the hardware'),
-        kernel: trans.__('memory limited by the kernel, compute shared'),
-        driver: trans.__('memory limited by the driver, compute shared'),
-        cooperative: trans.__(
-          'memory limited for programs that cooperate, compute shared'
-        ),
-        watched: trans.__('memory watched, compute shared'),
-        none: trans.__('memory and compute shared, nothing enforced')
+        hardware: trans.__('the hardware keeps your memory apart'),
+        kernel: trans.__('the driver stops everybody at their memory'),
+        driver: trans.__('memory limited for each process'),
+        cooperative: trans.__('memory limited for programs that cooperate'),
+        watched: trans.__('memory watched: who stays over is stopped'),
+        none: trans.__('nothing limits memory')
       };
-      return words[mode] ?? mode;
+      const shared = mode === 'hardware' ? '' : trans.__('; compute is shared');
+      return trans.__('Isolation %1: %2', mode, (words[mode] ?? '?') + shared);
+    },
+
+    contention(word: string | undefined): string {
+      const words: Record<string, string> = {
+        alone: trans.__('Nobody else on this GPU'),
+        low: trans.__('Neighbours: low use'),
+        medium: trans.__('Neighbours: medium use'),
+        high: trans.__('Neighbours: high use, you may be slower')
+      };
+      return words[word ?? ''] ?? '';
+    },
+
+    stopsIn(ms: number): string {
+      return trans.__('In %1 a process is stopped.', countdown(ms));
     },
 
     memoryOf(usedMib: number, limitMib: number): [string, string] {

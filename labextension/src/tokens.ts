@@ -210,6 +210,13 @@ export interface IUsageSample {
   memory_used_mib: number | null;
   memory_limit_mib: number;
   simulated: boolean;
+  /** How busy the neighbours are, in a word; never their numbers. */
+  contention?: string;
+  /** What keeps the slice apart now; may be less than its pool promises. */
+  isolation?: string;
+  /** When the agent stops a process of the slice unless it frees memory. */
+  stops_ms?: number | null;
+  notice?: string;
 }
 
 export interface IPackedFile {

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, expect, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 from ui.browser import find_chromium
+from ui.lab_server import TOKEN, LabServer
+from ui.panel_page import THEMES, WIDE, Open, show_panel
 from ui.product import PATIENCE_MS
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -29,3 +32,45 @@ def browser() -> Iterator[Browser]:
         started = playwright.chromium.launch(**chromium.arguments())  # type: ignore[arg-type] # a plain dict
         yield started
         started.close()
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
+    server = LabServer(folder=tmp_path_factory.mktemp("lab"))
+    server.start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def context(browser: Browser) -> Iterator[BrowserContext]:
+    """One for all tests: Lab's own files are fetched once."""
+    made = browser.new_context(locale="en-GB", timezone_id="UTC")
+    made.set_default_timeout(PATIENCE_MS)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
+    """Open Lab with a notebook in front and the panel shown; nothing may fail in the page."""
+    problems: list[str] = []
+    pages: list[Page] = []
+
+    def begin(*, size: Any = WIDE, theme: str = "JupyterLab Light") -> Page:
+        lab.put_setting(THEMES, {"theme": theme})
+        page = context.new_page()
+        pages.append(page)
+        page.set_viewport_size(size)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
+        expect(page.locator(".jp-Notebook")).to_be_visible()
+        show_panel(page)
+        return page
+
+    yield begin
+    for page in pages:
+        page.close()
+    lab.greet_with()
+
+    assert problems == []

@@ -5,101 +5,32 @@ Texts are asserted literally: they are promises to people.
 
 from __future__ import annotations
 
-import os
 import re
 import sys
-import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
-from ui.lab_server import FAKE, TOKEN, LabServer
-from ui.product import PATIENCE_MS
+from playwright.sync_api import Locator, Page, expect
+from ui.lab_server import FAKE, LabServer
+from ui.panel_page import (
+    Open,
+    now_ms,
+    picture,
+    section,
+    usage,
+)
 
 sys.path.insert(0, str(FAKE))
 import scene
 
 pytestmark = pytest.mark.ui
 
-PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
-WIDE = {"width": 1400, "height": 1040}
 PHONE = {"width": 390, "height": 844}
-THEMES = "@jupyterlab/apputils-extension:themes"
-
-Open = Callable[..., Page]
-
-
-def now_ms() -> int:
-    return int(time.time() * 1000)
-
-
-@pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LabServer]:
-    server = LabServer(folder=tmp_path_factory.mktemp("lab"))
-    server.start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def context(browser: Browser) -> Iterator[BrowserContext]:
-    """One for all tests: Lab's own files are fetched once."""
-    made = browser.new_context(locale="en-GB", timezone_id="UTC")
-    made.set_default_timeout(PATIENCE_MS)
-    yield made
-    made.close()
-
-
-@pytest.fixture
-def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
-    """Open Lab with a notebook in front and the panel shown; nothing may fail in the page."""
-    problems: list[str] = []
-    pages: list[Page] = []
-
-    def begin(*, size: Any = WIDE, theme: str = "JupyterLab Light") -> Page:
-        lab.put_setting(THEMES, {"theme": theme})
-        page = context.new_page()
-        pages.append(page)
-        page.set_viewport_size(size)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
-        expect(page.locator(".jp-Notebook")).to_be_visible()
-        show_panel(page)
-        return page
-
-    yield begin
-    for page in pages:
-        page.close()
-    lab.greet_with()
-
-    assert problems == []
-
-
-def show_panel(page: Page) -> None:
-    tab = page.locator('[data-id="gpucommons-panel"]').first
-    if not page.locator("#gpucommons-panel").is_visible():
-        tab.click()
-    expect(page.locator(".gc-Section").first).to_be_visible()
-
-
-def section(page: Page, name: str) -> Locator:
-    return page.get_by_role("region", name=name, exact=True)
 
 
 def job_row(page: Page, name: str) -> Locator:
     button = page.get_by_role("button", name=name, exact=True)
     return page.locator("li.gc-Job").filter(has=button)
-
-
-def picture(target: Page | Locator, name: str) -> None:
-    PICTURES.mkdir(parents=True, exist_ok=True)
-    target.screenshot(path=PICTURES / f"{name}.png")
-
-
-def usage(*samples: dict[str, Any], state: str = "ok") -> dict[str, Any]:
-    return {"type": "usage", "state": state, "samples": samples}
 
 
 def jobs(*each: dict[str, Any]) -> dict[str, Any]:
@@ -114,9 +45,11 @@ def test_the_tile_says_what_the_slice_is_and_does(open_lab: Open) -> None:
 
     expect(tile).to_contain_text("½")
     expect(tile).to_contain_text("of A100-40")
+    expect(tile).to_contain_text("gpu-03")
     expect(tile).to_contain_text(
-        "gpu-03 · memory limited for programs that cooperate, compute shared"
+        "Isolation cooperative: memory limited for programs that cooperate; compute is shared"
     )
+    expect(tile).to_contain_text("Nobody else on this GPU")
     expect(tile).to_contain_text("12.6 of 19.4 GiB")
     expect(tile).to_contain_text("74 %")
     expect(tile).to_contain_text("simulated")

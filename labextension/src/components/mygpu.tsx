@@ -60,14 +60,17 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
           <span>
             {msg.ofKind(slice.gpu_kind)}
             <br />
-            <span className="gc-Muted">
-              {slice.node} · {msg.isolation(slice.isolation)}
-            </span>
+            <span className="gc-Muted">{slice.node}</span>
           </span>
         </div>
       ) : null}
+      {slice ? (
+        <p className="gc-Muted">
+          {msg.isolation(last?.isolation ?? slice.isolation)}
+        </p>
+      ) : null}
       {last ? (
-        <Usage sample={last} isStale={model.usage.isStale(now)} />
+        <Usage sample={last} now={now} />
       ) : (
         <div className="gc-Tile-empty">
           <Pill>{msg.noGpuData()}</Pill>
@@ -83,18 +86,21 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
   );
 }
 
-function Usage(props: {
+function Usage({
+  sample,
+  now
+}: {
   sample: IUsageSample;
-  isStale: boolean;
+  now: number;
 }): React.JSX.Element {
   const { model, msg, trans } = usePanel();
-  const { compute_percent: compute, memory_used_mib: used } = props.sample;
-  const limit = props.sample.memory_limit_mib;
+  const { compute_percent: compute, memory_used_mib: used } = sample;
+  const limit = sample.memory_limit_mib;
   const isOver = used !== null && used > limit;
   const { line, area } = spark(model.usage.samples, WIDTH, HEIGHT);
   const [usedText, ofText] = msg.memoryOf(used ?? 0, limit);
   return (
-    <div className={props.isStale ? 'gc-mod-stale' : ''}>
+    <div className={model.usage.isStale(now) ? 'gc-mod-stale' : ''}>
       <div className="gc-Row gc-Tile-line">
         <span className="gc-Muted">{trans.__('Memory')}</span>
         <span className="gc-Number">
@@ -117,6 +123,12 @@ function Usage(props: {
         ]}
       />
       {isOver ? <p className="gc-Error">{msg.overMemory(limit)}</p> : null}
+      {sample.notice ? (
+        <p className="gc-Warn" role="status">
+          {sample.notice}{' '}
+          {sample.stops_ms ? msg.stopsIn(sample.stops_ms - now) : null}
+        </p>
+      ) : null}
       <div className="gc-Row gc-Tile-line">
         <span className="gc-Muted">{trans.__('Compute, last 5 min')}</span>
         <span className="gc-Number">
@@ -137,6 +149,7 @@ function Usage(props: {
         <path className="gc-Spark-area" d={area} />
         <path className="gc-Spark-line" d={line} />
       </svg>
+      <p className="gc-Muted">{msg.contention(sample.contention)}</p>
     </div>
   );
 }

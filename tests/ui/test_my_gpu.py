@@ -1,0 +1,54 @@
+"""The honesty meter: what keeps the slice apart, who else is there, what the watchdog says."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+import pytest
+from playwright.sync_api import expect
+from ui.lab_server import FAKE, LabServer
+from ui.panel_page import Open, now_ms, picture, section, usage
+
+sys.path.insert(0, str(FAKE))
+import scene
+
+pytestmark = pytest.mark.ui
+
+#: What every isolation mode says of itself.
+MODES = {
+    "hardware": "Isolation hardware: the hardware keeps your memory apart",
+    "kernel": "Isolation kernel: the driver stops everybody at their memory; compute is shared",
+    "driver": "Isolation driver: memory limited for each process; compute is shared",
+    "cooperative": "Isolation cooperative: memory limited for programs that cooperate;"
+    " compute is shared",
+    "watched": "Isolation watched: memory watched: who stays over is stopped; compute is shared",
+    "none": "Isolation none: nothing limits memory; compute is shared",
+}
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_tile_names_what_is_in_force_and_not_what_was_promised(
+    lab: LabServer, open_lab: Open, mode: str
+) -> None:
+    page = open_lab()
+    lab.send(usage(scene.sample(now_ms() + 1000, 50) | {"isolation": mode, "contention": "high"}))
+
+    tile = section(page, "My GPU")
+    expect(tile).to_contain_text(MODES[mode])
+    expect(tile).to_contain_text("Neighbours: high use, you may be slower")
+    picture(tile, f"my-gpu-{mode}")
+
+
+def test_a_warning_of_the_watchdog_has_its_numbers_and_a_countdown(
+    lab: LabServer, open_lab: Open
+) -> None:
+    page = open_lab()
+    warning = "Your slice uses 25.0 of 19.4 GiB. Free memory now, or the process is stopped."
+    at_ms = now_ms() + 1000
+    over = scene.sample(at_ms, 50, used_mib=25_600)
+    lab.send(usage(over | {"notice": warning, "stops_ms": at_ms + 30_000}))
+
+    tile = section(page, "My GPU")
+    expect(tile.get_by_role("status")).to_contain_text(warning)
+    expect(tile.get_by_role("status")).to_have_text(re.compile(r"In \d+ s a process is stopped\."))
