@@ -8,6 +8,7 @@ the same gradient packs worse.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
 
 import numpy as np
@@ -29,9 +30,9 @@ def fits(ask: Ask, rows: Rows, which: Ints) -> np.ndarray[tuple[int, ...], np.dt
     room = (rows.cpu_milli[which] >= ask.cpu_milli) & (rows.memory_mib[which] >= ask.memory_mib)
     if ask.devices:
         room &= (rows.free[which] >= ask.milli).sum(axis=1) >= ask.devices
-    if ask.kinds:
-        accepted = np.array([ask.accepts(name) for name in rows.kind_names])
-        room &= accepted[rows.kind[which]]
+        if ask.kinds:
+            accepted = np.array([ask.accepts(name) for name in rows.kind_names])
+            room &= accepted[rows.kind[which]]
     return room
 
 
@@ -40,16 +41,21 @@ class Gradient:
 
     def __init__(self, typical: Sequence[tuple[Ask, int]], kind_names: Sequence[str]) -> None:
         """Prepare the tables."""
-        self._worth = Worth(typical, kind_names)
-        self._steps = _STEPS * max(1, self._worth.total_weight)
+        self.worth = Worth(typical, kind_names)
+        self._steps = _STEPS * max(1, self.worth.total_weight)
+        self._plain_steps = self._steps.tolist()
 
     def growth(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Growth of fragmentation per row and device, and what is free of each device."""
-        return self._worth.growth(ask, rows, which)
+        return self.worth.growth(ask, rows, which)
 
     def graded(self, growth: Ints) -> Ints:
         """Return the score for a growth."""
         return np.searchsorted(self._steps, -growth, side="right")
+
+    def grade(self, growth: int) -> int:
+        """Return the score for one growth."""
+        return bisect_right(self._plain_steps, -growth)
 
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows."""

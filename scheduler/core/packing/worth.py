@@ -12,7 +12,9 @@ and by what is free of the device. Cost does not depend on the number of typical
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,6 +34,13 @@ def levels_of(values: Sequence[int]) -> Ints:
         picked = np.linspace(0, len(distinct) - 1, MAX_LEVELS).round().astype(np.int64)
         distinct = distinct[picked]
     return distinct
+
+
+class Place(NamedTuple):
+    """The tables for one kind and one level of processor and memory, in plain Python."""
+
+    single: list[int]
+    groups: list[int]
 
 
 class Worth:
@@ -69,11 +78,36 @@ class Worth:
         self._steps = (head[1] * head[2], head[2])
         self._single = single.reshape(-1, single.shape[-1])
         self._groups = groups.reshape(-1, groups.shape[-1]) * WHOLE_MILLI_GPU
+        self._plain: dict[int, Place] = {}
+        self._plain_levels = (self._cpu.tolist(), self._memory.tolist())
+        #: As ``_reached``, in plain Python.
+        self.reached: list[int] = self._reached.tolist()
 
     def _place(self, kind: Ints, cpu_milli: Ints, memory_mib: Ints) -> Ints:
         cpu = np.searchsorted(self._cpu, cpu_milli, side="right")
         memory = np.searchsorted(self._memory, memory_mib, side="right")
         return kind * self._steps[0] + cpu * self._steps[1] + memory
+
+    def at(self, kind: int, cpu_milli: int, memory_mib: int) -> Place:
+        """Return the tables for one row."""
+        cpu, memory = self._plain_levels
+        index = kind * self._steps[0] + bisect_right(cpu, cpu_milli) * self._steps[1]
+        index += bisect_right(memory, memory_mib)
+        place = self._plain.get(index)
+        if place is None:
+            place = Place(self._single[index].tolist(), self._groups[index].tolist())
+            self._plain[index] = place
+        return place
+
+    def of_row(self, place: Place, free: Sequence[int]) -> int:
+        """Weighted usable milli-GPU of one row."""
+        single, reached = place.single, self.reached
+        total = sum([left * single[reached[left]] for left in free if left])
+        return total + self.of_group(place, free.count(WHOLE_MILLI_GPU))
+
+    def of_group(self, place: Place, whole: int) -> int:
+        """Weighted usable milli-GPU of so many wholly free devices together."""
+        return whole * place.groups[min(whole, self._most)]
 
     def _of_devices(self, place: Ints, free: Ints) -> Ints:
         """Weighted usable milli-GPU of each device alone."""

@@ -1,21 +1,22 @@
 """Places by expected loss: patterns, stranded GPUs, scarce kinds."""
 
 import numpy as np
+import packings
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from packings import Node
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import Board
-from gpucommons.scheduler.core.packing.foresight import Foresight, claimed_part
+from gpucommons.scheduler.core.packing.board import NO_FIT, Board
+from gpucommons.scheduler.core.packing.foresight import FEW, Foresight
 from gpucommons.scheduler.core.packing.learning import NEUTRAL, Known
+from gpucommons.scheduler.core.packing.outlook import claimed_part
 from gpucommons.scheduler.core.packing.rows import Rows
-
-Node = tuple[str, list[int], int, int]
 
 
 def board_of(known: Known, *nodes: Node) -> Board:
     """A board on rows with these kinds, free devices, processor and memory."""
-    rows = Rows([kind for kind, *_ in nodes], [len(free) for _, free, *_ in nodes])
-    for row, (_, free, cpu_milli, memory_mib) in enumerate(nodes):
-        rows.write(row, free, cpu_milli, memory_mib)
+    rows = packings.rows_of(*nodes)
     return Board(rows, Foresight(known, rows))
 
 
@@ -102,3 +103,24 @@ def test_a_shape_never_seen_is_placed_too() -> None:
 
     assert np.array_equal(board.scores(Ask(1, 77, 0, 0)) > 0, [True])
     assert board.device(Ask(1, 77, 0, 0), 0) == 1
+
+
+@given(
+    st.lists(packings.nodes, min_size=FEW + 1, max_size=FEW + 4),
+    st.lists(st.tuples(packings.asks, st.integers(1, 9)), min_size=1, max_size=8),
+    packings.asks,
+)
+@settings(deadline=None)  # a linear programme in each example
+def test_rows_scored_one_by_one_and_together_are_equal(
+    some: list[Node], known: list[tuple[Ask, int]], ask: Ask
+) -> None:
+    """However many rows changed, a score is the same."""
+    rows = packings.rows_of(*some)
+    policy = Foresight(tuple(known), rows)
+
+    together, devices = policy.scores(ask, rows, np.arange(len(rows)))
+    single = [policy.scores(ask, rows, np.array([row])) for row in range(len(rows))]
+
+    assert [int(scores[0]) for scores, _ in single] == together.tolist()
+    for (_, device), score, chosen in zip(single, together, devices, strict=True):
+        assert score == NO_FIT or not ask.shared or device[0] == chosen

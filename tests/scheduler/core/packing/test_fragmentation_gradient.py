@@ -5,22 +5,12 @@ import math
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from packings import Node, asks, nodes, rows_of
 
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import NO_FIT, Board
 from gpucommons.scheduler.core.packing.gradient import Gradient
-from gpucommons.scheduler.core.packing.rows import Rows
 from gpucommons.scheduler.core.packing.worth import Worth
-
-Node = tuple[str, list[int], int, int]
-
-
-def rows_of(*nodes: Node) -> Rows:
-    """Rows with these kinds, free devices, processor and memory."""
-    rows = Rows([kind for kind, *_ in nodes], [len(free) for _, free, *_ in nodes])
-    for row, (_, free, cpu_milli, memory_mib) in enumerate(nodes):
-        rows.write(row, free, cpu_milli, memory_mib)
-    return rows
 
 
 def usable_by_hand(node: Node, typical: list[tuple[Ask, int]]) -> int:
@@ -35,21 +25,7 @@ def usable_by_hand(node: Node, typical: list[tuple[Ask, int]]) -> int:
     return total
 
 
-asks = st.one_of(
-    st.builds(
-        Ask,
-        st.just(1),
-        st.sampled_from([100, 250, 460, 500, 700, 1000]),
-        st.integers(0, 40) | st.just(0),
-        st.integers(0, 40),
-        st.sampled_from([(), ("a",), ("a", "b")]),
-    ),
-    st.builds(Ask, st.integers(2, 4), st.just(1000), st.integers(0, 40), st.integers(0, 40)),
-    st.builds(Ask, st.just(0), st.just(0), st.integers(0, 40), st.integers(0, 40)),
-)
 typicals = st.lists(st.tuples(asks, st.integers(1, 9)), min_size=1, max_size=8)
-frees = st.lists(st.sampled_from([0, 100, 300, 500, 540, 750, 1000]), min_size=1, max_size=4)
-nodes = st.tuples(st.sampled_from(["a", "b"]), frees, st.integers(0, 60), st.integers(0, 60))
 
 
 def test_a_share_goes_where_a_whole_gpu_is_not_broken() -> None:
