@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hatchling.bridge.app import Application
 
 ROOT = Path(__file__).parents[1]
 PARTS = ("gpu", "idle_culler", "labextension", "scheduler", "spawner")
@@ -219,6 +222,38 @@ def test_the_wheel_holds_nothing_of_tests_or_this_machine(wheel: set[str], dist:
     with zipfile.ZipFile(next(dist.glob("*.whl"))) as archive:
         for name in sorted(wheel):
             assert str(ROOT).encode() not in archive.read(name), name
+
+
+def test_the_wheel_holds_the_shim_and_says_for_which_machine(wheel: set[str], dist: Path) -> None:
+    libraries = {name for name in wheel if name.startswith("gpucommons/gpu/shim/lib/")}
+    [name] = [path.name for path in dist.glob("*.whl")]
+
+    if not shutil.which("cc"):
+        pytest.skip("without a compiler the wheel has no shim")
+    assert {Path(library).name for library in libraries} == {"libcuda.so.1", "libnvidia-ml.so.1"}
+    assert name.endswith(f"-py3-none-manylinux_2_17_{platform.machine()}.whl")
+
+
+def test_a_wheel_without_the_shim_is_for_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    application = Application()
+    warnings: list[str] = []
+    monkeypatch.setattr(application, "display_warning", warnings.append)
+    hook = module.GpuCommonsHook(str(ROOT), {}, None, None, str(tmp_path), "wheel", application)
+    build_data: dict[str, Any] = {"force_include": {}}
+
+    monkeypatch.setenv(module.MACHINE_VARIABLE, "riscv64")
+    hook.initialize("standard", build_data)
+
+    assert build_data == {"force_include": {}}
+    assert hook.dependencies() == []
+    assert "Built without the shim: The shim is for Linux on x86_64 and aarch64" in warnings[0]
 
 
 def test_the_wheel_says_what_it_needs(wheel: set[str], dist: Path) -> None:

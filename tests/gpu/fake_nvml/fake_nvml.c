@@ -494,3 +494,80 @@ API int nvmlDeviceGetGpuInstanceProfileInfoV(void *handle, unsigned number, prof
     snprintf(out->name, sizeof out->name, "MIG %s", profile->name);
     return SUCCESS;
 }
+
+/* ---- what nvitop and gpustat ask besides ------------------------------------------------------------ */
+
+#ifndef WITHOUT_NEW_CALLS
+API int nvmlSystemGetCudaDriverVersion(int *version) {
+    ENTER();
+    *version = 13040;
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) {
+    ENTER();
+    for (uint32_t i = 0; i < snapshot.device_count; i++) {
+        if (strcmp(uuid, snapshot.devices[i].uuid) != 0) continue;
+        *handle = handle_of(i);
+        return SUCCESS;
+    }
+    return NOT_FOUND;
+}
+
+API int nvmlDeviceGetIndex(void *handle, unsigned *index) {
+    ENTER_DEVICE(handle);
+    *index = index_of(handle);
+    return SUCCESS;
+}
+
+API int nvmlDeviceGetMinorNumber(void *handle, unsigned *minor) {
+    ENTER_DEVICE(handle);
+    *minor = index_of(handle);
+    return SUCCESS;
+}
+
+typedef struct {
+    char bus_id_legacy[16];
+    unsigned domain, bus, device, pci_device, pci_subsystem;
+    char bus_id[32];
+} pci_info;
+
+API int nvmlDeviceGetPciInfo_v3(void *handle, pci_info *out) {
+    ENTER_DEVICE(handle);
+    memset(out, 0, sizeof *out);
+    out->bus = index_of(handle) + 1;
+    snprintf(out->bus_id, sizeof out->bus_id, "00000000:%02X:00.0", out->bus);
+    snprintf(out->bus_id_legacy, sizeof out->bus_id_legacy, "0000:%02X:00.0", out->bus);
+    return SUCCESS;
+}
+
+typedef struct {
+    unsigned long long sampled_us;
+    unsigned pid, sm, memory, encoder, decoder, jpeg, flow;
+} utilization_info;
+
+typedef struct {
+    unsigned version, count;
+    unsigned long long after_us;
+    utilization_info *entries;
+} utilization_infos;
+_Static_assert(sizeof(utilization_info) == 40 && sizeof(utilization_infos) == 24, "infos");
+
+API int nvmlDeviceGetProcessesUtilizationInfo(void *handle, utilization_infos *list) {
+    ENTER_DEVICE(handle);
+    if (list->version != (sizeof *list | 1u << 24)) return ARGUMENT_VERSION_MISMATCH;
+    unsigned capacity = list->entries ? list->count : 0;
+    unsigned found = 0;
+    for (uint32_t i = 0; i < snapshot.process_count && i < MAX_PROCESSES; i++) {
+        const process_state *process = &snapshot.processes[i];
+        if (process->device != index_of(handle) || process->sampled_us <= list->after_us) continue;
+        if (found < capacity)
+            list->entries[found] = (utilization_info){process->sampled_us, process->pid,
+                                                      process->sm_percent, 0, 0, 0, 0, 0};
+        found++;
+    }
+    if (!found) return NOT_FOUND;
+    list->count = found;
+    return found > capacity ? INSUFFICIENT_SIZE : SUCCESS;
+}
+#endif
