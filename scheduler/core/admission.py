@@ -70,7 +70,7 @@ def condemned(draft: Draft) -> set[AttemptId]:
     if not isinstance(found, set):
         found = draft.searches[key] = {
             attempt_id
-            for workload in draft.workloads.values()
+            for workload in draft.among(draft.register.nominated)
             if workload.nomination is not None and workload.current is None
             for attempt_id in workload.nomination.victims
         }
@@ -83,7 +83,7 @@ def leaving(draft: Draft) -> dict[AttemptId, tuple[TeamName, PoolName, int]]:
     found = draft.searches.get(key)
     if not isinstance(found, dict):
         found = draft.searches[key] = {}
-        for workload in draft.workloads.values():
+        for workload in draft.among(draft.register.stopping):
             _count_leaving(draft, workload, found)
     return found
 
@@ -329,13 +329,10 @@ def _place(one: WorkerPlacement) -> tuple[object, ...]:
 
 def admit_cleared(draft: Draft) -> None:
     """Admit every nominee whose victims have all ended; withdraw where the place is gone."""
-    live = {
-        workload.current.attempt_id
-        for workload in draft.workloads.values()
-        if workload.current is not None
-    }
-    waiting = [w for w in draft.workloads.values() if w.nomination and w.current is None]
-    for workload in sorted(waiting, key=lambda w: w.workload_id):
+    live = draft.register.attempts.keys()
+    for workload in draft.among(draft.register.nominated):
+        if workload.current is not None:
+            continue
         nomination = workload.nomination
         if nomination is None:
             continue

@@ -36,8 +36,8 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
     Without ``explain`` reasons and places in line stay as they were; the decisions are the same.
     """
     refused: dict[IntentId, str] = {}
+    draft = Draft.of(cluster, now_ms, new_ids)
     while True:
-        draft = Draft.of(cluster, now_ms, new_ids)
         for observation in observations:
             seen.observe(draft, observation)
         for intent in intents:
@@ -50,6 +50,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
         # A start that got no slice must leave no trace, not even of what it would have replaced:
         # the step is decided again without it.
         refused.update(unmet)
+        draft = draft.again()
     draft.verdicts.extend(
         Verdict(intent_id=intent_id, error=NoFreeSlice().code, text=text)
         for intent_id, text in refused.items()
@@ -57,7 +58,10 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
     wake = deadlines.next_deadline(draft)
     after, changes = draft.finish()
     return Outcome(
-        cluster=after, changes=changes, acts=acts.due(after.workloads.values()), wake_ms=wake
+        cluster=after,
+        changes=changes,
+        acts=acts.due(draft.among(draft.register.acting)),
+        wake_ms=wake,
     )
 
 

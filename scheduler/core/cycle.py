@@ -6,6 +6,8 @@ tried twice for the same shape, so a long line costs little.
 
 from __future__ import annotations
 
+from functools import partial
+
 from gpucommons.scheduler.core import (
     deadlines,
     eligibility,
@@ -24,7 +26,7 @@ from gpucommons.scheduler.core import (
 from gpucommons.scheduler.core.admission import admit_cleared, nominate, withdraw
 from gpucommons.scheduler.core.demand import elastic, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease, move, move_attempt
+from gpucommons.scheduler.core.lifecycle import move, move_attempt
 from gpucommons.scheduler.core.types import (
     AttemptState,
     HoldClass,
@@ -39,14 +41,16 @@ _ROUNDS = 5
 
 
 def decide(draft: Draft, *, explain: bool = True) -> None:
-    """Decide one cycle on a draft."""
+    """Decide one cycle on a draft; without ``explain`` nobody who waits is told why."""
     # 1 Expire and requeue: deadlines, fenced nodes, nominees whose victims have all ended.
     deadlines.expire(draft)
     observations.end_on_fenced_nodes(draft)
     draft.survey()
     admit_cleared(draft)
     # 2 Eligibility: who is in line at all.
-    obstacles = _obstacles(draft)
+    obstacles = eligibility.obstacles(draft)
+    for workload in draft.among(obstacles.keys() & draft.register.nominated):
+        withdraw(draft, workload)
     for _ in range(_ROUNDS):
         before = (draft.withdrawn, draft.left_over)
         _turns(draft, obstacles)
@@ -55,7 +59,7 @@ def decide(draft: Draft, *, explain: bool = True) -> None:
     # Who is stopped for nobody any more goes on; who was admitted starts.
     _spare_the_unneeded(draft)
     _start_admitted(draft)
-    # 8 Reasons for everyone still waiting; half of the work, which nobody reads of a future.
+    # 8 Reasons for everyone still waiting.
     if explain:
         reasons.explain(draft, obstacles)
 
@@ -63,51 +67,28 @@ def decide(draft: Draft, *, explain: bool = True) -> None:
 def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     usage = draft.usage_now()
     # 3 Notebooks within fixed quota, oldest first; then what is left of headroom is kept.
-    for workload in sorted(_waiting(draft, obstacles, leases=True), key=ordering.by_age):
+    tickets = draft.among(draft.register.tickets - obstacles.keys())
+    for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(draft, draft.workloads[workload.workload_id])
     _redeem(draft)
     for pool in draft.pools.values():
         headroom.keep(draft, pool.name, pool.headroom_milli_gpu)
     # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
     guarantees = guarantee.in_force(draft)
-    running = [w for w in draft.workloads.values() if guarantee.may_upgrade(w)]
-    in_line = [*_waiting(draft, obstacles, leases=False), *running]
-    in_line = [one for one in in_line if guarantee.entitled(draft, one)]
-    for workload in ordering.for_guarantee(draft, usage, in_line):
-        guarantee.consider(draft, draft.workloads[workload.workload_id], guarantees)
+    entitled = partial(guarantee.entitled, draft)
+    borrowers = guarantee.upgradable(draft, guarantees)
+    for workload in ordering.for_guarantee(draft, usage, obstacles, entitled, borrowers):
+        guarantee.consider(draft, workload, guarantees)
     lending.hold_back(draft, guarantees)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
-    for workload in ordering.for_surplus(draft, usage, _waiting(draft, obstacles, leases=False)):
-        surplus.consider(draft, draft.workloads[workload.workload_id])
-    for workload in ordering.for_guarantee(draft, usage, _just_admitted(draft)):
+    for workload in ordering.for_surplus(draft, usage, obstacles):
+        surplus.consider(draft, workload)
+    for workload in ordering.by_standing(draft, usage, _just_admitted(draft)):
         surplus.grow(draft, workload)
     # 6 Preempt inside a team, by priority.
     lowest = preemption.lowest_held(draft)
-    for workload in sorted(_waiting(draft, obstacles, leases=False), key=ordering.in_team):
-        if ordering.priority(workload) > lowest.get(workload.spec.team, ordering.HIGHEST):
-            _preempt(draft, draft.workloads[workload.workload_id], guarantees)
-
-
-def _obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
-    found: dict[WorkloadId, Reason] = {}
-    for workload_id in sorted(draft.workloads):
-        workload = draft.workloads[workload_id]
-        if workload.state in WAITING_STATES or workload.state is State.PAUSED:
-            reason = eligibility.obstacle(draft, workload)
-            if reason is not None:
-                found[workload_id] = reason
-                withdraw(draft, workload)
-    return found
-
-
-def _waiting(draft: Draft, obstacles: dict[WorkloadId, Reason], *, leases: bool) -> list[Workload]:
-    return [
-        workload
-        for workload in draft.workloads.values()
-        if workload.state in WAITING_STATES
-        and workload.workload_id not in obstacles
-        and is_lease(workload) is leases
-    ]
+    for workload in ordering.for_priority(draft, obstacles, lowest):
+        _preempt(draft, workload, guarantees)
 
 
 def _redeem(draft: Draft) -> None:
@@ -116,11 +97,7 @@ def _redeem(draft: Draft) -> None:
 
 
 def _just_admitted(draft: Draft) -> list[Workload]:
-    return [
-        workload
-        for workload in draft.workloads.values()
-        if workload.state is State.ADMITTED and elastic(workload.spec)
-    ]
+    return [one for one in draft.among(draft.register.admitted) if elastic(one.spec)]
 
 
 def _preempt(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
@@ -146,14 +123,16 @@ def _preempt(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
 
 
 def _spare_the_unneeded(draft: Draft) -> None:
+    stopping = draft.among(draft.register.stopping)
+    if not stopping:
+        return
     needed = {
         attempt_id
-        for workload in draft.workloads.values()
+        for workload in draft.among(draft.register.nominated)
         if workload.nomination is not None and workload.current is None
         for attempt_id in workload.nomination.victims
     }
-    for workload_id in sorted(draft.workloads):
-        workload = draft.workloads[workload_id]
+    for workload in stopping:
         attempt = workload.current
         if attempt is None or attempt.stop is None or attempt.attempt_id in needed:
             continue
@@ -162,8 +141,6 @@ def _spare_the_unneeded(draft: Draft) -> None:
 
 
 def _start_admitted(draft: Draft) -> None:
-    for workload_id in sorted(draft.workloads):
-        workload = draft.workloads[workload_id]
-        if workload.state is State.ADMITTED:
-            workload = move_attempt(workload, AttemptState.STARTING)
-            draft.put(move(workload, State.STARTING, draft.now_ms))
+    for workload in draft.among(draft.register.admitted):
+        starting = move_attempt(workload, AttemptState.STARTING)
+        draft.put(move(starting, State.STARTING, draft.now_ms))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core.clock import Times
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
 from gpucommons.scheduler.core.endings import fail
@@ -18,6 +19,7 @@ from gpucommons.scheduler.core.types import (
     Millis,
     State,
     Workload,
+    WorkloadId,
 )
 
 #: After a grant that nobody redeemed, others go first for so long.
@@ -28,7 +30,10 @@ _LOOKS = 16
 
 def expire(draft: Draft) -> None:
     """Apply every deadline that has passed."""
-    for workload_id in sorted(draft.workloads):
+    times = _look(draft)
+    draft.clock.look(times, draft.now_ms)
+    passed = draft.clock.passed(draft.now_ms) | draft.register.dependent
+    for workload_id in sorted(passed & draft.workloads.keys()):
         workload = draft.workloads[workload_id]
         attempt = workload.current
         if attempt is not None:
@@ -94,40 +99,69 @@ def _dependency(draft: Draft, workload: Workload) -> None:
 
 def next_deadline(draft: Draft) -> Millis | None:
     """When time alone will next change something."""
+    times = _look(draft)
+    draft.clock.look(times, draft.now_ms)
+    if any(
+        _to_be_signalled(draft.workloads[i]) for i in draft.clock.overdue & draft.workloads.keys()
+    ):
+        # A notice of no length is over as soon as it is committed.
+        return Millis(draft.now_ms + 1)
+    due = [one.until_ms for one in draft.released if one.until_ms > draft.now_ms]
+    due.extend(Millis(at) for at in _turns(draft))
+    found = draft.clock.next_ms(times)
+    if found is not None:
+        due.append(Millis(found))
+    return min(due, default=None)
+
+
+def _to_be_signalled(workload: Workload) -> bool:
+    attempt = workload.current
+    return attempt is not None and attempt.stop is not None and not attempt.stop.signalled
+
+
+def _look(draft: Draft) -> Times:
+    rules = (draft.teams, draft.pools, draft.policy)
+    if draft.clock.rules != rules:
+        kept = (dict(draft.teams), dict(draft.pools), draft.policy)
+        draft.clock.restart(kept, draft.workloads)
+
+    def times(workload_id: WorkloadId) -> list[int]:
+        workload = draft.workloads.get(workload_id)
+        return [] if workload is None else _times(draft, workload)
+
+    return times
+
+
+def _times(draft: Draft, workload: Workload) -> list[int]:
+    """When something about a workload changes by itself."""
+    attempt, spec = workload.current, workload.spec
+    if is_final(workload):
+        return []
+    if attempt is None:
+        return [at for at in (workload.not_before_ms, spec.not_before_ms) if at]
     due: list[int] = []
-    for workload in draft.workloads.values():
-        attempt, spec = workload.current, workload.spec
-        if is_final(workload):
-            continue
-        if attempt is None:
-            due.extend((workload.not_before_ms, spec.not_before_ms))
-            continue
-        if workload.redeem_by_ms is not None:
-            due.append(workload.redeem_by_ms)
-        if attempt.stop is not None:
-            # A notice of no length is over as soon as it is committed.
-            due.append(max(attempt.stop.term_ms, draft.now_ms + (not attempt.stop.signalled)))
-        elif attempt.started_ms is None:
-            if workload.redeem_by_ms is None:
-                due.append(attempt.reserved_ms + spec.start_timeout_ms)
-        elif not is_lease(workload):
-            limit = run_limit(draft, workload)
-            if limit is not None:
-                due.append(attempt.started_ms + limit)
-            due.append(stops.stoppable_from_ms(draft, workload, attempt) or 0)
-    due.extend(one.until_ms for one in draft.released)
-    due.extend(_turns(draft))
-    later = [at for at in due if at > draft.now_ms]
-    return Millis(min(later)) if later else None
+    if workload.redeem_by_ms is not None:
+        due.append(workload.redeem_by_ms)
+    if attempt.stop is not None:
+        due.append(attempt.stop.term_ms)
+    elif attempt.started_ms is None:
+        if workload.redeem_by_ms is None:
+            due.append(attempt.reserved_ms + spec.start_timeout_ms)
+    elif not is_lease(workload):
+        limit = run_limit(draft, workload)
+        if limit is not None:
+            due.append(attempt.started_ms + limit)
+        due.append(stops.stoppable_from_ms(draft, workload, attempt) or 0)
+    return due
 
 
 def _turns(draft: Draft) -> Iterator[int]:
     """When to see whose turn it is: what others borrow grows old by time alone."""
     waiting = {
-        (pool, workload.spec.team)
-        for workload in draft.workloads.values()
-        if workload.state is State.QUEUED and workload.spec.over_quota
-        for pool in workload.spec.pools
+        (pool, key.team)
+        for key, line in draft.register.lines.items()
+        if key.over_quota and any(draft.workloads[i].state is State.QUEUED for _, i in line.members)
+        for pool in key.pools
     }
     for pool in sorted({pool for pool, _ in waiting}):
         every = max(1, half_life_of(draft.pools, pool) // _LOOKS)

@@ -6,16 +6,18 @@ it, and its outcome is again an immutable value. A draft that is thrown away has
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core import fair_share, quota
+from gpucommons.scheduler.core.clock import Clock
 from gpucommons.scheduler.core.demand import shape
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.register import Register
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.state import Changes, Cluster, Event, Released, Verdict
+from gpucommons.scheduler.core.state import Changes, Cluster, Derived, Event, Released, Verdict
 from gpucommons.scheduler.core.types import (
     AttemptId,
     Kind,
@@ -32,6 +34,28 @@ Guarantees = dict[PoolName, dict[TeamName, int]]
 
 
 @dataclass(slots=True)
+class Sketch:
+    """What is worked out of a cluster: true for all workloads but the stale ones."""
+
+    room: Room = field(default_factory=lambda: Room({}))
+    register: Register = field(default_factory=Register)
+    clock: Clock = field(default_factory=Clock)
+    #: As of the cluster from which the draft was begun.
+    uses: quota.Uses = field(default_factory=dict)
+    #: Changed since the room last looked at them.
+    stale: set[WorkloadId] = field(default_factory=set)
+
+    @classmethod
+    def of(cls, cluster: Cluster) -> Sketch:
+        """Work it out anew."""
+        sketch = cls(uses=quota.uses(cluster.nodes, cluster.workloads.values()))
+        sketch.room = Room.of(cluster.nodes.values(), cluster.workloads.values(), cluster.blocks)
+        sketch.register.look(cluster.workloads, cluster.workloads)
+        sketch.clock.fresh = set(cluster.workloads)
+        return sketch
+
+
+@dataclass(slots=True)
 class Draft:
     """A cluster in the making."""
 
@@ -44,11 +68,11 @@ class Draft:
     nodes: dict[NodeId, Node]
     blocks: tuple[Block, ...]
     policy: Policy
+    sketch: Sketch
     verdicts: list[Verdict] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     #: Leases that must start in this cycle or not at all.
     redeeming: set[WorkloadId] = field(default_factory=set)
-    room: Room = field(default_factory=lambda: Room({}))
     uses: quota.Uses = field(default_factory=dict)
     #: Searches of this cycle that found nothing: rooms only shrink, so asking again is useless.
     misses: set[tuple[object, ...]] = field(default_factory=set)
@@ -63,13 +87,24 @@ class Draft:
     withdrawn: int = 0
     #: How many promises clear more than they need.
     left_over: int = 0
+    #: Workloads put so far, and those of them that the register has not looked at.
+    changed: dict[WorkloadId, None] = field(default_factory=dict)
+    unread: set[WorkloadId] = field(default_factory=set)
 
     @classmethod
     def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:
         """Start from the last committed cluster. Time never goes back."""
+        found = cluster.derived.take()
+        sketch = found if isinstance(found, Sketch) else Sketch.of(cluster)
+        return cls._with(cluster, sketch, max(now_ms, cluster.now_ms), new_ids)
+
+    @classmethod
+    def _with(
+        cls, cluster: Cluster, sketch: Sketch, now_ms: Millis, new_ids: Iterator[str]
+    ) -> Draft:
         return cls(
             before=cluster,
-            now_ms=max(now_ms, cluster.now_ms),
+            now_ms=now_ms,
             new_ids=new_ids,
             workloads=dict(cluster.workloads),
             teams=dict(cluster.teams),
@@ -78,12 +113,61 @@ class Draft:
             blocks=cluster.blocks,
             policy=cluster.policy,
             released=list(cluster.released),
+            sketch=sketch,
         )
+
+    def again(self) -> Draft:
+        """Return a new draft of the same cluster, as if this one had never been."""
+        sketch = self.sketch
+        sketch.register.look(self.before.workloads, self.changed)
+        sketch.clock.fresh.update(self.changed)
+        sketch.stale.update(self.changed)
+        return self._with(self.before, sketch, self.now_ms, self.new_ids)
+
+    @property
+    def room(self) -> Room:
+        """What is held and free; true after :meth:`survey`."""
+        return self.sketch.room
+
+    @property
+    def clock(self) -> Clock:
+        """Deadlines of all workloads."""
+        return self.sketch.clock
+
+    @property
+    def register(self) -> Register:
+        """Who stands where, now."""
+        if self.unread:
+            self.sketch.register.look(self.workloads, self.unread)
+            self.unread = set()
+        return self.sketch.register
+
+    def among(self, workload_ids: Iterable[WorkloadId]) -> list[Workload]:
+        """Return these workloads, in one fixed order."""
+        return [self.workloads[workload_id] for workload_id in sorted(workload_ids)]
 
     def put(self, workload: Workload) -> Workload:
         """Replace (or add) a workload."""
-        self.workloads[workload.workload_id] = workload
+        workload_id = workload.workload_id
+        self.workloads[workload_id] = workload
+        self._changed(workload_id)
         return workload
+
+    def forget(self, workload_id: WorkloadId) -> None:
+        """Leave a workload out."""
+        del self.workloads[workload_id]
+        self._changed(workload_id)
+
+    def _changed(self, workload_id: WorkloadId) -> None:
+        self.changed[workload_id] = None
+        self.unread.add(workload_id)
+        self.sketch.stale.add(workload_id)
+        self.sketch.clock.fresh.add(workload_id)
+
+    def holder_of(self, attempt_id: AttemptId) -> Workload | None:
+        """The workload whose current attempt this is."""
+        workload_id = self.register.attempts.get(attempt_id)
+        return None if workload_id is None else self.workloads[workload_id]
 
     def tell(  # noqa: PLR0913 - the fields of an event, all but two of them optional
         self,
@@ -116,8 +200,25 @@ class Draft:
         self.misses.clear()
         self.searches.clear()
         self.guarantees = None
-        self.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
-        self.uses = quota.uses(self.nodes, self.workloads.values())
+        sketch = self.sketch
+        if sketch.room.lies_on(self.nodes):
+            sketch.room.follow(self.workloads, sketch.stale, self.blocks)
+        else:
+            sketch.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
+        sketch.stale.clear()
+        self.uses = self._uses_now()
+
+    def _uses_now(self) -> quota.Uses:
+        """Who holds what, from what it was before and what has changed since."""
+        if self.nodes != self.before.nodes:
+            return quota.uses(self.nodes, self.workloads.values())
+        uses = dict(self.sketch.uses)
+        for workload_id in self.changed:
+            for source, sign in ((self.before.workloads, -1), (self.workloads, 1)):
+                workload = source.get(workload_id)
+                if workload is not None:
+                    quota.count_workload(uses, self.nodes, workload, sign=sign)
+        return uses
 
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
@@ -142,67 +243,79 @@ class Draft:
         return self._usage
 
     def _brought_up(self) -> dict[tuple[TeamName, PoolName], int]:
-        held = quota.uses(self.before.nodes, self.before.workloads.values())
+        before = self.before
         return fair_share.brought_up(
-            self.before.usage, held, self.before.pools, self.before.usage_at_ms, self.now_ms
+            before.usage, self.sketch.uses, before.pools, before.usage_at_ms, self.now_ms
         )
 
     def finish(self) -> tuple[Cluster, Changes]:
-        """Return the next cluster and what to write for it."""
+        """Return the next cluster and what to write for it. The draft is spent."""
         before = self.before
-        changed = tuple(
-            workload
-            for workload_id, workload in self.workloads.items()
-            if before.workloads.get(workload_id) is not workload
-            and before.workloads.get(workload_id) != workload
-        )
-        usage = self._usage_to_write()
+        uses = self._uses_now()
+        usage = self._usage_to_write(uses)
         changes = Changes(
             now_ms=self.now_ms,
-            workloads=changed,
+            workloads=self._changed_workloads(),
             teams=tuple(t for n, t in self.teams.items() if before.teams.get(n) != t),
             removed_teams=tuple(n for n in before.teams if n not in self.teams),
             pools=tuple(p for n, p in self.pools.items() if before.pools.get(n) != p),
-            nodes=tuple(o for n, o in self.nodes.items() if before.nodes.get(n) != o),
+            nodes=self._changed_nodes(),
             blocks=self.blocks if self.blocks != before.blocks else None,
             policy=self.policy if self.policy != before.policy else None,
             usage=usage,
             verdicts=tuple(self.verdicts),
             events=tuple(self.events),
         )
+        for workload_id in self._forgotten():
+            self.forget(workload_id)
+        self.sketch.register.look(self.workloads, self.unread)
+        self.sketch.uses = uses
         cluster = replace(
             before,
             pools=self.pools,
             nodes=self.nodes,
             teams=self.teams,
-            workloads=self._remembered(),
+            workloads=self.workloads,
             blocks=self.blocks,
             policy=self.policy,
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=tuple(self.released),
             now_ms=self.now_ms,
+            derived=Derived(self.sketch),
         )
         return cluster, changes
 
-    def _usage_to_write(self) -> dict[tuple[TeamName, PoolName], int] | None:
+    def _changed_workloads(self) -> tuple[Workload, ...]:
+        before = self.before.workloads
+        found = ((i, self.workloads.get(i)) for i in self.changed)
+        return tuple(one for i, one in found if one is not None and one != before.get(i))
+
+    def _changed_nodes(self) -> tuple[Node, ...]:
+        before = self.before.nodes
+        if self.nodes == before:
+            return ()
+        return tuple(node for node_id, node in self.nodes.items() if before.get(node_id) != node)
+
+    def _usage_to_write(self, uses: quota.Uses) -> dict[tuple[TeamName, PoolName], int] | None:
         """Use is written down only when what is borrowed changes: between, it can be computed."""
-        held = quota.uses(self.before.nodes, self.before.workloads.values())
-        holds = quota.uses(self.nodes, self.workloads.values())
+        held = self.sketch.uses
         changed = any(
-            held.get(key, quota.Use()).borrowed != holds.get(key, quota.Use()).borrowed
-            for key in held.keys() | holds.keys()
+            held.get(key, quota.Use()).borrowed != uses.get(key, quota.Use()).borrowed
+            for key in held.keys() | uses.keys()
         )
         return self.usage_now() if changed else None
 
-    def _remembered(self) -> dict[WorkloadId, Workload]:
-        """Live workloads, final ones that a live one depends on, and leases that just ended."""
-        live = {i: w for i, w in self.workloads.items() if not is_final(w)}
-        needed = {after for workload in live.values() for after in workload.spec.after}
+    def _forgotten(self) -> set[WorkloadId]:
+        """Final workloads, but those that a live one depends on and leases that just ended."""
+        register = self.register
+        if not register.final:
+            return set()
+        needed = {after for i in register.dependent for after in self.workloads[i].spec.after}
         since = self.now_ms - LEASES_REMEMBERED_MS
-        needed |= {
-            i
-            for i, w in self.workloads.items()
-            if w.spec.kind is Kind.NOTEBOOK and w.ended_ms is not None and w.ended_ms > since
-        }
-        return {i: w for i, w in self.workloads.items() if i in live or i in needed}
+        return {i for i in register.final - needed if not _just_ended(self.workloads[i], since)}
+
+
+def _just_ended(workload: Workload, since_ms: int) -> bool:
+    ended = workload.ended_ms
+    return workload.spec.kind is Kind.NOTEBOOK and ended is not None and ended > since_ms

@@ -127,3 +127,21 @@ def obstacle(draft: Draft, workload: Workload) -> Reason | None:
         if reason is not None:
             return reason
     return None
+
+
+def obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
+    """Everyone who is not in line, with the reason."""
+    register = draft.register
+    found: dict[WorkloadId, Reason] = {}
+    for workload in draft.among(register.paused | register.tickets | register.hindered):
+        reason = obstacle(draft, workload)
+        if reason is not None:
+            found[workload.workload_id] = reason
+    for line in register.lines.values():
+        # Rules look at what all of a line have in common, so one of them answers for all.
+        first = draft.workloads[line.members[0].workload_id]
+        reason = known(draft, first) or policy(draft, first)
+        if reason is not None:
+            for one in line.members:
+                found.setdefault(one.workload_id, reason)
+    return found

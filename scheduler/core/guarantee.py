@@ -141,10 +141,7 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         )
         if found is not None:
             for one in found[1]:
-                draft.room.nodes[one.node_id].touch()
-                devices = draft.room.nodes[one.node_id].devices
-                for device_id in one.device_ids:
-                    devices[device_id].reserved |= mask_of(one)
+                draft.room.reserve(one)
             return
 
 
@@ -154,6 +151,20 @@ def may_upgrade(workload: Workload) -> bool:
     return (
         attempt is not None and attempt.stop is None and attempt.hold_class is HoldClass.OVER_QUOTA
     )
+
+
+def upgradable(draft: Draft, guarantees: Guarantees) -> list[Workload]:
+    """Borrowers whose team has some of its guarantee left."""
+    teams = {
+        team
+        for pool, saved in guarantees.items()
+        for team in saved
+        if left(draft, guarantees, team, pool) > 0
+    }
+    if not teams:
+        return []
+    borrowers = draft.among(draft.register.borrowing)
+    return [one for one in borrowers if one.spec.team in teams and entitled(draft, one)]
 
 
 def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:

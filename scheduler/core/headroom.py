@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from gpucommons.scheduler.core.demand import SMALLEST_BLOCK
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.holds import Load
 from gpucommons.scheduler.core.layout import Region, areas_of, region_of
-from gpucommons.scheduler.core.room import NodeRoom
+from gpucommons.scheduler.core.room import KeptArea, NodeRoom
 from gpucommons.scheduler.core.types import PoolName
 
 
@@ -36,12 +35,10 @@ def _free_parts(node: NodeRoom, region: Region) -> Iterator[Region]:
 
 def keep(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
     """Mark unused block area that borrowers may not have."""
-    for node in draft.room.usable(pool):
-        if node.headroom != Load():
-            node.touch()
-        node.headroom = Load()
-        for device in node.devices.values():
-            device.headroom = 0
+    draft.room.keep_headroom(pool, tuple(_kept(draft, pool, milli_gpu_kept)))
+
+
+def _kept(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> Iterator[KeptArea]:
     left = milli_gpu_kept
     parts = list(free_blocks(draft, pool)) if left else []
     while left > 0 and parts:
@@ -50,9 +47,5 @@ def keep(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
             node = draft.room.nodes[part.node_id]
             parts[:0] = list(areas_of(node, part, part.milli_gpu // 2))
             continue
-        node = draft.room.nodes[part.node_id]
-        node.touch()
-        for device_id in part.device_ids:
-            node.devices[device_id].headroom |= part.mask
-        node.headroom = node.headroom.plus(node.share(part.milli_gpu))
+        yield KeptArea(part.node_id, part.device_ids, part.mask, part.milli_gpu)
         left -= part.milli_gpu

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft, Guarantees
-from gpucommons.scheduler.core.holds import Load, mask_of
+from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Released
 from gpucommons.scheduler.core.types import (
@@ -58,7 +58,7 @@ def hold_back(draft: Draft, guarantees: Guarantees) -> None:
         if asked <= unused[key] and _is_free(draft, one.placement):
             unused[key] -= asked
             kept.append(one)
-            _mark(draft, one.placement)
+            draft.room.hold_back(one.placement)
     draft.released = kept[::-1]
 
 
@@ -72,11 +72,3 @@ def _is_free(draft: Draft, placement: WorkerPlacement) -> bool:
         device is not None and not (device.held | device.promised | device.headroom) & bits
         for device in devices
     )
-
-
-def _mark(draft: Draft, placement: WorkerPlacement) -> None:
-    node = draft.room.nodes[placement.node_id]
-    node.touch()
-    for device_id in placement.device_ids:
-        node.devices[device_id].headroom |= mask_of(placement)
-    node.headroom = node.headroom.plus(Load(placement.cpu_milli, placement.memory_mib))

@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.state import (
     Observation,
     ProgressReported,
 )
-from gpucommons.scheduler.core.types import AttemptId, AttemptState, State, Workload
+from gpucommons.scheduler.core.types import AttemptState, State, Workload
 
 
 def observe(draft: Draft, observation: Observation) -> None:
@@ -26,7 +26,7 @@ def observe(draft: Draft, observation: Observation) -> None:
     if isinstance(observation, NodesObserved):
         settings.observe_nodes(draft, observation)
         return
-    workload = _of_current(draft, observation.attempt_id)
+    workload = draft.holder_of(observation.attempt_id)
     if workload is None:
         return  # of an attempt that has ended or was never ours: nothing it says is recorded
     match observation:
@@ -46,14 +46,6 @@ def observe(draft: Draft, observation: Observation) -> None:
             _checkpoint(draft, workload, observation)
         case AttemptSignalled():
             pass  # that SIGTERM was due is committed before it is sent
-
-
-def _of_current(draft: Draft, attempt_id: AttemptId) -> Workload | None:
-    for workload in draft.workloads.values():
-        attempt = workload.current
-        if attempt is not None and attempt.attempt_id == attempt_id:
-            return workload
-    return None
 
 
 def _started(draft: Draft, workload: Workload) -> None:
@@ -86,8 +78,7 @@ def end_on_fenced_nodes(draft: Draft) -> None:
     fenced = {n.node_id for n in draft.nodes.values() if n.state is NodeState.FENCED}
     if not fenced:
         return
-    for workload_id in sorted(draft.workloads):
-        workload = draft.workloads[workload_id]
+    for workload in draft.among(draft.register.holding):
         attempt = workload.current
         if attempt is None:
             continue

@@ -76,7 +76,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
         by=spec.owner,
         at_ms=now_ms,
     )
-    outcome = advance(cluster, (intent,), (), now_ms=now_ms, new_ids=_ids())
+    outcome = advance(cluster.apart(), (intent,), (), now_ms=now_ms, new_ids=_ids())
     (verdict,) = outcome.changes.verdicts
     if verdict.error is not None:
         raise error_classes()[verdict.error](verdict.text)
@@ -98,7 +98,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
 
 
 def _survey(cluster: Cluster, now_ms: Millis) -> Draft:
-    draft = Draft.of(cluster, now_ms, _ids())
+    draft = Draft.of(cluster.apart(), now_ms, _ids())
     draft.survey()
     return draft
 
@@ -183,7 +183,7 @@ def sizes(
     server_name: str = "",
 ) -> tuple[Size, ...]:
     """Say for every size whether this user's server would get it now, later, or never."""
-    draft = Draft.of(cluster, cluster.now_ms, _ids())
+    draft = Draft.of(cluster.apart(), cluster.now_ms, _ids())
     settings = draft.pools.get(pool)
     if settings is None or team not in draft.teams:
         return ()
@@ -191,7 +191,7 @@ def sizes(
     own = leases.of_server(draft, ask.spec)
     if own is not None and (own.current is None or own.redeem_by_ms is not None):
         # A ticket or grant of the same server gives way to what the form starts.
-        del draft.workloads[own.workload_id]
+        draft.forget(own.workload_id)
     draft.survey()
     return tuple(_size(draft, ask, size) for size in sorted(settings.notebook_sizes))
 

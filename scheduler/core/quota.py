@@ -87,20 +87,27 @@ def pool_of(
     return None if node is None else node.pool
 
 
+def count_workload(
+    uses: Uses, nodes: Mapping[NodeId, Node], workload: Workload, *, sign: int = 1
+) -> None:
+    """Add (or take away) what a workload holds or has been promised."""
+    attempt, nomination = workload.current, workload.nomination
+    if attempt is not None:
+        held, hold_class = attempt.placements, attempt.hold_class
+    elif nomination is not None:
+        held, hold_class = nomination.placements, nomination.hold_class
+    else:
+        return
+    pool = pool_of(nodes, held)
+    if pool is not None:
+        count(uses, (workload.spec.team, pool), hold_class, held, sign=sign)
+
+
 def uses(nodes: Mapping[NodeId, Node], workloads: Iterable[Workload]) -> Uses:
     """What every team holds or has been promised, per pool."""
     found: Uses = {}
     for workload in workloads:
-        attempt, nomination = workload.current, workload.nomination
-        if attempt is not None:
-            held, hold_class = attempt.placements, attempt.hold_class
-        elif nomination is not None:
-            held, hold_class = nomination.placements, nomination.hold_class
-        else:
-            continue
-        pool = pool_of(nodes, held)
-        if pool is not None:
-            count(found, (workload.spec.team, pool), hold_class, held)
+        count_workload(found, nodes, workload)
     return found
 
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
-from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only, shape
+from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.placement import capacity, place
+from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import (
-    AttemptId,
     HoldClass,
     Nomination,
     PoolName,
     Reason,
     ReasonClass,
-    State,
+    TeamName,
     Workload,
     WorkloadId,
 )
@@ -33,42 +32,52 @@ _NAMES = 5
 
 def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
     """Give everyone who waits a reason and a place in line."""
-    memo: dict[tuple[object, ...], Reason] = {}
-    places: dict[tuple[object, ...], int] = {}
-    waiting = [
-        workload
-        for workload in draft.workloads.values()
-        if workload.state in WAITING_STATES or workload.state is State.PAUSED
-    ]
-    holders = {w.current.attempt_id: w for w in draft.workloads.values() if w.current is not None}
-    for workload in sorted(waiting, key=ordering.in_team):
-        position = None
+    register = draft.register
+    for workload in draft.among(register.paused):
+        _tell(draft, workload, obstacles[workload.workload_id], None)
+    tickets = sorted(draft.among(register.tickets), key=ordering.in_team)
+    _line_up(draft, obstacles, tickets, lambda one: for_notebook(draft, one))
+    same_pool: dict[tuple[TeamName, PoolName], list[Line]] = {}
+    for key, line in tuple(register.lines.items()):
+        same_pool.setdefault((key.team, key.pools[0]), []).append(line)
+    for lines in same_pool.values():
+        waiting = [draft.workloads[one.workload_id] for line in lines for one in line.members]
+        waiting.sort(key=ordering.in_team)
+        _line_up(draft, obstacles, waiting, lambda one: for_job(draft, one))
+
+
+def _line_up(
+    draft: Draft,
+    obstacles: Mapping[WorkloadId, Reason],
+    waiting: Iterable[Workload],
+    why: Callable[[Workload], Reason],
+) -> None:
+    """Tell each of these why it waits; those who ask for the same wait for the same reason."""
+    memo: dict[object, Reason] = {}
+    places: dict[tuple[TeamName, PoolName], int] = {}
+    for workload in waiting:
         obstacle = obstacles.get(workload.workload_id)
-        if obstacle is None:
-            line = (workload.spec.team, workload.spec.pools[0], is_lease(workload))
-            places[line] = position = places.get(line, 0) + 1
-            reason = (
-                _reason(draft, workload, memo)
-                if workload.nomination is None
-                else _draining(workload.nomination, holders)
-            )
+        if obstacle is not None:
+            _tell(draft, workload, obstacle, None)
+            continue
+        line = (workload.spec.team, workload.spec.pools[0])
+        places[line] = position = places.get(line, 0) + 1
+        if workload.nomination is not None:
+            reason = _draining(draft, workload.nomination)
         else:
-            reason = obstacle
-        if (workload.reason, workload.position) != (reason, position):
-            draft.put(replace(workload, reason=reason, position=position))
+            key = draft.register.key_of(workload)
+            reason = memo.get(key) or memo.setdefault(key, why(workload))
+        _tell(draft, workload, reason, position)
 
 
-def _reason(draft: Draft, workload: Workload, memo: dict[tuple[object, ...], Reason]) -> Reason:
-    key = (shape(workload.spec), workload.spec.team, workload.spec.kind, workload.spec.over_quota)
-    if key not in memo:
-        memo[key] = (for_notebook if is_lease(workload) else for_job)(draft, workload)
-    return memo[key]
+def _tell(draft: Draft, workload: Workload, reason: Reason, position: int | None) -> None:
+    if workload.position != position or workload.reason != reason:
+        draft.put(replace(workload, reason=reason, position=position))
 
 
-def _draining(promise: Nomination, holders: Mapping[AttemptId, Workload]) -> Reason:
-    names = sorted(
-        holders[victim].spec.name or "a notebook" for victim in promise.victims if victim in holders
-    )
+def _draining(draft: Draft, promise: Nomination) -> Reason:
+    holders = [draft.holder_of(victim) for victim in promise.victims]
+    names = sorted(other.spec.name or "a notebook" for other in holders if other is not None)
     verb = "ends" if len(names) == 1 else "end"
     if len(names) > _NAMES:
         names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]

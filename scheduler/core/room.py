@@ -6,8 +6,9 @@ where a search wants to try something.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.scheduler.core.holds import (
@@ -168,6 +169,15 @@ class NodeRoom:
         )
 
 
+class KeptArea(NamedTuple):
+    """A part of a block that is not lent."""
+
+    node_id: NodeId
+    device_ids: tuple[DeviceId, ...]
+    mask: int
+    milli_gpu: int
+
+
 @dataclass(slots=True)
 class _Promise:
     placements: tuple[WorkerPlacement, ...]
@@ -185,6 +195,15 @@ class Room:
     covered: set[HoldKey] = field(default_factory=set)
     #: Ids of changed nodes, in the order of the changes; readers remember how far they have read.
     touched: list[NodeId] = field(default_factory=list)
+    #: The attempt of each workload that is counted.
+    attempts: dict[WorkloadId, Attempt] = field(default_factory=dict)
+    #: The layout that is marked.
+    blocks: tuple[Block, ...] = ()
+    #: What is kept as headroom.
+    kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
+    _reserved_on: set[NodeId] = field(default_factory=set)
+    _held_back: set[NodeId] = field(default_factory=set)
+    _usable: dict[PoolName, Sequence[NodeRoom]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -205,18 +224,118 @@ class Room:
             room.promise(workload)
         return room
 
-    def usable(self, pool: PoolName) -> list[NodeRoom]:
+    def lies_on(self, nodes: Mapping[NodeId, Node]) -> bool:
+        """It is a sketch of exactly these nodes."""
+        mine = self.nodes
+        return len(mine) == len(nodes) and all(
+            node_id in mine and mine[node_id].node is node for node_id, node in nodes.items()
+        )
+
+    def follow(
+        self,
+        workloads: Mapping[WorkloadId, Workload],
+        changed: Iterable[WorkloadId],
+        blocks: Iterable[Block],
+    ) -> None:
+        """Become what :meth:`of` would make now, where only these workloads have changed."""
+        self._unreserve()
+        laid = tuple(blocks)
+        if laid != self.blocks:
+            self.set_blocks(laid)
+        seen = len(self.touched)
+        again: set[WorkloadId] = set()
+        for workload_id in changed:
+            workload = workloads.get(workload_id)
+            before = self.attempts.get(workload_id)
+            now = None if workload is None else workload.current
+            if before is not None and before is not now:
+                self.remove_attempt(before)
+                del self.attempts[workload_id]
+            if workload is not None and now is not None and before is not now:
+                self.add(workload, now)
+            if workload_id in self.promises or (workload and workload.nomination):
+                again.add(workload_id)
+                self.unpromise(workload_id)
+        again |= self._promised_on(set(self.touched[seen:]))
+        for workload_id in again:
+            self.unpromise(workload_id)
+        for workload_id in sorted(again & workloads.keys()):
+            self.promise(workloads[workload_id])
+
+    def _promised_on(self, node_ids: set[NodeId]) -> set[WorkloadId]:
+        """Promises that a change on these nodes concerns, also by way of other promises."""
+        found: set[WorkloadId] = set()
+        ahead = set(node_ids)
+        while ahead:
+            node = self.nodes.get(ahead.pop())
+            for workload_id in () if node is None else node.promised_by - found:
+                found.add(workload_id)
+                ahead.update(one.node_id for one in self.promises[workload_id].placements)
+        return found
+
+    def reserve(self, placement: WorkerPlacement) -> None:
+        """Keep a place from in-guarantee work until the next survey."""
+        node = self.nodes[placement.node_id]
+        for device_id in placement.device_ids:
+            node.devices[device_id].reserved |= mask_of(placement)
+        node.touch()
+        self._reserved_on.add(placement.node_id)
+
+    def _unreserve(self) -> None:
+        for node_id in self._reserved_on:
+            node = self.nodes[node_id]
+            for device in node.devices.values():
+                device.reserved = 0
+            node.touch()
+        self._reserved_on.clear()
+
+    def keep_headroom(self, pool: PoolName, areas: tuple[KeptArea, ...]) -> None:
+        """Keep these areas of a pool from borrowers, and no others."""
+        before = self.kept.get(pool, ())
+        lent_later = {i for i in self._held_back if self.nodes[i].node.pool == pool}
+        if areas == before and not lent_later:
+            return
+        for node_id in lent_later.union(area.node_id for area in before):
+            node = self.nodes[node_id]
+            node.headroom = Load()
+            for device in node.devices.values():
+                device.headroom = 0
+            node.touch()
+        self._held_back -= lent_later
+        for area in areas:
+            node = self.nodes[area.node_id]
+            node.headroom = node.headroom.plus(node.share(area.milli_gpu))
+            for device_id in area.device_ids:
+                node.devices[device_id].headroom |= area.mask
+            node.touch()
+        self.kept[pool] = areas
+
+    def hold_back(self, placement: WorkerPlacement) -> None:
+        """Keep a place from borrowers until headroom is looked at again."""
+        node = self.nodes[placement.node_id]
+        for device_id in placement.device_ids:
+            node.devices[device_id].headroom |= mask_of(placement)
+        node.headroom = node.headroom.plus(Load(placement.cpu_milli, placement.memory_mib))
+        node.touch()
+        self._held_back.add(placement.node_id)
+
+    def usable(self, pool: PoolName) -> Sequence[NodeRoom]:
         """Nodes of a pool that take new work, in a fixed order."""
-        return [
-            room
-            for room in self.nodes.values()
-            if room.node.pool == pool and room.node.state is NodeState.READY
-        ]
+        found = self._usable.get(pool)
+        if found is None:
+            found = self._usable[pool] = tuple(
+                room
+                for room in self.nodes.values()
+                if room.node.pool == pool and room.node.state is NodeState.READY
+            )
+        return found
 
     def add(
         self, workload: Workload, attempt: Attempt, only: Collection[int] | None = None
     ) -> None:
         """Take what an attempt (or only some of its ranks) holds."""
+        if only is None:
+            self.attempts[workload.workload_id] = attempt
         for hold in holds_of(workload, attempt):
             if only is not None and hold.key.rank not in only:
                 continue
@@ -233,7 +352,11 @@ class Room:
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Give back all that an attempt holds."""
-        self.remove(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+        for rank, placement in enumerate(attempt.placements):
+            node = self.nodes.get(placement.node_id)
+            key = HoldKey(attempt.attempt_id, rank)
+            if node is not None and key in node.holds:
+                node.remove(key)
 
     def holds(self, pool: PoolName) -> Iterator[Hold]:
         """All holds on usable nodes of a pool."""
@@ -309,12 +432,13 @@ class Room:
 
     def set_blocks(self, blocks: Iterable[Block]) -> None:
         """Mark where fixed quota lies, and the processor and memory that goes with it."""
+        self.blocks = tuple(blocks)
         for node in self.nodes.values():
             node.touch()
             node.block_share = Load()
             for device in node.devices.values():
                 device.blocks = 0
-        for block in blocks:
+        for block in self.blocks:
             home = self.nodes.get(block.node_id)
             if home is None or any(d not in home.devices for d in block.device_ids):
                 continue
@@ -328,6 +452,8 @@ class Room:
             {node_id: node.fork() for node_id, node in self.nodes.items()},
             dict(self.promises),
             set(self.covered),
+            attempts=dict(self.attempts),
+            blocks=self.blocks,
         )
         for node in room.nodes.values():
             node.touched = room.touched

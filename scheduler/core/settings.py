@@ -159,8 +159,7 @@ def use_layout(draft: Draft, blocks: tuple[Block, ...]) -> None:
     moved = {block.pool for block in set(blocks) ^ set(draft.blocks)}
     draft.blocks = blocks
     draft.survey()
-    for workload_id in sorted(draft.workloads):
-        workload = draft.workloads[workload_id]
+    for workload in draft.among(draft.register.nominated):
         promise = workload.nomination
         if promise is None or workload.current is not None:
             continue

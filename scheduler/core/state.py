@@ -7,7 +7,7 @@ the next. Nothing here refers to a clock, a database or a process.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core.resources import Block, Node, NodeState, Policy, Pool, Quota, Team
@@ -26,6 +26,27 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+
+
+class Derived:
+    """What the cycle that made a cluster worked out of it, for the one that goes on from it.
+
+    It can be had once, because it is changed by whoever has it. A cluster whose derived value is
+    gone is as good as any: it is worked out again.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self, value: object = None) -> None:
+        """Keep a value, or nothing."""
+        self._kept = [] if value is None else [value]
+
+    def take(self) -> object | None:
+        """Return the value to the first who asks."""
+        try:
+            return self._kept.pop()
+        except IndexError:
+            return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +77,12 @@ class Cluster:
     #: Kept in memory only: after a restart of the scheduler, lending starts at once.
     released: tuple[Released, ...] = ()
     now_ms: Millis = Millis(0)
+    #: No part of the value: it says nothing that the rest does not.
+    derived: Derived = field(default_factory=Derived, compare=False, repr=False)
+
+    def apart(self) -> Cluster:
+        """Return the same value for a trial: what follows this one finds its derived part."""
+        return replace(self, derived=Derived())
 
 
 # --- intents: what people and parts ask for --------------------------------------------------

@@ -1,0 +1,224 @@
+"""Who stands where, kept up to date by every change instead of looked up by going through all.
+
+A cycle asks the same questions of tens of thousands of workloads, and few of the answers have
+changed since the last cycle. The register answers them from sets, and keeps the waiting jobs in
+*lines*: those of one line ask for the same under the same rules, so when the first of them cannot
+start, none of them can.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from gpucommons.scheduler.core.demand import shape
+from gpucommons.scheduler.core.lifecycle import FINAL_STATES, WAITING_STATES, is_lease
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Kind,
+    PoolName,
+    State,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
+
+
+class LineKey(NamedTuple):
+    """What jobs of one line have in common."""
+
+    team: TeamName
+    pools: tuple[PoolName, ...]
+    priority: str
+    kind: Kind
+    over_quota: bool
+    environment: str
+    shape: tuple[object, ...]
+
+
+class Place(NamedTuple):
+    """A job's place in its line: the oldest first."""
+
+    submitted_ms: int
+    workload_id: WorkloadId
+
+
+@dataclass(slots=True)
+class Line:
+    """Jobs that wait for the same, in order."""
+
+    key: LineKey
+    members: list[Place] = field(default_factory=list)
+
+
+#: The sets that a workload may be in.
+_SETS = (
+    "holding",
+    "nominated",
+    "stopping",
+    "borrowing",
+    "admitted",
+    "acting",
+    "tickets",
+    "paused",
+    "hindered",
+    "dependent",
+    "final",
+)
+_BIT = {name: 1 << i for i, name in enumerate(_SETS)}
+_HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ADMITTED, _ACTING = (_BIT[name] for name in _SETS[:6])
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL = (_BIT[name] for name in _SETS[6:])
+
+
+class _Known(NamedTuple):
+    sets: int
+    attempt_id: AttemptId | None
+    in_line: bool
+
+
+_UNKNOWN = _Known(0, None, in_line=False)
+
+
+class Register:
+    """Sets of ids by what holds for the workload. Sets have no order: sort where it matters."""
+
+    def __init__(self) -> None:
+        """Start with nobody."""
+        #: It has a current attempt.
+        self.holding: set[WorkloadId] = set()
+        #: It was promised devices.
+        self.nominated: set[WorkloadId] = set()
+        #: An end of its attempt was announced.
+        self.stopping: set[WorkloadId] = set()
+        #: It borrows and is not being stopped.
+        self.borrowing: set[WorkloadId] = set()
+        #: It was admitted and not yet told to start.
+        self.admitted: set[WorkloadId] = set()
+        #: Something may have to be done for it after each cycle.
+        self.acting: set[WorkloadId] = set()
+        #: A notebook that waits.
+        self.tickets: set[WorkloadId] = set()
+        self.paused: set[WorkloadId] = set()
+        #: It waits, and something of its own may keep it out of the line.
+        self.hindered: set[WorkloadId] = set()
+        #: It runs after others.
+        self.dependent: set[WorkloadId] = set()
+        self.final: set[WorkloadId] = set()
+        #: Whose current attempt it is.
+        self.attempts: dict[AttemptId, WorkloadId] = {}
+        self.lines: dict[LineKey, Line] = {}
+        self._keys: dict[WorkloadId, LineKey] = {}
+        self._known: dict[WorkloadId, _Known] = {}
+        self._sets = tuple((_BIT[name], getattr(self, name)) for name in _SETS)
+
+    def key_of(self, workload: Workload) -> LineKey:
+        """The line in which a job waits, or would."""
+        found = self._keys.get(workload.workload_id)
+        if found is None:
+            spec = workload.spec
+            found = LineKey(
+                spec.team,
+                spec.pools,
+                spec.priority,
+                spec.kind,
+                spec.over_quota,
+                spec.environment,
+                shape(spec),
+            )
+            line = self.lines.get(found)
+            found = self._keys[workload.workload_id] = found if line is None else line.key
+        return found
+
+    def look(self, workloads: Mapping[WorkloadId, Workload], changed: Iterable[WorkloadId]) -> None:
+        """Look at these workloads again."""
+        for workload_id in changed:
+            workload = workloads.get(workload_id)
+            before = self._known.get(workload_id, _UNKNOWN)
+            if workload is None:
+                after = _UNKNOWN
+                self._known.pop(workload_id, None)
+            else:
+                after = self._known[workload_id] = _facts(workload)
+            if after != before:
+                self._change(workload_id, workload, before, after)
+            if workload is None:
+                self._keys.pop(workload_id, None)
+
+    def _change(
+        self, workload_id: WorkloadId, workload: Workload | None, before: _Known, after: _Known
+    ) -> None:
+        changed = before.sets ^ after.sets
+        for bit, members in self._sets:
+            if changed & bit:
+                (members.add if after.sets & bit else members.discard)(workload_id)
+        if before.attempt_id != after.attempt_id:
+            if before.attempt_id is not None:
+                self.attempts.pop(before.attempt_id, None)
+            if after.attempt_id is not None:
+                self.attempts[after.attempt_id] = workload_id
+        if before.in_line and not after.in_line:
+            self._leave(workload_id)
+        elif after.in_line and not before.in_line and workload is not None:
+            key = self.key_of(workload)
+            line = self.lines.setdefault(key, Line(key))
+            insort(line.members, Place(workload.submitted_ms, workload_id))
+
+    def _leave(self, workload_id: WorkloadId) -> None:
+        line = self.lines[self._keys[workload_id]]
+        members = line.members
+        # Mostly the first leaves.
+        at = 0
+        while members[at].workload_id != workload_id:
+            at += 1
+        del members[at]
+        if not members:
+            del self.lines[line.key]
+
+
+def _facts(workload: Workload) -> _Known:
+    state, attempt = workload.state, workload.current
+    sets = _ACTING if _to_restart(workload) else 0
+    if state in FINAL_STATES:
+        return _Known(sets | _FINAL, None, in_line=False)
+    if workload.nomination is not None:
+        sets |= _NOMINATED
+    if workload.spec.after:
+        sets |= _DEPENDENT
+    if attempt is not None:
+        return _Known(sets | _of_attempt(workload, attempt), attempt.attempt_id, in_line=False)
+    if state is State.PAUSED:
+        return _Known(sets | _PAUSED, None, in_line=False)
+    if state not in WAITING_STATES:
+        return _Known(sets, None, in_line=False)
+    if workload.spec.after or workload.not_before_ms or workload.spec.not_before_ms:
+        sets |= _HINDERED
+    lease = is_lease(workload)
+    return _Known(sets | _TICKETS if lease else sets, None, in_line=not lease)
+
+
+def _to_restart(workload: Workload) -> bool:
+    """A notebook's server may have to come back without a GPU."""
+    last = workload.attempts[-1].stop if workload.attempts else None
+    return last is not None and last.restart_on_cpu
+
+
+def _of_attempt(workload: Workload, attempt: Attempt) -> int:
+    sets = _HOLDING
+    if attempt.stop is not None:
+        sets |= _STOPPING | _ACTING
+    elif attempt.hold_class is HoldClass.OVER_QUOTA:
+        sets |= _BORROWING
+    if workload.state is State.ADMITTED:
+        sets |= _ADMITTED
+    if (
+        attempt.state is AttemptState.STARTING
+        or attempt.spared_ms is not None
+        or workload.redeem_by_ms is not None
+    ):
+        sets |= _ACTING
+    return sets
