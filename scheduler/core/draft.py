@@ -94,7 +94,7 @@ class Draft:
     @classmethod
     def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:
         """Start from the last committed cluster. Time never goes back."""
-        found = cluster.derived.take()
+        found = cluster.derived.take((cluster.workloads, cluster.nodes))
         sketch = found if isinstance(found, Sketch) else Sketch.of(cluster)
         return cls._with(cluster, sketch, max(now_ms, cluster.now_ms), new_ids)
 
@@ -282,7 +282,7 @@ class Draft:
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=tuple(self.released),
             now_ms=self.now_ms,
-            derived=Derived(self.sketch),
+            derived=Derived(self.sketch, (self.workloads, self.nodes)),
         )
         return cluster, changes
 

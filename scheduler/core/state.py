@@ -31,18 +31,21 @@ from gpucommons.scheduler.core.types import (
 class Derived:
     """What the cycle that made a cluster worked out of it, for the one that goes on from it.
 
-    It can be had once, because it is changed by whoever has it. A cluster whose derived value is
-    gone is as good as any: it is worked out again.
+    It can be had once, because it is changed by whoever has it, and only for the very workloads
+    and nodes it was made of. A cluster without it is as good as any: it is worked out again.
     """
 
-    __slots__ = ("_kept",)
+    __slots__ = ("_kept", "_of")
 
-    def __init__(self, value: object = None) -> None:
-        """Keep a value, or nothing."""
+    def __init__(self, value: object = None, of: tuple[object, ...] = ()) -> None:
+        """Keep a value, or nothing, and what it was made of."""
         self._kept = [] if value is None else [value]
+        self._of = of
 
-    def take(self) -> object | None:
-        """Return the value to the first who asks."""
+    def take(self, of: tuple[object, ...]) -> object | None:
+        """Return the value to the first who asks for what it was made of."""
+        if len(of) != len(self._of) or any(a is not b for a, b in zip(of, self._of, strict=True)):
+            return None
         try:
             return self._kept.pop()
         except IndexError:

@@ -70,6 +70,8 @@ def test_a_trial_does_not_take_what_the_next_cycle_goes_on_from() -> None:
     world = builders.World(teams=[builders.a_team()])
     world.run(builders.a_job())
     advance(world.cluster.apart(), (), (), now_ms=world.now, new_ids=iter(()))
-    assert world.cluster.derived.take() is not None
-    assert world.cluster.derived.take() is None
+    made_of = (world.cluster.workloads, world.cluster.nodes)
+    assert world.cluster.derived.take((dict(world.cluster.workloads), world.cluster.nodes)) is None
+    assert world.cluster.derived.take(made_of) is not None
+    assert world.cluster.derived.take(made_of) is None
     assert not world.wait(0).changes.workloads
