@@ -27,9 +27,12 @@ log = logging.getLogger("gpucommons.labextension")
 
 #: How long the scheduler may hold the question for events…
 QUIET_WAIT_S = 20.0
-#: …and while something runs, whose progress is no event.
+#: …and while something runs or waits: progress and forecasts are no events.
 LIVE_WAIT_S = 2.0
 LAST_PAUSE_S = 10.0
+_CHANGES_BY_ITSELF = frozenset(
+    {"queued", "nominated", "starting", "running", "preempting", "pausing"}
+)
 NEWEST_FINAL = 20
 ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
 
@@ -119,12 +122,12 @@ class Feed:
             await self._read_again(scheduler)
             self._say_state("ok", "")
             return
-        wait_s = LIVE_WAIT_S if self._has_running() else QUIET_WAIT_S
+        wait_s = LIVE_WAIT_S if self._has_live() else QUIET_WAIT_S
         news = await scheduler.send(calls.events(after=self._cursor, wait_s=wait_s))
         self._cursor = news.last
         for event in news.events:
             self._fanout.send({"type": "event", "event": _json(event)})
-        if news.events or self._has_running():
+        if news.events or self._has_live():
             await self._read_again(scheduler)
 
     async def _read_again(self, scheduler: SendsCalls) -> None:
@@ -144,9 +147,9 @@ class Feed:
         except NotFound:
             return None
 
-    def _has_running(self) -> bool:
+    def _has_live(self) -> bool:
         jobs = self._known.get("jobs", {}).get("jobs", [])
-        return any(job["state"] in ("starting", "running", "preempting", "pausing") for job in jobs)
+        return any(job["state"] in _CHANGES_BY_ITSELF for job in jobs)
 
     def _tell(self, kind: str, content: Message) -> None:
         """Send what changed, keep it for tabs to come."""

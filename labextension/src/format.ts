@@ -73,6 +73,17 @@ export function duration(ms: number): string {
   return `${Math.floor(span / DAY)} d`;
 }
 
+/** A rounded window in one unit: `[10, 25, 'min']`. */
+export function span(fromMs: number, toMs: number): [number, number, string] {
+  const [unit, name]: [number, string] =
+    toMs <= 90 * MINUTE
+      ? [MINUTE, 'min']
+      : toMs <= 2 * DAY
+        ? [HOUR, 'h']
+        : [DAY, 'd'];
+  return [Math.floor(fromMs / unit), Math.ceil(toMs / unit), name];
+}
+
 /** A countdown rounds up: it must never say 0 s while time is left. */
 export function countdown(ms: number): string {
   const span = Math.max(0, ms);

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { canCancel, canPause, dot, jobRow, sorted, timeLeftMs } from './jobs';
-import { makeAttempt, makeJob, msg } from './testing/make';
+import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
 
 const progress = {
   step: 21,
@@ -53,6 +53,38 @@ describe('a row of the list', () => {
     expect(row.sentence).toBe('Needs 4 GPUs on one node; 3 are free.');
     expect(row.left).toBe('2nd in line');
     expect(row.startWith).toBe(2000);
+  });
+
+  it('says the likely start beside the place, and that it is unknown', () => {
+    const queued = { state: 'queued', position: 2 };
+    const likely = makeJob({ ...queued, forecast: makeForecast() });
+    const unknown = makeForecast({ to_ms: null, unknown: 'history' });
+
+    expect(jobRow(likely, 0, msg).left).toBe('2nd in line · likely 10–25 min');
+    expect(jobRow(makeJob({ ...queued, forecast: unknown }), 0, msg).left).toBe(
+      '2nd in line · start unknown'
+    );
+    expect(jobRow(makeJob({ ...queued, position: 1 }), 0, msg).left).toBe(
+      '1st in line'
+    );
+  });
+
+  it('says where a stopped job goes on, its place and its likely start', () => {
+    const job = makeJob({
+      state: 'queued',
+      position: 1,
+      attempts: [makeAttempt({ state: 'ended' })],
+      progress: { ...progress, metrics: {}, step: 5500 },
+      checkpoint: { step: 5430, size_bytes: 1, at_ms: 0 },
+      reason: { code: 'share', text: 'Needs 1 GPU; 0 are free.' },
+      forecast: makeForecast({ from_ms: 1_200_000, to_ms: 2_700_000 })
+    });
+    const row = jobRow(job, 0, msg);
+
+    expect(row.sentence).toBe(
+      'Stopped at step 5,430. Needs 1 GPU; 0 are free.'
+    );
+    expect(row.left).toBe('1st in line · likely 20–45 min');
   });
 
   it('offers no other size where the request is not ours to see', () => {

@@ -124,10 +124,13 @@ export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
   }
   const waits = isWaiting(job) || job.state === 'paused';
   if (waits) {
-    row.left =
-      job.position != null && job.state === 'queued'
-        ? msg.inLine(job.position)
-        : '';
+    const queued = job.state === 'queued';
+    row.left = [
+      job.position != null && queued ? msg.inLine(job.position) : '',
+      job.forecast && queued ? msg.likely(job.forecast) : ''
+    ]
+      .filter(Boolean)
+      .join(' · ');
     row.sentence = waitSentence(job, msg);
     const startable = job.reason?.startable_milli_gpu ?? 0;
     row.startWith = startable > 0 && job.request ? startable : null;

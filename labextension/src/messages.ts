@@ -13,9 +13,10 @@ import {
   gib,
   gpuHours,
   gpus,
-  ordinal
+  ordinal,
+  span
 } from './format';
-import { IJob } from './tokens';
+import { IForecast, IJob } from './tokens';
 
 export type Messages = ReturnType<typeof messages>;
 
@@ -265,6 +266,52 @@ export function messages(trans: TranslationBundle) {
 
     inLine(position: number): string {
       return trans.__('%1 in line', ordinal(position));
+    },
+
+    /** "10–25 min"; null where no window can be given. */
+    window(forecast: IForecast): string | null {
+      if (forecast.from_ms == null || forecast.to_ms == null) {
+        return null;
+      }
+      const [low, high, unit] = span(forecast.from_ms, forecast.to_ms);
+      if (low === 0) {
+        return trans.__('under %1 %2', high, unit);
+      }
+      return low === high
+        ? trans.__('about %1 %2', high, unit)
+        : trans.__('%1–%2 %3', low, high, unit);
+    },
+
+    likely(forecast: IForecast): string {
+      const window = this.window(forecast);
+      return window === null
+        ? trans.__('start unknown')
+        : trans.__('likely %1', window);
+    },
+
+    /** A sentence: the window and how right such were, or why there is none. */
+    likelyInFull(forecast: IForecast): string {
+      const window = this.window(forecast);
+      if (window === null) {
+        const why: Record<string, string> = {
+          history: trans.__(
+            'too little is known of how long what runs there takes'
+          ),
+          'not-in-sight': trans.__('not in sight within two weeks'),
+          calibration: trans.__('past estimates were wrong too often')
+        };
+        return trans.__(
+          'Likely start unknown: %1.',
+          why[forecast.unknown ?? ''] ?? ''
+        );
+      }
+      return forecast.right_of_ten == null
+        ? trans.__('Likely %1.', window)
+        : trans.__(
+            'Likely %1 (past estimates right %2 of 10).',
+            window,
+            forecast.right_of_ten
+          );
     },
 
     startNowWith(milliGpu: number, workers: number): string {

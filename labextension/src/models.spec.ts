@@ -6,7 +6,7 @@ import { chosenMetrics, curveView, ticks } from './curve';
 import { mergePoints } from './followed';
 import { LogBuffer } from './log';
 import { teamBars } from './team';
-import { makeAttempt, makeJob, msg } from './testing/make';
+import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
 import { timeline } from './timeline';
 import { ICurvePoint, ITeamUse } from './tokens';
 
@@ -25,6 +25,38 @@ function use(changes: Partial<ITeamUse>): ITeamUse {
 function point(attempt: number, step: number, loss: number): ICurvePoint {
   return { attempt, step, at_ms: step, metrics: { loss, accuracy: 0.5 } };
 }
+
+describe('the likely start', () => {
+  it.each([
+    [0, 60_000, 'under 1 min'],
+    [600_000, 1_500_000, '10–25 min'],
+    [3_600_000, 3_600_000, 'about 60 min'],
+    [0, 7_200_000, 'under 2 h'],
+    [3_600_000, 7_200_000, '1–2 h'],
+    [86_400_000, 259_200_000, '1–3 d']
+  ])('from %i to %i is %s', (from_ms, to_ms, text) => {
+    expect(msg.window(makeForecast({ from_ms, to_ms }))).toBe(text);
+  });
+
+  it('says how right past windows were once that is known', () => {
+    expect(msg.likelyInFull(makeForecast())).toBe(
+      'Likely 10–25 min (past estimates right 8 of 10).'
+    );
+    expect(msg.likelyInFull(makeForecast({ right_of_ten: null }))).toBe(
+      'Likely 10–25 min.'
+    );
+  });
+
+  it.each([
+    ['history', 'too little is known of how long what runs there takes'],
+    ['not-in-sight', 'not in sight within two weeks'],
+    ['calibration', 'past estimates were wrong too often']
+  ])('says why it is unknown: %s', (unknown, why) => {
+    expect(
+      msg.likelyInFull(makeForecast({ from_ms: null, to_ms: null, unknown }))
+    ).toBe(`Likely start unknown: ${why}.`);
+  });
+});
 
 describe('team bars', () => {
   it('sums pools and draws to the limit', () => {

@@ -14,6 +14,18 @@ export interface IReason {
   startable_milli_gpu?: number | null;
 }
 
+/** When a wait is likely to end: lengths from `made_ms`, or why there is none. */
+export interface IForecast {
+  made_ms: number;
+  from_ms?: number | null;
+  to_ms?: number | null;
+  /** Of ten past windows of such waits, so many were right. */
+  right_of_ten?: number | null;
+  unknown?: string | null;
+  /** What would start it now, one sentence each. */
+  ways: string[];
+}
+
 export interface ICheckpoint {
   step: number;
   size_bytes: number;
@@ -104,6 +116,7 @@ export interface IJob {
   ended_text?: string | null;
   reason?: IReason | null;
   position?: number | null;
+  forecast?: IForecast | null;
   progress?: IProgress | null;
   checkpoint?: ICheckpoint | null;
   attempts: IAttempt[];

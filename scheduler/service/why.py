@@ -41,34 +41,31 @@ def _why(service: Service, workload: Workload) -> models.Why:
     cluster, workload_id = service.loop.cluster, workload.workload_id
     told = preview.why(cluster, workload_id)
     waits = workload.state in WAITING_STATES and workload_id in cluster.workloads
+    ways = tuple(counterfactuals.ways(cluster, workload_id, service.now_ms())) if waits else ()
     return models.Why(
         id=workload_id,
         name=workload.spec.name,
         state=workload.state,
         text=f"{workload.spec.name} is {workload.state}." if told is None else told.text,
-        reason=reason_view(workload.reason),
+        reason=reason_view(workload.reason, ways),
         position=workload.position,
         forecast=forecast_view(service.forecasts.of(workload)),
-        ways=_ways(service, workload_id) if waits else [],
+        ways=[_way_view(way) for way in ways],
         at_latest_ms=_at_latest_ms(cluster, workload_id) if waits else None,
     )
 
 
-def _ways(service: Service, workload_id: WorkloadId) -> list[models.WayView]:
-    found = counterfactuals.ways(service.loop.cluster, workload_id, service.now_ms())
-    return [
-        models.WayView(
-            text=way.text,
-            at_once=way.at_once,
-            milli_gpu=way.milli_gpu,
-            workers=way.workers,
-            gpu_kind=way.gpu_kind,
-            pool=way.pool,
-            priority=way.priority,
-            over_quota=way.over_quota,
-        )
-        for way in found
-    ]
+def _way_view(way: counterfactuals.Way) -> models.WayView:
+    return models.WayView(
+        text=way.text,
+        at_once=way.at_once,
+        milli_gpu=way.milli_gpu,
+        workers=way.workers,
+        gpu_kind=way.gpu_kind,
+        pool=way.pool,
+        priority=way.priority,
+        over_quota=way.over_quota,
+    )
 
 
 def _at_latest_ms(cluster: Cluster, workload_id: WorkloadId) -> int | None:

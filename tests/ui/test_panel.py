@@ -116,7 +116,7 @@ def test_jobs_say_how_far_they_are_or_why_they_wait(open_lab: Open) -> None:
     expect(job_row(page, "digits-7")).to_contain_text(re.compile(r"saved \d+ s ago"))
     expect(job_row(page, "resnet-2")).to_contain_text("waiting · 4 GPUs")
     expect(job_row(page, "resnet-2")).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
-    expect(job_row(page, "resnet-2")).to_contain_text("2nd in line")
+    expect(job_row(page, "resnet-2")).to_contain_text("2nd in line · likely 10–25 min")
     expect(job_row(page, "digits-6")).to_contain_text(re.compile(r"finished \d\d:\d\d · 96\.9 %"))
 
 
@@ -134,11 +134,13 @@ def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> 
     stopped = scene.running(now_ms()) | {"state": "queued", "position": 1, "hold_class": None}
     stopped["attempts"][-1] |= {"state": "ended", "ended_ms": now_ms()}
     stopped["reason"] = {"code": "share", "text": "All 8 GPUs are in use."}
+    stopped["forecast"] = scene.waiting(now_ms())["forecast"]
+    stopped["forecast"] |= {"from_ms": 20 * scene.MINUTE, "to_ms": 45 * scene.MINUTE}
     lab.send(jobs(stopped))
 
     row = job_row(page, "digits-7")
     expect(row).to_contain_text("Stopped at epoch 20. All 8 GPUs are in use.")
-    expect(row).to_contain_text("1st in line")
+    expect(row).to_contain_text("1st in line · likely 20–45 min")
 
 
 def test_start_now_with_less_prefills_the_form(lab: LabServer, open_lab: Open) -> None:
@@ -292,6 +294,19 @@ def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
         "epoch 21  loss 0.131  accuracy 0.969  saved",
     ):
         expect(body).to_contain_text(text, ignore_case=True)
+
+
+def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
+    lab: LabServer, job_page: Page
+) -> None:
+    waiting = scene.waiting(now_ms()) | {"id": scene.running(now_ms())["id"]}
+    lab.send({"type": "job", "job": waiting})
+
+    expect(job_page.locator(".gc-JobPage .gc-Callout")).to_have_text(
+        "Needs 4 GPUs on one node; 3 are free. 2nd in line."
+        " Likely 10–25 min (past estimates right 8 of 10)."
+        " Would start now with 2 GPUs. Would start now in pool h100."
+    )
 
 
 def test_a_log_line_is_text_never_markup(job_page: Page) -> None:

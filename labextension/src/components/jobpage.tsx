@@ -270,12 +270,16 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
     );
   }
   if (!isFinal(job) && job.reason) {
-    const place = job.position != null ? ` ${msg.inLine(job.position)}.` : '';
+    const sentences = [
+      job.reason.text,
+      job.position != null ? `${msg.inLine(job.position)}.` : null,
+      job.forecast ? msg.likelyInFull(job.forecast) : null,
+      job.reason.unblock,
+      ...(job.forecast?.ways ?? [])
+    ];
     return (
       <Callout tone="info">
-        {job.reason.text}
-        {place}
-        {job.reason.unblock ? ` ${job.reason.unblock}` : ''}
+        {[...new Set(sentences)].filter(Boolean).join(' ')}
       </Callout>
     );
   }

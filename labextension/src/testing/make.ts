@@ -2,7 +2,7 @@
 import { nullTranslator } from '@jupyterlab/translation';
 
 import { messages } from '../messages';
-import { IAttempt, IJob, ILease, IUsageSample } from '../tokens';
+import { IAttempt, IForecast, IJob, ILease, IUsageSample } from '../tokens';
 
 export const msg = messages(nullTranslator.load('gpucommons'));
 
@@ -26,6 +26,17 @@ export function makeJob(changes: Partial<IJob> = {}): IJob {
     held_milli_gpu_s: 0,
     lost_milli_gpu_s: 0,
     simulated: false,
+    ...changes
+  };
+}
+
+export function makeForecast(changes: Partial<IForecast> = {}): IForecast {
+  return {
+    made_ms: 0,
+    from_ms: 600_000,
+    to_ms: 1_500_000,
+    right_of_ten: 8,
+    ways: [],
     ...changes
   };
 }

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
+from gpucommons.scheduler.models import ForecastView, IdleView, LeaseView, OfferView
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
 _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
+_HOUR_MS = 3_600_000
+_SCALES_MS = tuple(hours * _HOUR_MS for hours in (1, 6, 24, 72, 168))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,6 +34,16 @@ class Take:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LikelyBar:
+    """A window on a line from now to some round time; in per cent of its length."""
+
+    left: int
+    width: int
+    #: What the right end of the line stands for: ``1 h``.
+    scale: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class TicketState:
     """Everything that changes on the ticket page; also its JSON."""
 
@@ -47,6 +59,9 @@ class TicketState:
     note: str
     reason: str
     unblock: str
+    #: ``Likely 10–25 min (past estimates right 8 of 10).``
+    likely: str
+    likely_bar: LikelyBar | None
     holders_title: str
     holders: tuple[Holder, ...]
     take: Take | None
@@ -89,6 +104,8 @@ def ticket_state(
         note=_note(lease, phase),
         reason=lease.reason.text if lease.reason and waiting else "",
         unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
+        likely=lease.forecast.text if lease.forecast and waiting else "",
+        likely_bar=_likely_bar(lease.forecast) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
         holders=_holders(lease, leases, now_ms) if waiting else (),
         take=_take(lease, offer) if waiting else None,
@@ -158,6 +175,16 @@ def _note(lease: LeaseView, phase: str) -> str:
         "running": "It is ready.",
         "over": "Nothing is held or started for you.",
     }[phase]
+
+
+def _likely_bar(forecast: ForecastView | None) -> LikelyBar | None:
+    if forecast is None or forecast.from_ms is None or forecast.to_ms is None:
+        return None
+    scale_ms = next((one for one in _SCALES_MS if one >= forecast.to_ms), forecast.to_ms)
+    left = 100 * forecast.from_ms // scale_ms
+    # A window of no length is still to be seen.
+    width = max(2, 100 * forecast.to_ms // scale_ms - left)
+    return LikelyBar(left=min(left, 98), width=width, scale=words.duration(scale_ms))
 
 
 def _holders_title(lease: LeaseView, offer: OfferView | None) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from gpucommons.scheduler.models import JobView, LeaseView, ReasonView
+from gpucommons.scheduler.models import ForecastView, JobView, LeaseView, ReasonView
 from gpucommons.scheduler.pages.present import words
 
 _WAITING_JOBS = frozenset({"queued", "nominated"})
@@ -27,7 +28,12 @@ class WaitingRow:
     place: str
     reason_class: str
     reason: str
-    unblock: str
+    #: What would start it now, one sentence each.
+    unblock: tuple[str, ...]
+    #: ``10–25 min``, ``unknown``, or empty before it was worked out.
+    likely: str
+    #: The whole sentence, with how right such windows were.
+    likely_in_full: str
 
 
 def waiting_rows(
@@ -49,7 +55,7 @@ def _job(job: JobView, now_ms: int) -> WaitingRow:
         waited_ms=now_ms - job.submitted_ms,
         since=words.duration(now_ms - job.submitted_ms),
         place=_place(job.position),
-        **_why(job.reason),
+        **_why(job.reason, job.forecast),
     )
 
 
@@ -63,7 +69,7 @@ def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
         waited_ms=now_ms - lease.requested_ms,
         since=words.duration(now_ms - lease.requested_ms),
         place=_place(lease.position),
-        **_why(lease.reason),
+        **_why(lease.reason, lease.forecast),
     )
 
 
@@ -80,11 +86,13 @@ def _asks(job: JobView) -> str:
     return f"{job.workers} × {words.gpus(each)}"
 
 
-def _why(reason: ReasonView | None) -> dict[str, str]:
-    if reason is None:
-        return {"reason_class": "", "reason": "not looked at yet", "unblock": ""}
+def _why(reason: ReasonView | None, forecast: ForecastView | None) -> dict[str, Any]:
+    unblock = [] if reason is None else [reason.unblock]
+    ways = [] if forecast is None else forecast.ways
     return {
-        "reason_class": words.reason_class(reason.code),
-        "reason": reason.text,
-        "unblock": reason.unblock or "",
+        "reason_class": "" if reason is None else words.reason_class(reason.code),
+        "reason": "not looked at yet" if reason is None else reason.text,
+        "unblock": tuple(dict.fromkeys(text for text in (*unblock, *ways) if text)),
+        "likely": words.likely(forecast),
+        "likely_in_full": "" if forecast is None else forecast.text,
     }

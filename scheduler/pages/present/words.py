@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.forecast.words import span
+from gpucommons.scheduler.models import ForecastView
 
 _SECOND = 1000
 _MINUTE = 60 * _SECOND
@@ -98,6 +100,15 @@ def gpu_hours(milli_gpu_h: int) -> str:
 def gpu_minutes(milli_gpu_s: int) -> str:
     """GPU·minutes with one decimal."""
     return f"{milli_gpu_s / WHOLE_MILLI_GPU / 60:.1f}"
+
+
+def likely(forecast: ForecastView | None) -> str:
+    """A window for a table: ``10–25 min``; empty before anything was worked out."""
+    if forecast is None:
+        return ""
+    if forecast.from_ms is None or forecast.to_ms is None:
+        return "unknown"
+    return span(forecast.from_ms, forecast.to_ms)
 
 
 def iso(at_ms: int) -> str:

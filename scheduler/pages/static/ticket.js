@@ -46,6 +46,7 @@ function show(page, state) {
       element.textContent = text;
     }
   }
+  showLikely(page, state.likely_bar);
   showHolders(page.querySelector('[data-holders]'), state.holders);
   showTake(page.querySelector('[data-take]'), state.take);
   if (state.follow) {
@@ -54,6 +55,19 @@ function show(page, state) {
     return false;
   }
   return state.phase !== 'over';
+}
+
+function showLikely(page, likely) {
+  const bar = page.querySelector('[data-likely]');
+  const scale = page.querySelector('[data-likely-scale]');
+  bar.toggleAttribute('hidden', !likely);
+  scale.hidden = !likely;
+  if (likely) {
+    const shown = bar.querySelector('rect');
+    shown.setAttribute('x', `${likely.left}%`);
+    shown.setAttribute('width', `${likely.width}%`);
+    scale.lastElementChild.textContent = likely.scale;
+  }
 }
 
 function showHolders(box, holders) {

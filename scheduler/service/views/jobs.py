@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.quota import pool_of
@@ -63,6 +65,7 @@ def job_view(
     pool = _pool_of(workload, cluster)
     attempts = workload.attempts if in_full else ()
     shown = cluster.pools.get(pool) if pool is not None else None
+    ways = () if forecast is None else forecast.ways
     return models.JobView(
         id=workload.workload_id,
         name=spec.name if named else spec.kind,
@@ -82,7 +85,7 @@ def job_view(
         since_ms=workload.since_ms,
         ended_ms=workload.ended_ms,
         ended_text=workload.ended_text if in_full else None,
-        reason=reason_view(workload.reason) if in_full else _reason_class(workload.reason),
+        reason=reason_view(workload.reason, ways) if in_full else _reason_class(workload.reason),
         position=workload.position,
         forecast=forecast_view(forecast) if in_full else None,
         progress=_progress(workload) if in_full else None,
@@ -96,15 +99,16 @@ def job_view(
     )
 
 
-def reason_view(reason: Reason | None) -> models.ReasonView | None:
-    """Why something waits."""
+def reason_view(reason: Reason | None, ways: Sequence[Way] = ()) -> models.ReasonView | None:
+    """Why something waits. A size that a whole cycle found says more than a look at the room."""
     if reason is None:
         return None
+    size = next((way for way in ways if way.milli_gpu is not None and way.at_once), None)
     return models.ReasonView(
         code=reason.code,
         text=reason.text,
-        unblock=reason.unblock,
-        startable_milli_gpu=reason.startable_milli_gpu,
+        unblock=reason.unblock if size is None else size.text,
+        startable_milli_gpu=reason.startable_milli_gpu if size is None else size.milli_gpu,
     )
 
 

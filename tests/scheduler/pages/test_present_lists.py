@@ -23,7 +23,28 @@ def test_jobs_and_tickets_wait_in_one_list_longest_first(cluster: Any) -> None:
         ("user-d", "vision", "4 × 1 GPU", "8 min", "fragmentation"),
         ("user-f", "nlp", "1 GPU", "2 min", "kind"),
     ]
-    assert rows[2].unblock == "moving digits-7 frees the fourth"
+    assert rows[2].unblock == ("moving digits-7 frees the fourth",)
+
+
+def test_each_wait_says_its_likely_start_and_what_would_start_it(cluster: Any) -> None:
+    likely = models.ForecastView(
+        made_ms=cluster.NOW,
+        from_ms=600_000,
+        to_ms=1_500_000,
+        right_of_ten=8,
+        text="Likely 10–25 min (past estimates right 8 of 10).",
+        ways=["Would start now with 3 GPUs.", "moving digits-7 frees the fourth"],
+    )
+    unknown = models.ForecastView(made_ms=cluster.NOW, unknown="history", text="Likely start …")
+    rows = waiting_rows(
+        [cluster.jobs().jobs[0].model_copy(update={"forecast": likely})],
+        [cluster.lease(forecast=unknown), cluster.lease()],
+        cluster.NOW,
+    )
+
+    assert [row.likely for row in rows] == ["unknown", "", "10–25 min"]
+    assert rows[2].likely_in_full == "Likely 10–25 min (past estimates right 8 of 10)."
+    assert rows[2].unblock == ("moving digits-7 frees the fourth", "Would start now with 3 GPUs.")
 
 
 def test_what_runs_or_was_granted_does_not_wait(cluster: Any) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.pages.present.ticket import Take, choices, offer_for, ticket_state
+from gpucommons.scheduler.pages.present.ticket import (
+    LikelyBar,
+    Take,
+    choices,
+    offer_for,
+    ticket_state,
+)
 
 LAB = "/hub/user-redirect/lab"
 
@@ -23,6 +29,35 @@ def test_a_waiting_ticket_shows_place_reason_and_what_was_asked(cluster: Any) ->
     assert state.note == "You may close this page: the notebook starts by itself."
     assert state.reason == "vision holds all of its 2 fixed GPUs."
     assert state.follow is None
+
+
+def test_a_ticket_says_when_it_is_likely_its_turn(cluster: Any) -> None:
+    likely = models.ForecastView(
+        made_ms=cluster.NOW,
+        from_ms=600_000,
+        to_ms=1_500_000,
+        right_of_ten=8,
+        text="Likely 10–25 min (past estimates right 8 of 10).",
+    )
+    state = _state(cluster, cluster.lease(forecast=likely))
+
+    assert state.likely == "Likely 10–25 min (past estimates right 8 of 10)."
+    assert state.likely_bar == LikelyBar(left=16, width=25, scale="1 h")
+    day = likely.model_copy(update={"from_ms": 0, "to_ms": 30 * 3_600_000})
+    assert _state(cluster, cluster.lease(forecast=day)).likely_bar == LikelyBar(
+        left=0, width=41, scale="3 d"
+    )
+
+
+def test_an_unknown_start_is_said_and_not_drawn(cluster: Any) -> None:
+    unknown = models.ForecastView(
+        made_ms=cluster.NOW, unknown="history", text="Likely start unknown: too little is known."
+    )
+    state = _state(cluster, cluster.lease(forecast=unknown))
+
+    assert (state.likely, state.likely_bar) == ("Likely start unknown: too little is known.", None)
+    granted = _state(cluster, cluster.lease(state="granted", forecast=unknown))
+    assert (granted.likely, granted.likely_bar) == ("", None)
 
 
 def test_holders_are_listed_idle_ones_first(cluster: Any) -> None:

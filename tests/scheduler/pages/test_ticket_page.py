@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpucommons.scheduler import models
+
 TICKET = "ticket/0190aaaa-0000-7000-8000-000000000001"
 NEXT = "0190aaaa-0000-7000-8000-00000000000f"
 
@@ -110,13 +112,23 @@ async def test_who_has_no_team_is_told(visit: Any, scheduler: Any, cluster: Any)
     assert "/hub/spawn?milli_gpu=0" in text
 
 
-async def test_the_page_says_what_the_sketch_says(visit: Any) -> None:
+async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cluster: Any) -> None:
+    likely = models.ForecastView(
+        made_ms=cluster.NOW,
+        from_ms=600_000,
+        to_ms=1_500_000,
+        right_of_ten=8,
+        text="Likely 10–25 min (past estimates right 8 of 10).",
+    )
+    scheduler.answers["GET /v1/leases/.*"] = cluster.lease(forecast=likely)
     text = await (await visit("alice")).page(TICKET)
 
     for words in (
         "No notebook GPU is free in vision",
         "You asked for 1 × A100-40 at",
         "You may close this page: the notebook starts by itself.",
+        "Likely 10–25 min (past estimates right 8 of 10).",
+        'x="16%" width="25%"',
         "vision holds 2 of its 2 fixed GPUs:",
         "user-b · ½ · idle 41 min, returned at 60 min",
         "Keep waiting",
@@ -126,7 +138,13 @@ async def test_the_page_says_what_the_sketch_says(visit: Any) -> None:
         "simulated GPUs",
     ):
         assert words in text
-    assert "ikely" not in text
+
+
+async def test_a_ticket_without_a_forecast_draws_none(visit: Any) -> None:
+    text = await (await visit("alice")).page(TICKET)
+
+    assert "Likely" not in text
+    assert "data-likely hidden" in text
 
 
 async def test_an_admin_sees_the_ticket_but_does_not_act_in_its_owners_place(visit: Any) -> None:

@@ -241,6 +241,15 @@ def waiting(now_ms: int, **changes: Any) -> dict[str, Any]:
             "unblock": "Would start now with 2 GPUs.",
             "startable_milli_gpu": 2000,
         },
+        forecast={
+            "made_ms": now_ms,
+            "from_ms": 10 * MINUTE,
+            "to_ms": 25 * MINUTE,
+            "right_of_ten": 8,
+            "unknown": None,
+            "text": "Likely 10–25 min (past estimates right 8 of 10).",
+            "ways": ["Would start now with 2 GPUs.", "Would start now in pool h100."],
+        },
         request=request("resnet", 4000),
         **changes,
     )
