@@ -73,7 +73,12 @@ def _helps(cluster: Cluster, changed: Workload, now_ms: Millis) -> bool | None:
     workloads = {**cluster.workloads, changed.workload_id: changed}
     ids = (f"way-{number}" for number in count(1))
     outcome = advance(
-        replace(cluster, workloads=workloads), (), (), now_ms=now_ms, new_ids=ids, explain=False
+        replace(cluster.apart(), workloads=workloads),
+        (),
+        (),
+        now_ms=now_ms,
+        new_ids=ids,
+        explain=False,
     )
     after = outcome.cluster.workloads.get(changed.workload_id)
     if after is None or is_final(after):

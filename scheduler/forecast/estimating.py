@@ -85,7 +85,7 @@ def estimate(
     starts: list[Mapping[WorkloadId, Millis]] = []
     for number in range(budget.futures if wanted else 0):
         ends = _ends(outlooks, number, budget.futures)
-        future = Simulation(cluster, now_ms=cluster.now_ms, conditions=_HERE, left_ms=ends)
+        future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=ends)
         for one in arriving(number):
             future.submit(one.at_ms, one.spec, one.run_ms)
         starts.append((yield from _starts(future, wanted, budget)))
@@ -145,5 +145,5 @@ def if_nothing_ends_early(
         for one in cluster.workloads.values()
         if not is_final(one)
     }
-    future = Simulation(cluster, now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
+    future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
     return (yield from _starts(future, wanted, budget))

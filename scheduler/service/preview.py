@@ -23,7 +23,7 @@ def what_if(
         Intent(intent_id=IntentId(f"preview-{n}"), action=action, by=_NOBODY, at_ms=now_ms)
         for n, action in enumerate(actions)
     ]
-    outcome = advance(cluster, intents, (), now_ms=now_ms, new_ids=_ids())
+    outcome = advance(cluster.apart(), intents, (), now_ms=now_ms, new_ids=_ids())
     by_id = {verdict.intent_id: verdict for verdict in outcome.changes.verdicts}
     return outcome.cluster, tuple(by_id[intent.intent_id] for intent in intents)
 
