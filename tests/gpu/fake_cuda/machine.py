@@ -145,6 +145,9 @@ def build(folder: Path, flags: Sequence[str] = ()) -> Machine:
     _cc([*command, HERE / "routes.c", "-o", programs / "routes", "-ldl"])
     _cc([*command, "-DLINKED", HERE / "routes.c", library, "-o", programs / "linked"])
     _cc([*command, *shared, "-DPLUGIN", HERE / "routes.c", library, "-o", programs / "plugin.so"])
+    for name, hook in (("preload", ()), ("dlsym", ("-DHOOK_DLSYM",))):
+        target = programs / f"{name}.so"
+        _cc([*command, *shared, *hook, HERE / "preload.c", "-o", target, "-ldl"])
     for name in ("soak", "pairs"):
         _cc([*command, HERE / f"{name}.c", library, "-o", programs / name])
     return Machine(driver=library, programs=programs, state=folder / "card")
