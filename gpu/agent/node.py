@@ -21,7 +21,7 @@ _MILLI = 1000
 
 def node_facts(name: str | None, stack: ProviderStack, devices: Sequence[Device]) -> NodeFacts:
     """Facts of this machine, or of the container that the agent is in."""
-    isolations = {device.device_id: _isolation(stack, device) for device in devices}
+    isolations = {device.device_id: isolation_of(stack, device) for device in devices}
     return NodeFacts(
         name=name or socket.gethostname(),
         cpu_milli=cpu_milli(),
@@ -31,7 +31,7 @@ def node_facts(name: str | None, stack: ProviderStack, devices: Sequence[Device]
     )
 
 
-def _isolation(stack: ProviderStack, device: Device) -> str:
+def isolation_of(stack: ProviderStack, device: Device) -> str:
     """What a slice of this device has: of a fraction where it is shared at all."""
     is_instance = device.device_id.startswith("MIG-")
     sizes = (WHOLE_MILLI_GPU,) if is_instance else (WHOLE_MILLI_GPU // 2, WHOLE_MILLI_GPU)

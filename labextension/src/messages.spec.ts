@@ -16,8 +16,9 @@ describe('isolation in words', () => {
     const texts = MODES.map(mode => msg.isolation(mode));
 
     expect(new Set(texts).size).toBe(MODES.length);
-    texts.forEach((text, place) => { expect(text).toContain(`Isolation ${MODES[place]}:`); }
-    );
+    texts.forEach((text, place) => {
+      expect(text).toContain(`Isolation ${MODES[place]}:`);
+    });
   });
 
   it('says of every mode but hardware that compute is shared', () => {

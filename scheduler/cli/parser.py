@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gpucommons.scheduler import up
-from gpucommons.scheduler.cli import admin, follow, jobs, report, secrets, submit
+from gpucommons.scheduler.cli import admin, doctor, follow, jobs, report, secrets, submit
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
@@ -177,3 +177,11 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     machine = commands.add_parser("up", help="start everything on this machine")
     up.add_arguments(machine)
     machine.set_defaults(run=up.run)
+    examined = commands.add_parser(
+        "doctor",
+        parents=[_output()],
+        help="what this machine can enforce, and what to change to enforce more",
+        epilog="Exit codes: 0 nothing stops work here, 1 something does, 2 bad command line.",
+    )
+    examined.add_argument("--state", help="state folder whose disk is looked at")
+    examined.set_defaults(run=doctor.doctor)

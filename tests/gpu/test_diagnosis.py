@@ -1,0 +1,115 @@
+"""What a node is told that it can enforce, and how to enforce more."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.diagnosis import ADVICE, OK, PROBLEM, Facts, Finding, diagnose, enforced
+from gpucommons.gpu.providers import Capability, MigProfile, NodeTraits
+
+CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="H200-141", memory_mib=143_771)
+GIB = 1 << 30
+OLD = Facts(
+    traits=NodeTraits(driver="580.95.05", shim=True, watched=True),
+    devices=(CARD, CARD),
+    isolations={"GPU-0": "cooperative"},
+    cgroup_mount="/sys/fs/cgroup",
+    controllers=("cpu", "memory"),
+    kernel="6.8.0",
+    root=True,
+    interpreter="/opt/gpucommons/bin/python",
+    state="/var/lib",
+    free_bytes=100 * GIB,
+    total_bytes=500 * GIB,
+)
+
+
+def found(facts: Facts, check: str) -> Finding:
+    return next(one for one in diagnose(facts) if one.check == check)
+
+
+def test_a_good_node_with_an_old_driver_hears_only_of_the_driver() -> None:
+    assert found(OLD, "GPUs").found == "2 x H200-141"
+    assert found(OLD, "driver").level == ADVICE
+    assert "615 or newer" in found(OLD, "driver").change
+    assert found(OLD, "kernel limit").change == "Only the driver is missing."
+    assert "6.14 has it" in found(OLD, "kernel limit").found
+    assert {f.level for f in diagnose(OLD) if f.check not in ("driver", "kernel limit")} == {OK}
+    assert enforced(OLD) == "cooperative"
+
+
+def test_a_node_with_the_kernel_limit_has_nothing_to_change() -> None:
+    facts = replace(
+        OLD,
+        traits=replace(OLD.traits, driver="615.71.09", memory_limits=True),
+        controllers=("dmem",),
+        capabilities={"cgroup_mem": Capability(usable=True, reason="")},
+    )
+    assert found(facts, "kernel limit").found == "in force, kept by dmem"
+    assert {one.level for one in diagnose(facts)} == {OK}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"cgroup_mount": None}, "systemd.unified_cgroup_hierarchy"),
+        ({"root": False}, "as root"),
+        ({"traits": NodeTraits(driver="615.71.09")}, "RmMemacctMode"),
+    ],
+)
+def test_what_keeps_the_kernel_limit_away_is_named(changes: dict[str, object], words: str) -> None:
+    facts = replace(OLD, **changes)  # type: ignore[arg-type] # fields by name
+    assert words in found(facts, "kernel limit").change
+
+
+def test_a_node_without_a_gpu_says_so_and_is_asked_for_nothing_else_of_a_gpu() -> None:
+    facts = replace(OLD, devices=(), isolations={}, no_nvml="the driver is not loaded")
+    assert found(facts, "GPUs").found == "no GPU: the driver is not loaded"
+    assert [one.check for one in diagnose(facts)] == ["GPUs", "accounts", "interpreter", "disk"]
+    assert enforced(facts) == "none"
+
+
+def test_calls_of_the_driver_that_the_interposer_does_not_know_are_listed() -> None:
+    calls = tuple(f"cuMemNew{number}" for number in range(6))
+    finding = found(replace(OLD, unknown_calls=calls), "interposer")
+    assert finding.level == ADVICE
+    assert finding.found.endswith("cuMemNew0, cuMemNew1, cuMemNew2, cuMemNew3 and 2 more")
+
+
+def test_a_missing_interposer_says_why() -> None:
+    facts = replace(OLD, traits=NodeTraits(driver="580.95.05", shim_reason="shim not built: …"))
+    assert found(facts, "interposer").found.startswith("shim not built")
+
+
+def test_cards_that_could_be_cut_name_the_profile_of_a_quarter() -> None:
+    profiles = (
+        MigProfile(name="1g.18gb", slices=1, of_slices=7, memory_mib=16_384, count=7),
+        MigProfile(name="2g.35gb", slices=2, of_slices=7, memory_mib=33_280, count=3),
+    )
+    facts = replace(OLD, traits=replace(OLD.traits, mig_profiles={CARD.device_id: profiles}))
+    assert "¼ needs 2g.35gb (3 a card)" in found(facts, "MIG").change
+
+
+def test_real_accounts_need_an_interpreter_that_they_may_read() -> None:
+    facts = replace(OLD, closed_at="/root")
+    assert found(facts, "interpreter").level == PROBLEM
+    assert "/root is closed" in found(facts, "interpreter").found
+    # Where all share one account, nobody else reads it.
+    assert found(replace(facts, root=False), "interpreter").level == OK
+    assert found(replace(facts, root=False), "accounts").level == ADVICE
+
+
+@pytest.mark.parametrize(("free", "total"), [(4, 10), (20, 1000)])
+def test_a_disk_that_fills_up_is_a_problem(free: int, total: int) -> None:
+    facts = replace(OLD, free_bytes=free * GIB, total_bytes=total * GIB)
+    assert found(facts, "disk").level == PROBLEM
+
+
+def test_mps_is_never_advised() -> None:
+    facts = replace(OLD, mps_program="/usr/bin/nvidia-cuda-mps-control")
+    assert (found(facts, "MPS").level, "trust each other" in found(facts, "MPS").change) == (
+        OK, True,
+    )  # fmt: skip
