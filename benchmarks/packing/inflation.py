@@ -15,9 +15,14 @@ from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
+from gpucommons.scheduler.core.packing.moves import MOST_MOVES, Held, Movables, find
 from gpucommons.scheduler.core.packing.rows import Rows
 
-POLICIES = ("bestfit", "fgd", "gpucommons")
+MIGRATE = "gpucommons-migrate"
+POLICIES = ("bestfit", "fgd", "gpucommons", MIGRATE)
+
+#: Part of the pods placed so far that may have been moved.
+MOVED_PERCENT = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,7 @@ def rows_of(nodes: Sequence[TraceNode]) -> Rows:
 class Cluster:
     """Nodes that fill up, under one policy."""
 
-    def __init__(self, board: Board, demand: LearnedDemand | None) -> None:
+    def __init__(self, board: Board, demand: LearnedDemand | None = None) -> None:
         """Start empty; with ``demand`` the policy learns from each arrival."""
         self.board = board
         self.demand = demand
@@ -67,34 +72,71 @@ class Cluster:
             self._learn(self.demand, ask)
         row = self.board.best(ask)
         if row is None:
-            return
-        self._take(ask, row)
+            self.make_room(ask)
+        else:
+            self.put(ask, row, self.board.positions(ask, row))
+
+    def put(self, ask: Ask, row: int, positions: tuple[int, ...]) -> None:
+        """Place a pod here."""
+        self.board.rows.take(row, positions, ask)
         self.allocated_milli_gpu += ask.milli_gpu
         self.placed += 1
+
+    def make_room(self, ask: Ask) -> None:
+        """Turn a pod away that fits nowhere."""
 
     def _learn(self, before: LearnedDemand, ask: Ask) -> None:
         self.demand = before.after(ask)
         if self.demand.known is not before.known:
             self.board.follow(Foresight(self.demand.known, self.board.rows))
 
-    def _take(self, ask: Ask, row: int) -> None:
+
+class MovingCluster(Cluster):
+    """Moves a few small pods where that makes room; whole-GPU pods stay where they are."""
+
+    def __init__(self, board: Board, demand: LearnedDemand) -> None:
+        """Start empty."""
+        super().__init__(board, demand)
+        self._movables = Movables()
+        self._in_vain: set[Ask] = set()
+
+    def put(self, ask: Ask, row: int, positions: tuple[int, ...]) -> None:
+        """Place a pod and remember it, if it may be moved."""
+        super().put(ask, row, positions)
+        if ask.milli < WHOLE_MILLI_GPU:
+            self._movables.add(Held(self.placed, ask, row, positions))
+
+    def make_room(self, ask: Ask) -> None:
+        """Move what may be moved, or turn the pod away."""
+        allowed = self.placed * MOVED_PERCENT // 100 - self.moved
+        # Without moves nothing becomes free: what failed once fails until somebody moved.
+        if allowed <= 0 or ask in self._in_vain:
+            return
+        found = find(self.board, ask, self._movables, min(allowed, MOST_MOVES))
+        if found is None:
+            self._in_vain.add(ask)
+            return
+        self._in_vain.clear()
         rows = self.board.rows
-        if ask.shared:
-            positions = [self.board.device(ask, row)]
-        else:
-            free = rows.free[row].tolist()
-            positions = [i for i, left in enumerate(free) if left == WHOLE_MILLI_GPU]
-        rows.take(row, positions[: ask.devices], ask.milli, ask.cpu_milli, ask.memory_mib)
+        for one in found.moves:
+            rows.give(one.held.row, one.held.positions, one.held.ask)
+            self._movables.remove(one.held)
+        for one in found.moves:
+            rows.take(one.row, one.positions, one.held.ask)
+            self._movables.add(one.held._replace(row=one.row, positions=one.positions))
+        self.moved += len(found.moves)
+        self.put(ask, found.row, found.positions)
 
 
 def cluster_for(policy: str, rows: Rows, pods: Sequence[Ask]) -> Cluster:
     """Return an empty cluster under a policy."""
     if policy == "bestfit":
-        return Cluster(Board(rows, BestFit()), None)
+        return Cluster(Board(rows, BestFit()))
     if policy == "fgd":
-        return Cluster(Board(rows, fixed_order_fgd(pods, rows)), None)
+        return Cluster(Board(rows, fixed_order_fgd(pods, rows)))
     demand = LearnedDemand()
-    return Cluster(Board(rows, Foresight(demand.known, rows)), demand)
+    board = Board(rows, Foresight(demand.known, rows))
+    return MovingCluster(board, demand) if policy == MIGRATE else Cluster(board, demand)
 
 
 def run(case: Case) -> Result:

@@ -59,10 +59,15 @@ class Gradient:
 
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows."""
-        growth, free = self.growth(ask, rows, which)
+        scores = np.full(len(which), NO_FIT, dtype=np.int64)
+        devices = np.zeros(len(which), dtype=np.int64)
+        fitting = fits(ask, rows, which).nonzero()[0]
+        if not len(fitting):
+            return scores, devices
+        growth, free = self.growth(ask, rows, which[fitting])
         score = self.graded(growth)
         if ask.shared:
             score = np.where(free >= ask.milli, score, NO_FIT)
         device = score.argmax(axis=1)
-        best = score[np.arange(len(which)), device]
-        return np.where(fits(ask, rows, which), best, NO_FIT), device
+        scores[fitting], devices[fitting] = score[np.arange(len(fitting)), device], device
+        return scores, devices

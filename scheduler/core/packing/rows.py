@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from gpucommons.scheduler.core.packing.asks import Ask
+
 Ints = NDArray[np.int64]
 
 
@@ -44,14 +46,23 @@ class Rows:
         self.plain[row] = (list(free), cpu_milli, memory_mib)
         self._note(row)
 
-    def take(
-        self, row: int, positions: Sequence[int], milli: int, cpu_milli: int, memory_mib: int
-    ) -> None:
-        """Take (or with negative figures give back) part of a row."""
-        free, cpu_before, memory_before = self.plain[row]
+    def take(self, row: int, positions: Sequence[int], ask: Ask) -> None:
+        """Take what an ask needs, at these devices."""
+        self._add(row, positions, ask, -1)
+
+    def give(self, row: int, positions: Sequence[int], ask: Ask) -> None:
+        """Give back what was taken."""
+        self._add(row, positions, ask, 1)
+
+    def _add(self, row: int, positions: Sequence[int], ask: Ask, sign: int) -> None:
+        free, cpu_milli, memory_mib = self.plain[row]
         for position in positions:
-            free[position] -= milli
-        self.plain[row] = (free, cpu_before - cpu_milli, memory_before - memory_mib)
+            free[position] += sign * ask.milli
+        self.plain[row] = (
+            free,
+            cpu_milli + sign * ask.cpu_milli,
+            memory_mib + sign * ask.memory_mib,
+        )
         self._note(row)
 
     def changed_since(self, writes: int) -> Ints:
