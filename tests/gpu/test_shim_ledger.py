@@ -232,6 +232,21 @@ def test_threads_of_one_process_share_it_too(machine: Any, a_slice: Path) -> Non
     assert used_mib(a_slice) == 0
 
 
+def test_who_asks_within_the_limit_is_never_refused(machine: Any, tmp_path: Path) -> None:
+    """Eight ask at once, all the time, for what just fits together."""
+    folder = machine.slice(tmp_path / "tight", 8 * 2)
+    env = machine.env(folder, FAKE_CUDA_ALONE="1")
+    started = [
+        subprocess.Popen([machine.programs / "pairs", "50000"], env=env, stdout=subprocess.DEVNULL)
+        for _ in range(8)
+    ]
+
+    assert {process.wait(timeout=100) for process in started} == {0}
+    view = shim.read_ledger(folder)
+    assert view is not None
+    assert (view.denied, view.used_bytes) == (0, 0)
+
+
 def test_random_work_with_kills_and_forks_never_passes_the_limit(
     machine: Any, a_slice: Path, client: Callable[..., Any]
 ) -> None:

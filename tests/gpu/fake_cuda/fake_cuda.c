@@ -42,6 +42,7 @@ typedef struct pool {
 } pool;
 
 static pool default_pool;
+static pthread_mutex_t pools = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the device ---- */
 
@@ -166,21 +167,27 @@ API int cuMemHostAlloc(void **address, size_t bytes, unsigned flags) {
 /* ---- pools: what is freed stays reserved until a synchronisation, as far as the threshold ---- */
 
 static int from_pool(pointer *address, uint64_t bytes, pool *from) {
+    pthread_mutex_lock(&pools);
     if (!alone) ready();
     uint64_t spare = from->reserved - from->used;
     uint64_t missing = bytes > spare ? bytes - spare : 0;
     int answer = bytes ? (missing ? change(missing, 0) : OK) : INVALID;
-    if (answer) return answer;
-    from->reserved += missing;
-    from->used += bytes;
-    return give(address, bytes, from);
+    if (!answer) {
+        from->reserved += missing;
+        from->used += bytes;
+    }
+    pthread_mutex_unlock(&pools);
+    return answer ? answer : give(address, bytes, from);
 }
 
 static void trim(pool *from, uint64_t keep) {
+    pthread_mutex_lock(&pools);
     if (keep < from->used) keep = from->used;
-    if (from->reserved <= keep) return;
-    change(0, from->reserved - keep);
-    from->reserved = keep;
+    if (from->reserved > keep) {
+        change(0, from->reserved - keep);
+        from->reserved = keep;
+    }
+    pthread_mutex_unlock(&pools);
 }
 
 API int cuMemPoolCreate(void **made, const void *properties) {
@@ -201,7 +208,9 @@ API int cuMemPoolSetAttribute(void *of, int name, void *value) {
     return OK;
 }
 API int cuMemPoolGetAttribute(void *of, int name, void *value) {
+    pthread_mutex_lock(&pools);
     *(uint64_t *)value = name == THRESHOLD ? ((pool *)of)->threshold : ((pool *)of)->reserved;
+    pthread_mutex_unlock(&pools);
     return name == THRESHOLD || name == RESERVED ? OK : INVALID;
 }
 API int cuMemPoolTrimTo(void *of, size_t keep) {
@@ -237,7 +246,9 @@ API int cuMemFree_v2(pointer address) {
     note *written = (note *)(uintptr_t)address;
     if (!written) return INVALID;
     if (written->from) {
+        pthread_mutex_lock(&pools);
         written->from->used -= written->bytes;
+        pthread_mutex_unlock(&pools);
     } else {
         plain_bytes -= written->bytes;
         change(0, written->bytes);

@@ -27,7 +27,7 @@ int cuMemUnmap(pointer, size_t);
 int cuMemRelease(pointer);
 int cuCtxSynchronize(void);
 
-enum { HELD = 24, LARGEST_MIB = 900, OUT_OF_MEMORY = 2 };
+enum { HELD = 24, WAYS = 4, LARGEST_MIB = 900, OUT_OF_MEMORY = 2 };
 
 typedef struct {
     unsigned seed;
@@ -42,9 +42,9 @@ typedef struct {
 
 static unsigned long long refused;
 
-static int take(held *into, unsigned *seed, int ways) {
+static int take(held *into, unsigned *seed) {
     const int on_device[8] = {1, 0, 1, 0};
-    into->way = (int)(rand_r(seed) % (unsigned)ways);
+    into->way = (int)(rand_r(seed) % WAYS);
     into->bytes = (1 + (size_t)(rand_r(seed) % LARGEST_MIB)) << 20;
     switch (into->way) {
     case 0:
@@ -89,7 +89,7 @@ static void *run(void *argument) {
         if (what->address) {
             if (give_back(what)) abort();
         } else {
-            int answer = take(what, &mine->seed, mine->may_fork ? 4 : 3);
+            int answer = take(what, &mine->seed);
             if (answer == OUT_OF_MEMORY) __atomic_add_fetch(&refused, 1, __ATOMIC_RELAXED);
             else if (answer) abort();
             if (answer) what->address = 0;
@@ -110,7 +110,7 @@ int main(int count, char **words) {
     pthread_t started[64];
     work jobs[64];
     for (int i = 0; i < threads && i < 64; i++) {
-        /* The fake's default pool is not made for threads; forking with them is nobody's habit. */
+        /* Nobody forks a program with threads and goes on in the child. */
         jobs[i] = (work){.seed = (unsigned)atoi(words[1]) * 64 + (unsigned)i,
                          .operations = atoi(words[2]),
                          .dangerous = count > 4,
