@@ -39,17 +39,19 @@ def library_path(folder: Path, before: str = "") -> str:
     return f"{folder}:{before}" if before else str(folder)
 
 
-def prepare(
+def prepare(  # noqa: PLR0913 - what lies in the folder, each by its name
     folder: Path,
     *,
     limit_bytes: int,
     device_uuid: str,
     owner_uid: int,
+    total_bytes: int | None = None,
     drivers: Drivers | None = None,
 ) -> None:
     """Make the folder, or make it right again; what its processes hold is kept.
 
-    The folder must lie where only the agent can write.
+    The folder must lie where only the agent can write. Programs see a card of ``total_bytes``
+    (of the limit, where it is None).
 
     Raises
     ------
@@ -61,7 +63,8 @@ def prepare(
         raise ShimUnavailable(reason)
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
-    _limit(folder, limit_bytes, device_uuid)
+    limit = layout.Limit(limit_bytes=limit_bytes, total_bytes=total_bytes or limit_bytes)
+    _limit(folder / layout.LIMIT_FILE, layout.pack_limit(limit, device_uuid))
     _ledger(folder, owner_uid)
     for name, real in ((building.CUDA, drivers.cuda), (building.NVML, drivers.nvml)):
         if real is not None:
@@ -70,23 +73,22 @@ def prepare(
     _link(folder / _CUDA_UNVERSIONED, building.CUDA)
 
 
-def resize(folder: Path, limit_bytes: int) -> None:
+def resize(folder: Path, limit_bytes: int, *, total_bytes: int | None = None) -> None:
     """Change the limit; it holds from the next allocation on.
 
     In place, because the slice's processes have the file mapped. Below what they hold it refuses
-    everything new and frees nothing.
+    everything new and frees nothing. What is shown as the card's size follows the limit, where it
+    is not given.
     """
-    descriptor = os.open(folder / layout.LIMIT_FILE, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    try:
-        os.pwrite(descriptor, layout.pack_limit_bytes(limit_bytes), layout.LIMIT_BYTES_OFFSET)
-    finally:
-        os.close(descriptor)
+    limit = layout.Limit(limit_bytes=limit_bytes, total_bytes=total_bytes or limit_bytes)
+    _write_over(folder / layout.LIMIT_FILE, layout.pack_numbers(limit), layout.LIMIT_NUMBERS_OFFSET)
 
 
 def read_limit(folder: Path) -> int | None:
     """The limit that is in force, in bytes; None where none is."""
     data = _read(folder / layout.LIMIT_FILE, layout.LIMIT.size + 1)
-    return None if data is None else layout.parse_limit(data)
+    limit = None if data is None else layout.parse_limit(data)
+    return None if limit is None else limit.limit_bytes
 
 
 def read_ledger(folder: Path) -> layout.LedgerView | None:
@@ -117,19 +119,21 @@ def release(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _limit(folder: Path, limit_bytes: int, device_uuid: str) -> None:
-    path = folder / layout.LIMIT_FILE
-    wanted = layout.pack_limit(limit_bytes, device_uuid)
+def _limit(path: Path, wanted: bytes) -> None:
     found = _read(path, layout.LIMIT.size + 1)
     if found is not None and len(found) == layout.LIMIT.size:
         # Perhaps mapped by running processes: written over, never replaced.
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        try:
-            os.pwrite(descriptor, wanted, 0)
-        finally:
-            os.close(descriptor)
+        _write_over(path, wanted, 0)
     else:
         _put(path, lambda scratch: scratch.write_bytes(wanted), 0o644)
+
+
+def _write_over(path: Path, data: bytes, offset: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(descriptor, data, offset)
+    finally:
+        os.close(descriptor)
 
 
 def _ledger(folder: Path, owner_uid: int) -> None:

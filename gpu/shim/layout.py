@@ -17,13 +17,14 @@ LEDGER_FILE = "ledger"
 VERSION = 1
 _U64 = (1 << 64) - 1
 
-#: magic, version, limit in bytes, its complement, UUID of the device (text, zero-filled).
-#: The complement tells a reader of a mapping that it met the middle of a change.
-LIMIT = struct.Struct("<4sIQQ96s8x")
+#: magic, version, what may be allocated, how large the card is shown (both in bytes), a check of
+#: both, UUID of the device (text, zero-filled). The check tells a reader of a mapping that it met
+#: the middle of a change.
+LIMIT = struct.Struct("<4sIQQQ96s")
 LIMIT_MAGIC = b"GCLI"
-#: Where the limit and its complement lie, for changing both in place.
-LIMIT_BYTES = struct.Struct("<QQ")
-LIMIT_BYTES_OFFSET = 8
+#: Where limit, total and check lie, for changing them in place.
+LIMIT_NUMBERS = struct.Struct("<QQQ")
+LIMIT_NUMBERS_OFFSET = 8
 
 #: magic, version, number of slots, slots ever used, refused allocations, passed unhooked.
 HEADER = struct.Struct("<4sIIIQQ32x")
@@ -69,26 +70,36 @@ class LedgerView:
         return sum(holder.used_bytes for holder in self.holders)
 
 
-def pack_limit(limit_bytes: int, device_uuid: str) -> bytes:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """What the agent allows, and what it shows."""
+
+    #: What may be allocated.
+    limit_bytes: int
+    #: How large the card is shown: the limit, and what contexts and code take beside it.
+    total_bytes: int
+
+
+def pack_limit(limit: Limit, device_uuid: str) -> bytes:
     """The whole limit file."""
-    return LIMIT.pack(
-        LIMIT_MAGIC, VERSION, limit_bytes, limit_bytes ^ _U64, device_uuid.encode("ascii")
-    )
+    head = struct.pack("<4sI", LIMIT_MAGIC, VERSION)
+    return (head + pack_numbers(limit) + device_uuid.encode("ascii")).ljust(LIMIT.size, b"\0")
 
 
-def pack_limit_bytes(limit_bytes: int) -> bytes:
+def pack_numbers(limit: Limit) -> bytes:
     """The part of the limit file that changes when a slice is resized."""
-    return LIMIT_BYTES.pack(limit_bytes, limit_bytes ^ _U64)
+    check = limit.limit_bytes ^ limit.total_bytes ^ _U64
+    return LIMIT_NUMBERS.pack(limit.limit_bytes, limit.total_bytes, check)
 
 
-def parse_limit(data: bytes) -> int | None:
-    """The limit in bytes; None where the file is no limit file."""
+def parse_limit(data: bytes) -> Limit | None:
+    """The limit; None where the file is no limit file."""
     if len(data) != LIMIT.size:
         return None
-    magic, version, limit_bytes, complement, _ = LIMIT.unpack(data)
-    if (magic, version) != (LIMIT_MAGIC, VERSION) or limit_bytes ^ complement != _U64:
+    magic, version, limit_bytes, total_bytes, check, _ = LIMIT.unpack(data)
+    if (magic, version) != (LIMIT_MAGIC, VERSION) or limit_bytes ^ total_bytes ^ check != _U64:
         return None
-    return int(limit_bytes)
+    return Limit(limit_bytes=limit_bytes, total_bytes=total_bytes)
 
 
 def empty_ledger() -> bytes:

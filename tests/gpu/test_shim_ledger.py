@@ -171,7 +171,7 @@ def test_a_limit_in_the_middle_of_a_change_is_waited_for(
     """A writer killed between the two halves leaves a limit that allows nothing."""
     program = client()
     with (a_slice / "limit").open("r+b", buffering=0) as limit:
-        limit.seek(layout.LIMIT_BYTES_OFFSET)
+        limit.seek(layout.LIMIT_NUMBERS_OFFSET)
         limit.write((8192 * MIB).to_bytes(8, "little"))
 
     assert shim.read_limit(a_slice) is None

@@ -237,6 +237,18 @@ def test_the_card_is_as_large_as_the_slice(program: Any) -> None:
     assert program("cuMemGetInfo_v2", "out", "out") == [0, 3096 * MIB, 4096 * MIB]
 
 
+def test_the_card_may_be_shown_larger_than_what_can_be_allocated(
+    program: Any, a_slice: Path
+) -> None:
+    """Contexts take their part of the slice: the card's size must not change with them."""
+    shim.resize(a_slice, 3584 * MIB, total_bytes=4096 * MIB)
+
+    assert program("cuDeviceTotalMem_v2", "out", 0) == [0, 4096 * MIB]
+    assert program("cuMemGetInfo_v2", "out", "out") == [0, 3584 * MIB, 4096 * MIB]
+    assert not program.alloc(3585)
+    assert program.alloc(3584)
+
+
 def test_no_more_is_free_than_the_card_has(client: Callable[..., Any], program: Any) -> None:
     neighbour = client(None)  # not in the slice
     assert neighbour.alloc(14 << 10)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver.h"
+#include "layout.h"
 #include "ledger.h"
 #include "table.h"
 

@@ -12,6 +12,8 @@
 #define LAYOUT_VERSION 1u
 #define LEDGER_SLOTS 1024u
 
+enum { DENIED, UNCOUNTED };
+
 /* owner = taking flag | start time (41 bits) | pid (22 bits, the kernel's maximum) */
 #define OWNER_TAKING (1ull << 63)
 #define OWNER_PID_BITS 22
@@ -19,10 +21,10 @@
 
 typedef struct {
     uint32_t magic, version;
-    /* The complement tells a reader that it met the middle of a change. */
-    _Atomic uint64_t limit, complement;
+    /* What may be allocated, how large the card is shown, and ~(limit ^ total): that tells a
+     * reader that it met the middle of a change. */
+    _Atomic uint64_t limit, total, check;
     char device_uuid[96];
-    uint64_t unused;
 } limit_file;
 
 typedef struct {
@@ -36,7 +38,7 @@ typedef struct {
 typedef struct {
     uint32_t magic, version, slots;
     _Atomic uint32_t high; /* slots beyond were never used */
-    _Atomic uint64_t denied, uncounted;
+    _Atomic uint64_t counts[2]; /* by what is counted below */
     uint64_t unused[4];
     ledger_slot slot[LEDGER_SLOTS];
 } ledger_file;

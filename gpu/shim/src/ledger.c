@@ -156,23 +156,23 @@ void ledger_release(uint64_t bytes) {
     if (slot && bytes) atomic_fetch_sub(&slot->used, bytes);
 }
 
-void ledger_count_denied(void) {
-    if (own_slot()) atomic_fetch_add(&atomic_load(&ledger_map)->denied, 1);
+void ledger_count(int what) {
+    if (own_slot()) atomic_fetch_add(&atomic_load(&ledger_map)->counts[what], 1);
 }
 
-void ledger_count_uncounted(void) {
-    if (own_slot()) atomic_fetch_add(&atomic_load(&ledger_map)->uncounted, 1);
-}
-
-uint64_t ledger_limit(void) {
+static uint64_t read_limit(int shown) {
     limit_file *file = atomic_load_explicit(&limit_map, memory_order_acquire);
     for (int round = 0; file && round < ROUNDS; round++) {
-        uint64_t limit = atomic_load(&file->limit);
-        if (~limit == atomic_load(&file->complement)) return limit;
+        uint64_t limit = atomic_load(&file->limit), total = atomic_load(&file->total);
+        if (~(limit ^ total) == atomic_load(&file->check)) return shown ? total : limit;
         sched_yield(); /* The agent is changing it. */
     }
     return 0;
 }
+
+uint64_t ledger_limit(void) { return read_limit(0); }
+
+uint64_t ledger_total(void) { return read_limit(1); }
 
 uint64_t ledger_used(void) {
     ledger_file *ledger = atomic_load(&ledger_map);

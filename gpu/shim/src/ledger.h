@@ -20,11 +20,14 @@ int ledger_reserve(uint64_t bytes);
 /* Gives room back after the driver has freed the memory, or has not given it. */
 void ledger_release(uint64_t bytes);
 
-void ledger_count_denied(void);
-void ledger_count_uncounted(void);
+/* DENIED or UNCOUNTED, for whoever reads the ledger. */
+void ledger_count(int what);
 
 /* 0 where no limit can be read: nothing is allowed then. */
 uint64_t ledger_limit(void);
+
+/* How large the card is shown: the limit, and what contexts and code take beside it. */
+uint64_t ledger_total(void);
 uint64_t ledger_used(void);
 
 /* UUID of the slice's card; empty where it is not known. */

@@ -6,7 +6,7 @@ enum { PITCH_BYTES = 512 };
 
 int charge(uint64_t bytes) {
     if (ledger_reserve(bytes) || (pools_settle() && ledger_reserve(bytes))) return 1;
-    ledger_count_denied();
+    ledger_count(DENIED);
     return 0;
 }
 

@@ -103,9 +103,9 @@ static uint64_t own_bytes(void *device, uint64_t most) {
 }
 
 static int slice_view(int answer, void *device, uint64_t *total, uint64_t *free, uint64_t *used) {
-    uint64_t limit = ledger_limit();
-    if (answer || !limit) return answer ? answer : UNKNOWN;
-    if (limit < *total) *total = limit;
+    uint64_t shown = ledger_total();
+    if (answer || !shown) return answer ? answer : UNKNOWN;
+    if (shown < *total) *total = shown;
     *used = own_bytes(device, *total);
     if (*free > *total - *used) *free = *total - *used;
     return SUCCESS;

@@ -72,7 +72,7 @@ static int charge_pool(word key, uint64_t bytes) {
         fits = fits_pool(key, bytes);
         table_unlock();
     } while (!fits && pools_settle());
-    if (!fits) ledger_count_denied();
+    if (!fits) ledger_count(DENIED);
     return fits;
 }
 

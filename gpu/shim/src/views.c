@@ -15,13 +15,13 @@ EXPORT result cuMemGetInfo_v2(size_t *free, size_t *total) {
     if (answer || !free || !total) return answer;
     uint64_t limit = ledger_join() ? ledger_limit() : 0, used = ledger_used();
     *free = smaller(*free, used < limit ? limit - used : 0);
-    if (limit) *total = smaller(*total, limit);
+    if (limit) *total = smaller(*total, ledger_total());
     return SUCCESS;
 }
 
 static void shrink(size_t *bytes) {
-    uint64_t limit = ledger_open(1) ? ledger_limit() : 0;
-    if (limit) *bytes = smaller(*bytes, limit);
+    uint64_t total = ledger_open(1) ? ledger_total() : 0;
+    if (total) *bytes = smaller(*bytes, total);
 }
 AND_THEN(cuDeviceTotalMem_v2, (size_t * bytes, int device), (bytes, device),
          if (!answer) shrink(bytes))

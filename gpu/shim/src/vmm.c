@@ -99,7 +99,7 @@ AND_THEN(cuMemRetainAllocationHandle, (word * handle, word address), (handle, ad
 /* Imports are charged to whoever created the memory, in this slice or another, and a graph takes
  * its memory inside the driver when it is launched. Neither is charged here: the ledger counts
  * such calls, and the driver's own numbers tell the watchdog. */
-#define COUNT if (!answer) ledger_count_uncounted()
+#define COUNT if (!answer) ledger_count(UNCOUNTED)
 AND_THEN(cuMemImportFromShareableHandle, (word * handle, word shared, int type),
          (handle, shared, type), COUNT)
 AND_THEN(cuMemPoolImportPointer, (word * given, word pool, void *data), (given, pool, data), COUNT)
