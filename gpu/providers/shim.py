@@ -80,6 +80,7 @@ class ShimProvider:
                 limit_bytes=self._allocatable_bytes(held),
                 device_uuid=device_id,
                 owner_uid=self._own_uid if held.uid is None else held.uid,
+                total_bytes=held.slice.memory_mib * _BYTES_PER_MIB,
             )
         except (OSError, ValueError, ShimUnavailable) as error:
             message = f"The interposer of slice {held.slice.slice_id} cannot be set up: {error}"
@@ -164,7 +165,12 @@ class ShimProvider:
 
     def _write(self, held: Held) -> None:
         try:
-            shim.resize(self._folder(held), self._allocatable_bytes(held))
+            shim.resize(
+                self._folder(held),
+                self._allocatable_bytes(held),
+                # Programs size themselves by it at start: it must not follow each correction.
+                total_bytes=held.slice.memory_mib * _BYTES_PER_MIB,
+            )
         except OSError as error:
             message = f"The limit of slice {held.slice.slice_id} cannot be written: {error}."
             raise LimitNotInForce(message) from error
