@@ -92,7 +92,7 @@ def _count_leaving(
     draft: Draft, workload: Workload, found: dict[AttemptId, tuple[TeamName, PoolName, int]]
 ) -> None:
     attempt = workload.current
-    if attempt is None or attempt.stop is None:
+    if attempt is None or attempt.stop is None or attempt.stop.why == stops.MOVE:
         return
     kept: set[tuple[object, ...]] = set()
     if attempt.stop.why == "resize" and workload.nomination is not None:

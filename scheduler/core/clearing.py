@@ -14,9 +14,10 @@ from math import comb
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.demand import Worker, is_block_size
-from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span
-from gpucommons.scheduler.core.placement import lowest, starts
+from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span, sum_loads
+from gpucommons.scheduler.core.placement import starts
 from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
+from gpucommons.scheduler.core.shares import bits_of, shares_in, suits
 from gpucommons.scheduler.core.types import HoldClass, WorkloadId
 from gpucommons.scheduler.core.units import Cost, dearness, rank
 
@@ -47,8 +48,8 @@ class _Part:
     promised: dict[DeviceId, int] = field(default_factory=dict)
     load: Load = Load()
     firm: Load = Load()
-    #: Loads that pass to the promise they were counted for, unless that goes too.
-    owed: list[tuple[WorkloadId, Load, bool]] = field(default_factory=list)
+    #: What of it a promise counts on, by whose promise it is.
+    counted_on: dict[WorkloadId, Load] = field(default_factory=dict)
 
 
 class Case:
@@ -64,6 +65,7 @@ class Case:
         self.node = node
         self.hold_class = hold_class
         self.parts: list[_Part] = []
+        self._owed: dict[WorkloadId, Load] = {}
         self.number: dict[Unit, int] = {}
         #: Workloads that are stopped already.
         self.paid: Collection[WorkloadId] = ()
@@ -96,11 +98,21 @@ class Case:
         if key in room.covered:
             for other in self.node.promised_by:
                 if key in room.promises[other].covered:
-                    part.owed.append((other, hold.load, hold.firm))
-            return
+                    counted = part.counted_on.get(other, Load())
+                    part.counted_on[other] = counted.plus(hold.load)
+                    self._owed.setdefault(other, self._spare_of(room, other))
         part.load = part.load.plus(hold.load)
         if hold.firm:
             part.firm = part.firm.plus(hold.load)
+
+    def _spare_of(self, room: Room, other: WorkloadId) -> Load:
+        """How much more a promise was given by its victims here than it needs; may be negative."""
+        promise, here = room.promises[other], self.node.node.node_id
+        spare = sum_loads(h.load for k, h in self.node.holds.items() if k in promise.covered)
+        for one in promise.placements:
+            if one.node_id == here:
+                spare = spare.minus(Load(one.cpu_milli, one.memory_mib))
+        return spare
 
     def _add_promise(self, room: Room, part: _Part) -> None:
         promise = room.promises.get(part.unit.workload_id)
@@ -153,14 +165,20 @@ class Case:
 
     def _given(self, gone: int) -> tuple[Load, Load]:
         given = firm = Load()
-        leaving = {self.parts[number].unit.workload_id for number in bits_of(gone)}
+        leaving: set[WorkloadId] = set()
+        counted: dict[WorkloadId, Load] = {}
         for number in bits_of(gone):
             part = self.parts[number]
+            leaving.add(part.unit.workload_id)
             given, firm = given.plus(part.load), firm.plus(part.firm)
-            for other, load, is_firm in part.owed:
-                if other in leaving:
-                    given = given.plus(load)
-                    firm = firm.plus(load) if is_firm else firm
+            for other, load in part.counted_on.items():
+                counted[other] = counted.get(other, Load()).plus(load)
+        for other, load in counted.items():
+            if other not in leaving:
+                # What its promise then lacks has to come from elsewhere.
+                spare = self._owed[other]
+                lacks = load.minus(spare).positive().minus(Load().minus(spare).positive())
+                given, firm = given.minus(lacks), firm.minus(lacks)
         return given, firm
 
     def cleared(self, gone: int) -> NodeRoom:
@@ -225,6 +243,17 @@ class Case:
             if best is None or found.rank < best.rank:
                 best = found
         return best
+
+    def options(self, worker: Worker) -> Iterator[Option]:
+        """All places for a worker, each with those who have to go for it."""
+        need = Load(worker.cpu_milli, worker.memory_mib)
+        if not self._bears(self.everything, need):
+            return
+        for mask, device_ids, offset in self._places(worker, 0, Used(), need, any_will_do=False):
+            filled = self.filled(mask, need, keep=0)
+            if filled is not None:
+                units = self.units(filled)
+                yield Option(rank(units), units, filled, device_ids, offset)
 
     def filled(self, mask: int, need: Load, keep: int) -> int | None:
         """Return the mask with more units, the cheapest first, until the load fits."""
@@ -348,31 +377,6 @@ class Used:
             self.bits[device_id] = self.bits.get(device_id, 0) | taken
         self.load = self.load.plus(Load(worker.cpu_milli, worker.memory_mib))
         self.count += 1
-
-
-def bits_of(mask: int) -> Iterator[int]:
-    """Positions of the set bits."""
-    while mask:
-        bit = mask & -mask
-        yield bit.bit_length() - 1
-        mask ^= bit
-
-
-def suits(device: DeviceRoom, worker: Worker) -> bool:
-    """The device is of the kind asked for."""
-    return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
-
-
-def shares_in(free: int, milli_gpu: int) -> int:
-    """How many shares of one size fit into the free bits of a device."""
-    count, anywhere = 0, starts(free, milli_gpu)
-    if is_block_size(milli_gpu):
-        return anywhere.bit_count()
-    while anywhere:
-        count += 1
-        free &= ~((1 << (lowest(anywhere) + milli_gpu)) - 1)
-        anywhere = starts(free, milli_gpu)
-    return count
 
 
 def _union(chosen: Sequence[tuple[Rank, int, DeviceId]]) -> int:

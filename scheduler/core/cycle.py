@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from gpucommons.scheduler.core import (
+    consolidation,
     deadlines,
     eligibility,
     guarantee,
@@ -23,7 +24,7 @@ from gpucommons.scheduler.core import (
     stops,
     surplus,
 )
-from gpucommons.scheduler.core.admission import admit_cleared, nominate, withdraw
+from gpucommons.scheduler.core.admission import admit_cleared, nominate, unpromise, withdraw
 from gpucommons.scheduler.core.demand import elastic, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.lifecycle import move, move_attempt
@@ -89,6 +90,8 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     lowest = preemption.lowest_held(draft)
     for workload in ordering.for_priority(draft, obstacles, lowest):
         _preempt(draft, workload, guarantees)
+    # 7 Move a few jobs where only fragmentation keeps one waiting.
+    consolidation.consolidate(draft, ordering.by_priority(draft, obstacles), guarantees)
 
 
 def _redeem(draft: Draft) -> None:
@@ -137,6 +140,7 @@ def _spare_the_unneeded(draft: Draft) -> None:
         if attempt is None or attempt.stop is None or attempt.attempt_id in needed:
             continue
         if attempt.stop.why in stops.FOR_OTHERS:
+            unpromise(draft, workload)
             stops.spare(draft, workload)
 
 

@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.types import (
     NodeId,
     PoolName,
     TeamName,
+    WorkerPlacement,
     Workload,
     WorkloadId,
 )
@@ -78,6 +79,8 @@ class Draft:
     misses: set[tuple[object, ...]] = field(default_factory=set)
     #: What searches of this cycle keep for the next ones; gone when promises are taken back.
     searches: dict[tuple[object, ...], object] = field(default_factory=dict)
+    #: Places kept for in-guarantee work that waits for other such work.
+    reservations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
     #: What guarantees are worth with the nodes there are; None until somebody asks.
     guarantees: Guarantees | None = None
     _usage: dict[tuple[TeamName, PoolName], int] | None = None
@@ -199,6 +202,7 @@ class Draft:
         """Look at the devices anew: after this, :attr:`room` and :attr:`uses` are true."""
         self.misses.clear()
         self.searches.clear()
+        self.reservations.clear()
         self.guarantees = None
         sketch = self.sketch
         if sketch.room.lies_on(self.nodes):

@@ -187,7 +187,7 @@ def _after_stop(
         return fail(draft, workload, stop.text)
     if stop.why in {"timeout", "lost"}:
         return requeue_later(draft, workload, stop.why, stop.text)
-    kept = workload.nomination if stop.why == "resize" else None
+    kept = workload.nomination if stop.why in stops.GOES_ON else None
     if workload.state is State.PAUSING:
         return draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
     workload = move(workload, State.QUEUED, draft.now_ms, nomination=kept)
@@ -209,7 +209,7 @@ def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end
     signalled = stop.term_ms if stop.signalled else draft.now_ms
     beneficiary = draft.workloads.get(stop.beneficiary) if stop.beneficiary else None
     draft.tell(
-        "evicted" if stop.why in stops.FOR_OTHERS else "stopped",
+        _kind(stop),
         f"{workload.spec.name} was stopped {stop.text}".rstrip() + ".",
         workload,
         attempt_id=attempt.attempt_id,
@@ -229,6 +229,12 @@ def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end
             "unclean": end.killed,
         },
     )
+
+
+def _kind(stop: Stop) -> str:
+    if stop.why == stops.MOVE:
+        return "moved"
+    return "evicted" if stop.why in stops.FOR_OTHERS else "stopped"
 
 
 def full_name(workload: Workload) -> str:

@@ -140,6 +140,7 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
             )
         )
         if found is not None:
+            draft.reservations[workload.workload_id] = found[1]
             for one in found[1]:
                 draft.room.reserve(one)
             return

@@ -106,6 +106,11 @@ def _due(draft: Draft, usage: Usage, front: Front) -> Rank:
     return (line, front.place)
 
 
+def by_priority(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> Iterator[Workload]:
+    """Line up all who wait: priority, then age."""
+    return in_turn(draft, fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],)))
+
+
 def for_priority(
     draft: Draft, obstacles: Mapping[WorkloadId, Reason], lowest: Mapping[TeamName, int]
 ) -> Iterator[Workload]:

@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.placement import capacity, place
 from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.stops import MOVE
 from gpucommons.scheduler.core.types import (
     HoldClass,
     Nomination,
@@ -63,7 +64,7 @@ def _line_up(
         line = (workload.spec.team, workload.spec.pools[0])
         places[line] = position = places.get(line, 0) + 1
         if workload.nomination is not None:
-            reason = _draining(draft, workload.nomination)
+            reason = _draining(draft, workload, workload.nomination)
         else:
             key = draft.register.key_of(workload)
             reason = memo.get(key) or memo.setdefault(key, why(workload))
@@ -75,12 +76,18 @@ def _tell(draft: Draft, workload: Workload, reason: Reason, position: int | None
         draft.put(replace(workload, reason=reason, position=position))
 
 
-def _draining(draft: Draft, promise: Nomination) -> Reason:
-    holders = [draft.holder_of(victim) for victim in promise.victims]
-    names = sorted(other.spec.name or "a notebook" for other in holders if other is not None)
+def _draining(draft: Draft, workload: Workload, promise: Nomination) -> Reason:
+    found = [draft.holder_of(victim) for victim in promise.victims]
+    there = [other for other in found if other is not None]
+    names = sorted(other.spec.name or "a notebook" for other in there)
     verb = "ends" if len(names) == 1 else "end"
     if len(names) > _NAMES:
         names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]
+    if there and all(o.current and o.current.stop and o.current.stop.why == MOVE for o in there):
+        halves = _half_free(draft, workload)
+        text = f"{halves}; moving" if halves else "Next in line: moving"
+        frees = "frees one" if halves else "makes room"
+        return Reason(code=ReasonClass.DRAINING, text=f"{text} {', '.join(names)} {frees}.")
     ending = f"{', '.join(names)} {verb} there first"
     return Reason(
         code=ReasonClass.DRAINING, text=f"Next in line: its GPU is being cleared, {ending}."
@@ -159,7 +166,11 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
     )
     if limited is not None:
         return replace(limited, unblock=unblock, startable_milli_gpu=smaller)
-    code, text = _no_place(draft, workload)
+    halves = _half_free(draft, workload)
+    if halves:
+        code, text = ReasonClass.FRAGMENTATION, f"Needs {_ask(workload)}; {halves}."
+    else:
+        code, text = _no_place(draft, workload)
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 
@@ -283,6 +294,23 @@ def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
         return ReasonClass.FRAGMENTATION, text
     verb = "is" if most == WHOLE_MILLI_GPU else "are"
     return ReasonClass.SHARE, f"Needs {asked}; {format_milli_gpu(most)} {verb} free."
+
+
+def _half_free(draft: Draft, workload: Workload) -> str:
+    """``3 half-free GPUs, none whole`` where that is what keeps a job for one GPU waiting."""
+    workers = must_have(workload.spec)
+    if len(workers) > 1 or workers[0].milli_gpu != WHOLE_MILLI_GPU:
+        return ""
+    # What is held now counts, whatever is promised: the sentence stays true until somebody ends.
+    free = [
+        WHOLE_MILLI_GPU - device.held.bit_count()
+        for node in draft.room.usable(_pools(draft, workload)[0])
+        for device in node.devices.values()
+    ]
+    partly = [milli for milli in free if milli]
+    if max(partly, default=0) == WHOLE_MILLI_GPU or sum(partly) < WHOLE_MILLI_GPU:
+        return ""
+    return f"{len(partly)} half-free GPUs, none whole"
 
 
 def _smaller_job(draft: Draft, workload: Workload) -> int | None:

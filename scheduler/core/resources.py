@@ -53,6 +53,10 @@ class Pool:
     lend_after_ms: int = 0
     #: A job runs at least so long before it is stopped for fair share or priority.
     min_run_ms: int = 60_000
+    #: Of a thousand running jobs, how many may be moved within an hour to make room for one that
+    #: waits only for lack of a place; at least one, unless it is 0. Two in a hundred is what packing
+    #: gains most from; each move costs a job a restart.
+    moved_permille: int = 20
     #: What was borrowed so long ago counts half when the surplus is divided.
     half_life_ms: int = 24 * 3_600_000
     #: Notebook sizes offered, in milli-GPU; block sizes (1000 · 2^k, k ≥ -3).

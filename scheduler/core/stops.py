@@ -24,7 +24,11 @@ from gpucommons.scheduler.core.types import (
 )
 
 #: Stops for the sake of another workload: those may be taken back.
-FOR_OTHERS = frozenset({"reclaim", "preempt", "resize"})
+FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
+#: It ends here and goes on in a place that is promised to it.
+MOVE = "move"
+#: Stops after which the job has a place promised already.
+GOES_ON = frozenset({"resize", MOVE})
 #: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
 SHARE, PRIORITY = "fair share", "priority"
 
@@ -66,7 +70,9 @@ def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
         return workload
     before = attempt.stop
     if before is not None and (
-        before.signalled or before.why in {notice.why, "preempt", "reclaim"}
+        before.signalled
+        or before.why in {notice.why, "preempt", "reclaim"}
+        or {before.why, notice.why} == GOES_ON
     ):
         return workload
     pool = pool_settings(draft, attempt)

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import HoldKey
 from gpucommons.scheduler.core.quota import Use
 from gpucommons.scheduler.core.room import NodeRoom
-from gpucommons.scheduler.core.stops import FOR_OTHERS
+from gpucommons.scheduler.core.stops import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.types import (
     Attempt,
     HoldClass,
@@ -142,7 +142,7 @@ class Units:
 
     def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[Unit]:
         stop = attempt.stop
-        resizing = stop is not None and stop.why == "resize"
+        resizing = stop is not None and stop.why in GOES_ON
         final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
         if final and not resizing:
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
@@ -170,6 +170,14 @@ class Units:
                 yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
             else:
                 rest.append(key)
+        if (
+            stop is not None
+            and stop.why == MOVE
+            and promise is not None
+            and takes[promise.hold_class]
+        ):
+            # The place it is to move to may be taken like any promise.
+            yield Unit(workload.workload_id, (), 0, promise.decided_ms)
         if rest and takes[attempt.hold_class]:
             whole_ending = ending and not resizing
             yield Unit(

@@ -113,6 +113,7 @@ def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
         notice_ms=pool.notice_s * 1000,
         grace_ms=pool.grace_s * 1000,
         headroom_milli_gpu=pool.headroom_milli_gpu,
+        moved_permille=pool.moved_permille,
         lend_after_ms=pool.lend_after_s * 1000,
         min_run_ms=pool.min_run_s * 1000,
         half_life_ms=pool.half_life_s * 1000,

@@ -18,6 +18,7 @@ class PoolModel(Model):
     notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
     grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
     headroom_milli_gpu: MilliGpu = 0
+    moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     lend_after_s: int = Field(default=0, strict=True, ge=0, le=86_400)
     min_run_s: int = Field(default=60, strict=True, ge=0, le=86_400)
     half_life_s: int = Field(default=86_400, strict=True, ge=60, le=31_536_000)

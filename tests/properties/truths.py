@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.types import (
 )
 
 FULL = (1 << 1000) - 1
-FOR_OTHERS = {"reclaim", "preempt", "resize"}
+FOR_OTHERS = {"reclaim", "preempt", "resize", "move"}
 
 
 def bits(one: WorkerPlacement | Block) -> int:

@@ -251,6 +251,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         notice_s=pool.notice_ms // 1000,
         grace_s=pool.grace_ms // 1000,
         headroom_milli_gpu=pool.headroom_milli_gpu,
+        moved_permille=pool.moved_permille,
         lend_after_s=pool.lend_after_ms // 1000,
         min_run_s=pool.min_run_ms // 1000,
         half_life_s=pool.half_life_ms // 1000,

@@ -1,0 +1,192 @@
+"""Where only fragmentation keeps a job waiting, a few running jobs move and make room for it.
+
+Everyone who moves has a place promised in the same cycle, goes on from its checkpoint and counts
+as moved, not as preempted. Nobody moves for nothing, nobody moves twice, and only few move at all:
+a move costs its job a restart, for the sake of somebody who might as well have waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core import guarantee, moves, surplus
+from gpucommons.scheduler.core.admission import Plan, nominate, promise
+from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only, shape
+from gpucommons.scheduler.core.draft import Draft, Guarantees
+from gpucommons.scheduler.core.holds import mask_of
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.quota import pool_of, quota_of
+from gpucommons.scheduler.core.search import Lacking, Search
+from gpucommons.scheduler.core.stops import MOVE, pool_settings
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Nomination,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+)
+
+#: Moves are counted over the last hour: about as often as somebody looks why a job waits.
+PERIOD_MS = 3_600_000
+_RIGHT = ("move",)
+
+
+def consolidate(draft: Draft, in_line: Iterable[Workload], guarantees: Guarantees) -> None:
+    """Give everyone who still waits a turn, while moves are left."""
+    left: dict[PoolName, int] = {}
+    for workload in in_line:
+        if workload.nomination is None and not on_cpu_only(workload.spec):
+            _consider(draft, workload, guarantees, left)
+
+
+def moves_left(draft: Draft, pool: PoolName) -> int:
+    """How many jobs of a pool may still be moved now."""
+    share = draft.pools[pool].moved_permille
+    if not share:
+        return 0
+    here = [one for one in draft.among(draft.register.holding) if _lies_in(draft, one, pool)]
+    moved = [one for one in here if _moved_since(one, draft.now_ms - PERIOD_MS)]
+    return max(0, max(1, len(here) * share // 1000) - len(moved))
+
+
+def _lies_in(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    attempt = workload.current
+    if attempt is None or is_lease(workload):
+        return False
+    return pool_of(draft.nodes, attempt.placements) == pool
+
+
+def _moved_since(workload: Workload, since_ms: int) -> bool:
+    stops = (attempt.stop for attempt in workload.attempts)
+    return any(one is not None and one.why == MOVE and one.announced_ms > since_ms for one in stops)
+
+
+def may_be_moved(draft: Draft, workload: Workload) -> bool:
+    """A job that runs, has had its minimum run time, loses little, and was never moved before."""
+    attempt = workload.current
+    if (
+        attempt is None
+        or is_lease(workload)
+        or attempt.state is not AttemptState.RUNNING
+        or attempt.started_ms is None
+        or attempt.stop is not None
+        or workload.nomination is not None
+    ):
+        return False
+    ran_ms = draft.now_ms - attempt.started_ms
+    if ran_ms < pool_settings(draft, attempt).min_run_ms or _moved_since(workload, -1):
+        return False
+    # Without a checkpoint no more may be lost than the time that a start may take anyway.
+    return workload.checkpoint is not None or ran_ms <= workload.spec.start_timeout_ms
+
+
+def _consider(
+    draft: Draft, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
+) -> None:
+    asked, need = shape(workload.spec), milli_gpu(must_have(workload.spec))
+    for pool in workload.spec.pools:
+        if pool not in draft.pools or _unused(draft, pool) < need:
+            continue  # not scattered but too little
+        if left.setdefault(pool, moves_left(draft, pool)) <= 0:
+            continue
+        for hold_class in _classes(draft, workload, pool, guarantees):
+            miss = ("move", hold_class, asked, pool)
+            if miss in draft.misses:
+                continue
+            found = _find(draft, workload, pool, hold_class, left[pool])
+            if found is not None:
+                left[pool] -= len(found.units)
+                _carry_out(draft, workload, found, hold_class)
+                return
+            draft.misses.add(miss)
+
+
+def _unused(draft: Draft, pool: PoolName) -> int:
+    """Milli-GPU of a pool that nobody holds or was promised, however scattered."""
+    uses = [use for (_, where), use in draft.uses.items() if where == pool]
+    used = sum(use.fixed + use.training for use in uses)
+    return WHOLE_MILLI_GPU * sum(len(n.devices) for n in draft.room.usable(pool)) - used
+
+
+def _classes(
+    draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
+) -> Iterator[HoldClass]:
+    """Under which quota it could start now if it had a place."""
+    spec, need = workload.spec, milli_gpu(must_have(workload.spec))
+    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+    if limit is not None and draft.use(spec.team, pool).training + need > limit:
+        return
+    if (
+        guarantee.entitled(draft, workload)
+        and guarantee.left(draft, guarantees, spec.team, pool) >= need
+    ):
+        yield HoldClass.GUARANTEED
+    if spec.over_quota and surplus.may_borrow(draft, spec.team, pool) >= need:
+        yield HoldClass.OVER_QUOTA
+
+
+def _find(
+    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
+) -> moves.Moves | None:
+    key = ("movable", pool)
+    units = draft.searches.get(key)
+    if not isinstance(units, moves.Movable):
+        units = draft.searches[key] = moves.Movable(draft, pool, may_be_moved)
+    lacking = Lacking(workload.spec.team)
+    search = Search(draft, pool, must_have(workload.spec), hold_class, units, _RIGHT, lacking)
+    kept = draft.reservations.get(workload.workload_id, ())
+    _reserve(draft, kept, kept=False)
+    found = moves.find(search, most)
+    if found is None:
+        _reserve(draft, kept, kept=True)
+    return found
+
+
+def _reserve(draft: Draft, placements: Iterable[WorkerPlacement], *, kept: bool) -> None:
+    """Keep a place for in-guarantee work, or let it go: what is its own is not in its way."""
+    for one in placements:
+        node = draft.room.nodes[one.node_id]
+        node.touch()
+        for device_id in one.device_ids:
+            device = node.devices[device_id]
+            bits = device.reserved & ~mask_of(one)
+            device.reserved = bits | mask_of(one) if kept else bits
+
+
+def _carry_out(draft: Draft, workload: Workload, found: moves.Moves, hold_class: HoldClass) -> None:
+    """Promise everybody a place, then give notice."""
+    text = f"to make room for {workload.spec.name}, and goes on elsewhere"
+    plan = Plan(found.placements, hold_class, found.units, MOVE, text, "consolidation")
+    nominate(draft, workload, plan)
+    movers = [draft.workloads[workload_id] for workload_id in found.destinations]
+    leaving = [one.current for one in movers if one.current is not None]
+    for mover in movers:
+        attempt = mover.current
+        if attempt is None:
+            continue
+        placements = found.destinations[mover.workload_id]
+        nomination = Nomination(
+            placements=placements,
+            hold_class=attempt.hold_class,
+            victims=_ends_first(attempt, placements, leaving),
+            decided_ms=draft.now_ms,
+        )
+        promise(draft, draft.put(replace(mover, nomination=nomination)))
+    draft.searches.clear()
+
+
+def _ends_first(
+    attempt: Attempt, placements: tuple[WorkerPlacement, ...], leaving: list[Attempt]
+) -> tuple[AttemptId, ...]:
+    """Itself, and those whose devices, processors or memory it takes over."""
+    nodes = {one.node_id for one in placements}
+    return tuple(
+        one.attempt_id
+        for one in leaving
+        if one is attempt or any(placement.node_id in nodes for placement in one.placements)
+    )

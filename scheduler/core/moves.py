@@ -1,0 +1,195 @@
+"""Which running jobs have to move so that a waiting one fits, and where each of them goes.
+
+A job that moves ends in one place and goes on in another. Everything is tried out on copies of the
+nodes concerned: the waiting job takes its place first, then everyone who moved finds one again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.admission import Unit
+from gpucommons.scheduler.core.demand import Worker, class_of_worker
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.gangs import for_gang
+from gpucommons.scheduler.core.holds import HoldKey
+from gpucommons.scheduler.core.placement import best_spot, placed, take
+from gpucommons.scheduler.core.room import NodeRoom
+from gpucommons.scheduler.core.search import Search
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    HoldClass,
+    NodeId,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.units import Units, work_lost
+
+#: So many sets of jobs are tried for one that waits, the smallest first; a cycle must end.
+_TRIES = 16
+#: So many nodes are looked at for a place to clear: where most is free, least has to move.
+_NODES = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Who moves, where to, and the place that becomes free by it."""
+
+    units: tuple[Unit, ...]
+    placements: tuple[WorkerPlacement, ...]
+    destinations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]
+
+
+class Movable(Units):
+    """Jobs that may be moved, each as a whole, on the nodes where most is free already."""
+
+    def __init__(
+        self,
+        draft: Draft,
+        pool: PoolName,
+        movable: Callable[[Draft, Workload], bool],
+    ) -> None:
+        super().__init__(draft, pool, lambda workload, _: movable(draft, workload))
+        self.everywhere = self.nodes
+        free = {
+            node_id: sum(
+                WHOLE_MILLI_GPU - d.blocked(HoldClass.FIXED).bit_count()
+                for d in node.devices.values()
+            )
+            for node_id, node in self.nodes.items()
+        }
+        most = sorted((i for i in free if free[i]), key=lambda node_id: (-free[node_id], node_id))
+        near = set(most[:_NODES])
+        self.nodes = {i: node for i, node in self.everywhere.items() if i in near}
+        self.free = sum(free.values())
+
+    def _split(self, workload: Workload) -> Iterator[Unit]:
+        attempt = workload.current
+        if attempt is None or not self._takeable(workload, attempt.hold_class):
+            return
+        if all(one.node_id in self.nodes for one in attempt.placements):
+            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+            lost = work_lost(workload, attempt, self.draft.now_ms)
+            yield Unit(workload.workload_id, keys, lost, attempt.reserved_ms)
+
+
+def find(search: Search, most: int) -> Moves | None:
+    """Return the smallest set of jobs, no more than ``most``, whose move makes room."""
+    units = search.units
+    if not isinstance(units, Movable) or units.free < sum(one.milli_gpu for one in search.workers):
+        return None  # not scattered but too little
+    for taken in _candidates(search, most):
+        moves = _settled(search, units.everywhere, taken)
+        if moves is not None:
+            return moves
+    return None
+
+
+def _candidates(search: Search, most: int) -> Iterator[tuple[Unit, ...]]:
+    """Sets of jobs without whom it fits: the fewest first, then the least work lost."""
+    if len(search.workers) > 1:
+        found = for_gang(search)
+        if found is not None and 0 < len(found[0]) <= most:
+            yield found[0]
+        return
+    options = [
+        (len(option.units), option.rank, number, option.units)
+        for number, node in enumerate(search.units.nodes.values())
+        for option in search.case(node).options(search.workers[0])
+        if 0 < len(option.units) <= most
+    ]
+    tried: set[tuple[Unit, ...]] = set()
+    for *_, units in sorted(options, key=lambda one: one[:3]):
+        if units not in tried:
+            tried.add(units)
+            yield units
+        if len(tried) == _TRIES:
+            return
+
+
+class _Trial:
+    """Nodes as they would be; only those that change are copied."""
+
+    def __init__(self, nodes: Mapping[NodeId, NodeRoom]) -> None:
+        self._nodes = dict(nodes)
+        self._copies: set[NodeId] = set()
+
+    def copy(self, node_id: NodeId) -> NodeRoom:
+        """A node that may be changed."""
+        if node_id not in self._copies:
+            self._copies.add(node_id)
+            self._nodes[node_id] = self._nodes[node_id].fork()
+        return self._nodes[node_id]
+
+    def put(self, worker: Worker, hold_class: HoldClass) -> WorkerPlacement | None:
+        """Place one worker somewhere."""
+        spot = best_spot(list(self._nodes.values()), worker, hold_class)
+        if spot is None:
+            return None
+        spot = spot._replace(node=self.copy(spot.node.node.node_id))
+        take(spot, worker)
+        return placed(worker, spot)
+
+    def put_all(
+        self, workers: Sequence[tuple[Worker, HoldClass]]
+    ) -> tuple[WorkerPlacement, ...] | None:
+        """Place workers, the largest first; in the order given they come back."""
+        done: dict[int, WorkerPlacement] = {}
+        order = sorted(range(len(workers)), key=lambda i: (-workers[i][0].milli_gpu, i))
+        for i in order:
+            found = self.put(*workers[i])
+            if found is None:
+                return None
+            done[i] = found
+        return tuple(done[i] for i in range(len(workers)))
+
+
+def _settled(
+    search: Search, nodes: Mapping[NodeId, NodeRoom], taken: Sequence[Unit]
+) -> Moves | None:
+    """Everybody's new place when these move, or None where one of them has nowhere to go."""
+    trial = _Trial(nodes)
+    for unit in taken:
+        for node_id in sorted(search.units.nodes_of(unit)):
+            node = trial.copy(node_id)
+            for key in [key for key in unit.keys if key in node.holds]:
+                node.remove(key)
+    wanted = trial.put_all([(worker, search.hold_class) for worker in search.workers])
+    if wanted is None:
+        return None
+    destinations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = {}
+    for workload, attempt in sorted(_movers(search, taken), key=_largest_first):
+        found = trial.put_all([_again(workload, attempt, one) for one in attempt.placements])
+        if found is None:
+            return None
+        pairs = zip(found, attempt.placements, strict=True)
+        destinations[workload.workload_id] = tuple(_as_before(new, old) for new, old in pairs)
+    return Moves(tuple(taken), wanted, destinations)
+
+
+def _movers(search: Search, taken: Sequence[Unit]) -> Iterator[tuple[Workload, Attempt]]:
+    for unit in taken:
+        workload = search.draft.workloads[unit.workload_id]
+        if workload.current is not None:
+            yield workload, workload.current
+
+
+def _largest_first(mover: tuple[Workload, Attempt]) -> tuple[int, str]:
+    largest = max((one.milli_gpu * len(one.device_ids) for one in mover[1].placements), default=0)
+    return (-largest, mover[0].workload_id)
+
+
+def _again(workload: Workload, attempt: Attempt, one: WorkerPlacement) -> tuple[Worker, HoldClass]:
+    """A placed worker as one that asks for a place."""
+    kind = next(role.gpu_kind for role in workload.spec.roles if role.name == one.role)
+    milli_gpu = one.milli_gpu * len(one.device_ids)
+    worker = Worker(one.role, one.index, milli_gpu, kind, one.cpu_milli, one.memory_mib)
+    return worker, class_of_worker(attempt.hold_class, one)
+
+
+def _as_before(new: WorkerPlacement, old: WorkerPlacement) -> WorkerPlacement:
+    return replace(new, surplus=old.surplus)

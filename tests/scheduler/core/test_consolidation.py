@@ -1,0 +1,198 @@
+"""Jobs that move so that another one fits: who, where to, how often, and what is said of it."""
+
+from __future__ import annotations
+
+from builders import World, a_job, a_node, a_notebook, a_pool, a_team
+
+from gpucommons.scheduler.core.state import Cancel, CheckpointReported, Started
+from gpucommons.scheduler.core.types import Checkpoint, HoldClass, State, TeamName, WorkloadId
+
+MINUTE = 60_000
+
+
+def save(world: World, job: WorkloadId) -> None:
+    attempt_id = world.attempt_id(job)
+    checkpoint = Checkpoint(
+        attempt_id=attempt_id, step=7, path="x", size_bytes=1, sha256="0" * 64, at_ms=world.now
+    )
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
+
+
+def half_full(world: World, **more: object) -> list[WorkloadId]:
+    """One half-GPU job on each GPU."""
+    gpus = sum(len(node.devices) for node in world.cluster.nodes.values())
+    jobs = [world.run(a_job(f"half-{i}", 500, **more)) for i in range(2 * gpus)]
+    seen: set[str] = set()
+    kept = []
+    for job in jobs:
+        attempt = world.get(job).current
+        assert attempt is not None
+        (device_id,) = attempt.placements[0].device_ids
+        if device_id in seen:
+            world.end(job)
+        else:
+            seen.add(device_id)
+            kept.append(job)
+    return kept
+
+
+def moving(world: World) -> list[WorkloadId]:
+    return [
+        workload.workload_id
+        for workload in world.cluster.workloads.values()
+        if workload.current is not None
+        and workload.current.stop is not None
+        and workload.current.stop.why == "move"
+    ]
+
+
+def test_one_of_two_half_used_gpus_is_cleared_for_a_job_that_needs_a_whole_one() -> None:
+    world = World(a_node(gpus=2), teams=[a_team()])
+    kept = half_full(world)
+    whole = world.submit(a_job("whole", 1000))
+    assert world.state(whole) is State.QUEUED
+    assert not moving(world)
+    world.wait(MINUTE)
+    (mover,) = moving(world)
+    assert mover in kept
+    (stays,) = [job for job in kept if job != mover]
+    promise = world.get(mover).nomination
+    other = world.get(stays).current
+    assert promise is not None
+    assert other is not None
+    assert promise.placements[0].device_ids == other.placements[0].device_ids
+    assert world.state(whole) is State.NOMINATED
+    assert world.step().changes.empty
+    save(world, mover)
+    world.end(mover, 143)
+    moved = world.get(mover).current
+    assert moved is not None
+    assert moved.placements[0].device_ids == other.placements[0].device_ids
+    assert moved.resumed_from is not None
+    assert moved.resumed_from.step == 7
+    assert world.state(whole) is State.STARTING
+    assert "moved" in world.kinds()
+    assert "evicted" not in world.kinds()
+
+
+def test_why_it_waits_names_the_halves_and_who_moves() -> None:
+    world = World(a_node(gpus=3), teams=[a_team()])
+    half_full(world)
+    whole = world.submit(a_job("whole", 1000))
+    reason = world.get(whole).reason
+    assert reason is not None
+    assert reason.code == "fragmentation"
+    assert reason.text == "Needs 1 GPU; 3 half-free GPUs, none whole."
+    world.wait(MINUTE)
+    reason = world.get(whole).reason
+    assert reason is not None
+    (mover,) = moving(world)
+    name = world.get(mover).spec.name
+    assert reason.text == f"3 half-free GPUs, none whole; moving {name} frees one."
+
+
+def test_a_job_is_not_moved_where_nobody_gains() -> None:
+    world = World(a_node(gpus=2), teams=[a_team()])
+    half_full(world)
+    world.submit(a_job("large", 2000))
+    world.wait(MINUTE)
+    assert not moving(world)
+
+
+def test_a_job_that_would_lose_much_stays_until_it_has_saved() -> None:
+    world = World(a_node(gpus=2), teams=[a_team()])
+    first, second = half_full(world)
+    world.wait(6 * MINUTE)
+    whole = world.submit(a_job("whole", 1000))
+    assert not moving(world)
+    save(world, second)
+    assert moving(world) == [second]
+    assert world.state(whole) is State.NOMINATED
+    assert world.stop_of(first) is None
+
+
+def test_a_job_is_moved_once_in_its_life_and_few_move_within_an_hour() -> None:
+    world = World(a_node(gpus=4), teams=[a_team()])
+    half_full(world)
+    first = world.submit(a_job("whole-1", 1000))
+    second = world.submit(a_job("whole-2", 1000))
+    world.wait(MINUTE)
+    (mover,) = moving(world)
+    assert sorted([world.state(first), world.state(second)]) == [State.NOMINATED, State.QUEUED]
+    save(world, mover)
+    world.end(mover, 143)
+    world.start(mover)
+    for workload in list(world.cluster.workloads.values()):
+        if workload.state is State.STARTING:
+            world.start(workload.workload_id)
+        if workload.state is State.RUNNING:
+            save(world, workload.workload_id)
+    world.wait(58 * MINUTE)
+    assert not moving(world)
+    world.wait(2 * MINUTE)
+    (next_mover,) = moving(world)
+    assert next_mover != mover
+
+
+def test_a_pool_may_say_that_nobody_moves() -> None:
+    world = World(a_node(gpus=2), teams=[a_team()], pools=[a_pool(moved_permille=0)])
+    half_full(world)
+    world.submit(a_job("whole", 1000))
+    world.wait(MINUTE)
+    assert not moving(world)
+
+
+def test_notebooks_never_move() -> None:
+    world = World(a_node(gpus=2), teams=[a_team(fixed_milli_gpu=1500), a_team("b")])
+    for owner, milli in (("ann", 500), ("bob", 1000)):
+        lease = world.submit(a_notebook(owner, milli), redeem=True)
+        world.ask(Started(workload_id=lease))
+    half = world.run(a_job("half", 250, team=TeamName("b")))
+    world.submit(a_job("three", 500, team=TeamName("b")))
+    world.wait(MINUTE)
+    assert moving(world) in ([], [half])
+
+
+def test_in_guarantee_jobs_move_for_one_inside_its_guarantee_and_stay_inside_theirs() -> None:
+    world = World(
+        a_node(gpus=2),
+        teams=[
+            a_team("a", guaranteed_milli_gpu=1000),
+            a_team("b", guaranteed_milli_gpu=1000),
+        ],
+    )
+    half_full(world, team=TeamName("a"), over_quota=True)
+    whole = world.submit(a_job("whole", 1000, team=TeamName("b"), over_quota=False))
+    world.wait(MINUTE)
+    (mover,) = moving(world)
+    promise = world.get(mover).nomination
+    assert promise is not None
+    assert promise.hold_class is HoldClass.GUARANTEED
+    end = world.get(whole).nomination
+    assert end is not None
+    assert end.hold_class is HoldClass.GUARANTEED
+
+
+def test_who_was_to_move_is_spared_when_the_waiting_job_is_gone() -> None:
+    world = World(a_node(gpus=2), teams=[a_team()])
+    half_full(world)
+    whole = world.submit(a_job("whole", 1000))
+    world.wait(MINUTE)
+    (mover,) = moving(world)
+    world.ask(Cancel(workload_id=whole))
+    assert world.stop_of(mover) is None
+    assert world.get(mover).nomination is None
+    assert world.step().changes.empty
+
+
+def test_a_guarantee_takes_the_place_that_a_mover_was_promised() -> None:
+    world = World(a_node(gpus=2), teams=[a_team(), a_team("b", guaranteed_milli_gpu=2000)])
+    half_full(world)
+    whole = world.submit(a_job("whole", 1000))
+    world.wait(MINUTE)
+    (mover,) = moving(world)
+    owner = world.submit(a_job("owner", 2000, team=TeamName("b")))
+    assert world.state(owner) is State.NOMINATED
+    assert world.state(whole) is State.QUEUED
+    assert world.get(mover).nomination is None
+    assert world.step().changes.empty
