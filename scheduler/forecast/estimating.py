@@ -38,6 +38,21 @@ class Budget:
     finest_ms: int = 1_000
 
 
+#: Live workloads up to which a budget holds. Many runs average out by themselves: where hundreds
+#: end, few futures differ, and their cycles cost more.
+_BUDGETS = (
+    (300, Budget()),
+    (3_000, Budget(futures=5, cycles=150, coarse=0.1, finest_ms=10_000)),
+)
+_LARGEST = Budget(futures=3, cycles=60, coarse=0.2, finest_ms=60_000)
+
+
+def budget_for(cluster: Cluster) -> Budget:
+    """As much as a round may cost on a cluster of this size."""
+    live = len(cluster.workloads)
+    return next((budget for most, budget in _BUDGETS if live <= most), _LARGEST)
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Arrival:
     """Something that will be asked for, and how long it will run."""

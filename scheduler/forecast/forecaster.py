@@ -21,7 +21,13 @@ from gpucommons.scheduler.core.ordering import by_age
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
-from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate, waiting
+from gpucommons.scheduler.forecast.estimating import (
+    Budget,
+    Lengths,
+    budget_for,
+    estimate,
+    waiting,
+)
 from gpucommons.scheduler.forecast.forecast import Forecast, told
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
@@ -40,7 +46,7 @@ _GATHER_S = 0.2
 _REST = 10
 #: So many of those who wait longest are told what would start them; the others may ask.
 _WITH_WAYS = 20
-#: Older than this nothing is said: the thread has died or cannot keep up.
+#: Older than this, and than a few rounds, nothing is said: the thread has died.
 STALE_MS = 300_000
 
 
@@ -75,7 +81,7 @@ class Forecaster:
     ) -> None:
         self._loop = loop
         self._now_ms = now_ms
-        self._budget = Budget() if budget is None else budget
+        self._budget = budget
         self._past = Past(store)
         self._ledger = EstimateLedger(store)
         self._forecasts: Mapping[WorkloadId, Forecast] = {}
@@ -83,6 +89,7 @@ class Forecaster:
         self._seen: Cluster | None = None
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
+        self._slowest_ms = 0
 
     # --- for everyone else, from any thread --------------------------------------------------
 
@@ -91,7 +98,8 @@ class Forecaster:
         if workload.state not in WAITING_STATES:
             return None
         found = self._forecasts.get(workload.workload_id)
-        stale = found is None or self._now_ms() - found.made_ms > STALE_MS
+        stale_ms = max(STALE_MS, self._slowest_ms)
+        stale = found is None or self._now_ms() - found.made_ms > stale_ms
         return None if stale else found
 
     def calibration(self, workload: Workload) -> Calibration:
@@ -127,7 +135,9 @@ class Forecaster:
                 return
             except Exception:  # noqa: BLE001 - a forecast is never worth a scheduler
                 _LOG.exception("This round of forecasts failed; the next one tries again.")
-            self._rest(time.monotonic() - began)
+            spent_s = time.monotonic() - began
+            self._slowest_ms = round(3 * (1 + _REST) * spent_s * 1000)
+            self._rest(spent_s)
 
     def _rest(self, spent_s: float) -> None:
         """Leave the processor to others; who has just come into line waits for less of it."""
@@ -154,7 +164,8 @@ class Forecaster:
         self._calibrations = self._ledger.calibrations(cluster.now_ms)
         asked = waiting(cluster)
         if asked:
-            playing = estimate(cluster, self._past.history(cluster), self._budget, wanted=asked)
+            budget = self._budget or budget_for(cluster)
+            playing = estimate(cluster, self._past.history(cluster), budget, wanted=asked)
             lengths = self._pace(playing)
             if lengths is None:
                 return

@@ -18,10 +18,12 @@ from gpucommons.scheduler.core.types import (
     Progress,
     TeamName,
     UserName,
+    WorkloadId,
 )
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
     Lengths,
+    budget_for,
     estimate,
     if_nothing_ends_early,
 )
@@ -189,6 +191,19 @@ def test_an_idle_notebook_that_was_warned_mostly_ends_when_it_was_told() -> None
     cluster = replace(world.cluster, workloads={**world.cluster.workloads, held: warned})
     found = played(estimate(cluster, History([]), Budget())).waits[ticket]
     assert sum(one == pytest.approx(10 * MINUTE, rel=0.05) for one in found) == 8
+
+
+def test_large_clusters_are_looked_at_more_coarsely() -> None:
+    world = a_machine()
+    ticket = world.submit(a_job("digits-1", 2000))
+    one = world.cluster.workloads[ticket]
+    sizes = []
+    for live in (1, 1_000, 10_000):
+        many = replace(world.cluster, workloads={WorkloadId(f"w-{n}"): one for n in range(live)})
+        budget = budget_for(many)
+        sizes.append(budget.futures * budget.cycles)
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[2] <= 200
 
 
 def test_who_is_not_waiting_has_no_forecast() -> None:
