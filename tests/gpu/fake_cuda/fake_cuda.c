@@ -388,3 +388,14 @@ API int cuGetProcAddress_v2(const char *symbol, void **function, int version, ui
 API int cuGetProcAddress(const char *symbol, void **function, int version, uint64_t flags) {
     return cuGetProcAddress_v2(symbol, function, version, flags, NULL);
 }
+
+/* Programs that come by the front door ask for these first. */
+API int cuDeviceGet(int *device, int ordinal) {
+    *device = ordinal;
+    return 0;
+}
+
+API int cuCtxSetCurrent(void *context) {
+    (void)context;
+    return 0;
+}
