@@ -22,17 +22,18 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
 
-#: Tables tell apart at most so many levels of processor (and of memory) demand; demands in between
-#: are rounded up to the next level.
-MAX_LEVELS = 64
+#: Tables tell apart at most so many levels of processor demand, of memory demand and of share
+#: sizes; a demand in between counts as the next higher level. Keeps them to a few MiB.
+CPU_LEVELS = 64
+MEMORY_LEVELS = 16
+SIZE_LEVELS = 32
 
 
-def levels_of(values: Sequence[int]) -> Ints:
+def levels_of(values: Sequence[int], most: int) -> Ints:
     """Return the demands that tables tell apart, smallest first."""
     distinct = np.unique(np.array([v for v in values if v > 0], dtype=np.int64))
-    if len(distinct) > MAX_LEVELS:
-        picked = np.linspace(0, len(distinct) - 1, MAX_LEVELS).round().astype(np.int64)
-        distinct = distinct[picked]
+    if len(distinct) > most:
+        distinct = distinct[np.linspace(0, len(distinct) - 1, most).round().astype(np.int64)]
     return distinct
 
 
@@ -50,16 +51,14 @@ class Worth:
         """Build the tables."""
         self.total_weight = sum(weight for _, weight in typical)
         wanting = [(ask, weight) for ask, weight in typical if ask.devices]
-        self._cpu = levels_of([ask.cpu_milli for ask, _ in wanting])
-        self._memory = levels_of([ask.memory_mib for ask, _ in wanting])
-        thresholds = sorted({ask.milli for ask, _ in wanting if ask.devices == 1})
-        #: For each milli-GPU free of a device: how many thresholds it reaches.
-        self._reached = np.searchsorted(
-            np.array(thresholds, dtype=np.int64), np.arange(WHOLE_MILLI_GPU + 1), side="right"
-        )
+        self._cpu = levels_of([ask.cpu_milli for ask, _ in wanting], CPU_LEVELS)
+        self._memory = levels_of([ask.memory_mib for ask, _ in wanting], MEMORY_LEVELS)
+        sizes = levels_of([ask.milli for ask, _ in wanting if ask.devices == 1], SIZE_LEVELS)
+        #: For each milli-GPU free of a device: how many of the sizes fit.
+        self._reached = np.searchsorted(sizes, np.arange(WHOLE_MILLI_GPU + 1), side="right")
         most = max((ask.devices for ask, _ in wanting), default=1)
         head = (len(kind_names), len(self._cpu) + 1, len(self._memory) + 1)
-        single = np.zeros((*head, len(thresholds) + 1), dtype=np.int64)
+        single = np.zeros((*head, len(sizes) + 1), dtype=np.int64)
         groups = np.zeros((*head, most + 1), dtype=np.int64)
         for ask, weight in wanting:
             cpu = int(np.searchsorted(self._cpu, ask.cpu_milli))
@@ -70,7 +69,7 @@ class Worth:
                 if not ask.accepts(name):
                     continue
                 if ask.devices == 1:
-                    reached = int(self._reached[ask.milli])
+                    reached = int(np.searchsorted(sizes, ask.milli)) + 1
                     single[kind, cpu:, memory:, reached:] += weight
                 else:
                     groups[kind, cpu:, memory:, ask.devices :] += weight

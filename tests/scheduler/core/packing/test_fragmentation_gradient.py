@@ -147,3 +147,16 @@ def test_scores_kept_up_to_date_equal_scores_from_scratch(
         assert best is None or board.scores(ask)[best] > NO_FIT
         if best is not None and ask.shared:
             assert rows.free[best, board.device(ask, best)] >= ask.milli
+
+
+def test_many_demands_are_told_apart_coarsely() -> None:
+    """Thousands of shapes: the tables stay small, and only what surely fits counts as usable."""
+    typical = [(Ask(1, 1 + i % 1000, i % 977, i % 991), 1) for i in range(3000)]
+    nodes = [("a", [1000, 500], 500, 500), ("a", [1000, 1000], 2000, 2000)]
+    rows = rows_of(*nodes)
+
+    usable = Worth(typical, rows.kind_names).usable(rows, np.arange(2)).tolist()
+
+    exact = [usable_by_hand(node, typical) for node in nodes]
+    assert exact[0] * 0.7 < usable[0] <= exact[0]
+    assert exact[1] * 0.95 < usable[1] <= exact[1]
