@@ -46,7 +46,8 @@ class GpuCommonsHook(BuildHookInterface):
         building = self._building()
         folder = building.LIBRARIES if version == "editable" else Path(self.root, "build", "shim")
         try:
-            building.build(folder, machine=self._machine)
+            # Stripped: nothing of the machine that built it is in it.
+            building.build(folder, machine=self._machine, flags=["-s"])
         except building.CannotBuildShim as error:
             self.app.display_warning(f"Built without the shim: {error}")
             return

@@ -47,7 +47,7 @@ uint64_t pools_settle(void) {
 void pool_gave_back(word key, uint64_t bytes) {
     entry *pool = table_find(POOL, key);
     if (pool) {
-        pool->count -= bytes;
+        pool->count -= bytes < pool->count ? bytes : pool->count;
         settle(pool);
     } else
         ledger_release(bytes); /* The pool was destroyed before its last allocation. */
