@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.demand import Worker, class_of_worker
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.gangs import for_gang
 from gpucommons.scheduler.core.holds import HoldKey
-from gpucommons.scheduler.core.placement import best_spot, placed, take
+from gpucommons.scheduler.core.placement import Spot, best_spot, placed, take
 from gpucommons.scheduler.core.room import NodeRoom
 from gpucommons.scheduler.core.search import Search
 from gpucommons.scheduler.core.types import (
@@ -82,33 +82,39 @@ def find(search: Search, most: int) -> Moves | None:
     units = search.units
     if not isinstance(units, Movable) or units.free < sum(one.milli_gpu for one in search.workers):
         return None  # not scattered but too little
-    for taken in _candidates(search, most):
-        moves = _settled(search, units.everywhere, taken)
+    for taken, spot in _candidates(search, most):
+        moves = _settled(search, units.everywhere, taken, spot)
         if moves is not None:
             return moves
     return None
 
 
-def _candidates(search: Search, most: int) -> Iterator[tuple[Unit, ...]]:
-    """Sets of jobs without whom it fits: the fewest first, then the least work lost."""
+def _candidates(search: Search, most: int) -> Iterator[tuple[tuple[Unit, ...], Spot | None]]:
+    """Sets of jobs without whom it fits, and where: the fewest first, then the least work lost."""
     if len(search.workers) > 1:
         found = for_gang(search)
         if found is not None and 0 < len(found[0]) <= most:
-            yield found[0]
+            yield found[0], None
         return
+    worker = search.workers[0]
+    size = min(worker.milli_gpu, WHOLE_MILLI_GPU)
     options = [
-        (len(option.units), option.rank, number, option.units)
+        (
+            len(option.units),
+            option.rank,
+            number,
+            option.device_ids,
+            option.offset,
+            option.units,
+            node,
+        )
         for number, node in enumerate(search.units.nodes.values())
-        for option in search.case(node).options(search.workers[0])
+        for option in search.case(node).options(worker)
         if 0 < len(option.units) <= most
     ]
-    tried: set[tuple[Unit, ...]] = set()
-    for *_, units in sorted(options, key=lambda one: one[:3]):
-        if units not in tried:
-            tried.add(units)
-            yield units
-        if len(tried) == _TRIES:
-            return
+    options.sort(key=lambda one: one[:5])
+    for *_, device_ids, offset, units, node in options[:_TRIES]:
+        yield units, Spot(node, device_ids, offset, size)
 
 
 class _Trial:
@@ -130,6 +136,10 @@ class _Trial:
         spot = best_spot(list(self._nodes.values()), worker, hold_class)
         if spot is None:
             return None
+        return self.put_at(worker, spot)
+
+    def put_at(self, worker: Worker, spot: Spot) -> WorkerPlacement:
+        """Place one worker just here."""
         spot = spot._replace(node=self.copy(spot.node.node.node_id))
         take(spot, worker)
         return placed(worker, spot)
@@ -149,7 +159,7 @@ class _Trial:
 
 
 def _settled(
-    search: Search, nodes: Mapping[NodeId, NodeRoom], taken: Sequence[Unit]
+    search: Search, nodes: Mapping[NodeId, NodeRoom], taken: Sequence[Unit], spot: Spot | None
 ) -> Moves | None:
     """Everybody's new place when these move, or None where one of them has nowhere to go."""
     trial = _Trial(nodes)
@@ -158,7 +168,10 @@ def _settled(
             node = trial.copy(node_id)
             for key in [key for key in unit.keys if key in node.holds]:
                 node.remove(key)
-    wanted = trial.put_all([(worker, search.hold_class) for worker in search.workers])
+    if spot is None:
+        wanted = trial.put_all([(worker, search.hold_class) for worker in search.workers])
+    else:
+        wanted = (trial.put_at(search.workers[0], spot),)
     if wanted is None:
         return None
     destinations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = {}
