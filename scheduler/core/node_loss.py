@@ -1,7 +1,7 @@
-"""When nodes are lost, fixed quota comes first and guarantees shrink pro rata.
+"""When devices are lost, who held them is ended; when nodes are, guarantees shrink pro rata.
 
-In-guarantee work that a shrunk guarantee no longer covers becomes borrowed, the newest first: it
-runs on, but no longer stands in the way of the blocks that need its place.
+Fixed quota comes first. In-guarantee work that a shrunk guarantee no longer covers becomes borrowed,
+the newest first: it runs on, but no longer stands in the way of the blocks that need its place.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core import stops
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import with_attempt
-from gpucommons.scheduler.core.resources import NodeState
+from gpucommons.scheduler.core.resources import Node, NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
     HoldClass,
@@ -23,6 +24,21 @@ from gpucommons.scheduler.core.types import (
     WorkerPlacement,
     Workload,
 )
+
+
+def end_on_lost_devices(draft: Draft, before: Node, now: Node) -> None:
+    """A device that a live node no longer has: who held it computes on nothing, and is ended."""
+    gone = {d.device_id for d in before.devices} - {d.device_id for d in now.devices}
+    if not gone:
+        return
+    for workload in draft.among(draft.register.holding):
+        attempt = workload.current
+        if attempt is None or (attempt.stop is not None and attempt.stop.signalled):
+            continue
+        lost = [d for one in attempt.placements for d in one.device_ids if d in gone]
+        if lost:
+            text = f"Its GPU {', '.join(sorted(lost))} is gone from {now.node_id}"
+            stops.end_now(draft, workload, why="lost", text=text)
 
 
 def demote(draft: Draft, pool: PoolName) -> None:

@@ -225,6 +225,8 @@ def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
     if node == known:
         return False
     draft.nodes[node.node_id] = node
+    if known is not None:
+        node_loss.end_on_lost_devices(draft, known, node)
     if known is None:
         draft.tell("node-added", f"{node.node_id} joined {node.pool}.", data={"node": node.node_id})
     elif known.state is NodeState.LOST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -21,6 +22,8 @@ from gpucommons.scheduler.core.state import (
     Resume,
     SetNodeState,
     SignalAttempt,
+    Started,
+    StopServer,
 )
 from gpucommons.scheduler.core.types import (
     AttemptId,
@@ -306,3 +309,43 @@ def test_a_policy_that_came_later_keeps_a_job_waiting(world: World) -> None:
     reason = world.get(job).reason
     assert reason is not None
     assert reason.text == "Policy `max_milli_gpu_per_job`: asks for 2 GPUs, at most 1."
+
+
+# --- a device that is gone ---------------------------------------------------------------------
+
+
+def test_who_holds_a_gpu_that_is_gone_from_its_node_is_ended_with_the_reason() -> None:
+    node = a_node(gpus=2)
+    world = World(node, teams=[a_team(fixed_milli_gpu=1000)])
+    notebook = world.submit(a_notebook("ann", 1000), redeem=True)
+    world.ask(Started(workload_id=notebook))
+    job = world.run(a_job("d-1"))
+    held = {
+        one: attempt.placements[0].device_ids[0]
+        for one in (notebook, job)
+        if (attempt := world.get(one).current) is not None
+    }
+    for one, act in ((job, SignalAttempt), (notebook, StopServer)):
+        left = tuple(d for d in node.devices if d.device_id != held[one])
+        world.step(NodesObserved(executor="fake", nodes=(replace(node, devices=left),)))
+        stop = world.stop_of(one)
+        assert stop.why == "lost"
+        assert stop.text == f"Its GPU {held[one]} is gone from n1"
+        assert any(isinstance(due, act) for due in world.outcome.acts)
+        world.end(one, None)
+        world.step(NodesObserved(executor="fake", nodes=(node,)))
+    assert world.state(job) is State.QUEUED
+    assert world.state(notebook) is State.ENDED
+    assert world.get(notebook).ended_text == f"Its GPU {held[notebook]} is gone from n1"
+
+
+def test_a_gpu_that_nobody_held_may_go_without_a_word_to_anybody() -> None:
+    node = a_node(gpus=2)
+    world = World(node, teams=[a_team()])
+    job = world.run(a_job("d-1"))
+    attempt = world.get(job).current
+    assert attempt is not None
+    held = tuple(d for d in node.devices if d.device_id in attempt.placements[0].device_ids)
+    world.step(NodesObserved(executor="fake", nodes=(replace(node, devices=held),)))
+    assert world.stop_of(job) is None
+    assert world.state(job) is State.RUNNING
