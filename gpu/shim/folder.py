@@ -104,14 +104,18 @@ def shimmed(folder: Path, pid: int, proc: Path = Path("/proc")) -> bool | None:
     maps cannot be read.
     """
     try:
-        lines = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+        maps = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
+        inode = str((folder / building.CUDA).stat().st_ino)
     except OSError:
         return None
-    paths = {line.split(maxsplit=5)[5] for line in lines.splitlines() if line.count("/")}
-    loaded = {path for path in paths if Path(path).name.startswith("libcuda.so")}
-    # A shim replaced by an upgrade is still a shim.
-    ours = {str(folder / building.CUDA), f"{folder / building.CUDA} (deleted)"}
-    return bool(loaded & ours) if loaded else None
+    # Address, rights, offset, device, inode, path.
+    fields = [line.split(maxsplit=5) for line in maps.splitlines() if "/" in line]
+    loaded = {(f[4], f[5]) for f in fields if Path(f[5]).name.startswith("libcuda.so")}
+    # A container sees the folder elsewhere, so the same file will do; and a shim that an upgrade
+    # replaced is still a shim.
+    replaced = f"{folder.resolve() / building.CUDA} (deleted)"
+    ours = any(inode == mapped or path == replaced for mapped, path in loaded)
+    return ours if loaded else None
 
 
 def release(folder: Path) -> None:

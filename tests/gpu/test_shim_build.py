@@ -151,7 +151,7 @@ def test_random_work_is_clean(
     shutil.copyfile(tmp_path / "lib" / building.CUDA, folder / building.CUDA)
     env = machine.env(folder, TSAN_OPTIONS="exitcode=66", ASAN_OPTIONS="exitcode=66")
     # Threads share a process; processes share a ledger, and fork.
-    for threads, operations in ((8, 400), (1, 400)):
+    for threads, operations in ((8, 150), (1, 200)):
         started = [
             subprocess.Popen(
                 [*fixed, machine.programs / "soak", str(seed), str(operations), str(threads)],

@@ -155,7 +155,11 @@ def test_wild_numbers_are_only_numbers(a_slice: Path) -> None:
 def test_a_process_is_seen_to_use_it_or_not(client: Callable[..., Any], a_slice: Path) -> None:
     with_shim, without = client(), client(None)
 
+    elsewhere = a_slice.with_name("elsewhere")
+    elsewhere.symlink_to(a_slice)
+
     assert shim.shimmed(a_slice, with_shim.pid) is True
+    assert shim.shimmed(elsewhere, with_shim.pid) is True
     assert shim.shimmed(a_slice, without.pid) is False
     assert shim.shimmed(a_slice, os.getpid()) is None  # no driver loaded
     assert shim.shimmed(a_slice, 0) is None
