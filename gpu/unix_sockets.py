@@ -42,7 +42,7 @@ def listen(path: Path, *, mode: int = 0o600, backlog: int = 16) -> socket.socket
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        with _short(path) as name:
+        with short_name(path) as name:
             # The folder is private; the mode is set before anybody may connect all the same.
             before = os.umask(0o177)
             try:
@@ -70,7 +70,7 @@ def connect(path: Path, *, timeout_s: float) -> socket.socket:
     connection.settimeout(timeout_s)
     deadline_s = time.monotonic() + timeout_s
     try:
-        with _short(path) as name:
+        with short_name(path) as name:
             _patiently(connection, name, deadline_s)
     except BaseException:
         connection.close()
@@ -92,7 +92,7 @@ def _patiently(connection: socket.socket, name: str, deadline_s: float) -> None:
 
 
 @contextmanager
-def _short(path: Path) -> Iterator[str]:
+def short_name(path: Path) -> Iterator[str]:
     """A name for the path that fits, valid inside the block."""
     if len(os.fsencode(path)) <= _MAX_PATH_BYTES:
         yield str(path)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpucommons.scheduler.core.types import AttemptId, UserName
-from gpucommons.scheduler.errors import NotAuthenticated
+from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
 from gpucommons.scheduler.hub import Hub, HubUser
 from gpucommons.scheduler.service.principal import Identity, PrincipalKind, Right, read_rights
 
@@ -23,6 +23,9 @@ from gpucommons.scheduler.service.principal import Identity, PrincipalKind, Righ
 KNOWN_FOR_MS = 30_000
 #: So is its word that a token is unknown: a new token may be seconds old.
 UNKNOWN_FOR_MS = 3_000
+#: A service of the hub is believed for so long while the hub answers nobody: a hub that goes down
+#: ends its users' servers, and their leases with them.
+SERVICE_KNOWN_FOR_MS = 300_000
 _REMEMBERED = 10_000
 _SCHEMES = ("token", "bearer")
 #: Longer than any token there is.
@@ -174,7 +177,12 @@ class HubDoor:
         found = self._known.get(key)
         if found is not None and not credentials.fresh and self._now_ms() < found.until_ms:
             return found.identity
-        user = await self._hub.owner_of(token)
+        try:
+            user = await self._hub.owner_of(token)
+        except Unavailable:
+            if found is None or credentials.fresh or not self._still_service(found):
+                raise
+            return found.identity
         identity = None if user is None else identity_of(user, culler=self._culler)
         span_ms = UNKNOWN_FOR_MS if identity is None else KNOWN_FOR_MS
         self._known[key] = _Remembered(identity, self._now_ms() + span_ms)
@@ -182,6 +190,12 @@ class HubDoor:
         while len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return identity
+
+    def _still_service(self, found: _Remembered) -> bool:
+        """A service, whose token is fixed, that the hub knew a moment ago."""
+        if found.identity is None or found.identity.kind is not PrincipalKind.HUB_SERVICE:
+            return False
+        return self._now_ms() < found.until_ms - KNOWN_FOR_MS + SERVICE_KNOWN_FOR_MS
 
 
 def identity_of(user: HubUser, *, culler: str) -> Identity:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from gpucommons.gpu.unix_sockets import short_name
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.models import ErrorView
@@ -62,6 +65,14 @@ def _options(url: str, token: str | None) -> tuple[dict[str, Any], str | None]:
     return {"base_url": url, "headers": headers}, None
 
 
+def _short(path: str, until_closed: ExitStack) -> str:
+    """A name for a socket's path that fits the kernel's limit; a missing folder is said on use."""
+    try:
+        return until_closed.enter_context(short_name(Path(path)))
+    except OSError:
+        return path
+
+
 class SchedulerClient:
     """Blocking transport. ``url`` is ``http://…`` or ``unix:/path`` (peer credentials, no token)."""
 
@@ -70,8 +81,9 @@ class SchedulerClient:
     ) -> None:
         self.url = url
         options, socket_path = _options(url, token)
+        self._until_closed = ExitStack()
         if socket_path is not None:
-            transport = httpx.HTTPTransport(uds=socket_path)
+            transport = httpx.HTTPTransport(uds=_short(socket_path, self._until_closed))
         self._http = httpx.Client(**options, transport=transport, trust_env=False)
 
     def send(self, call: Call[R]) -> R:
@@ -96,6 +108,7 @@ class SchedulerClient:
     def close(self) -> None:
         """Close the connections."""
         self._http.close()
+        self._until_closed.close()
 
 
 class AsyncSchedulerClient:
@@ -110,8 +123,9 @@ class AsyncSchedulerClient:
     ) -> None:
         self.url = url
         options, socket_path = _options(url, token)
+        self._until_closed = ExitStack()
         if socket_path is not None:
-            transport = httpx.AsyncHTTPTransport(uds=socket_path)
+            transport = httpx.AsyncHTTPTransport(uds=_short(socket_path, self._until_closed))
         self._http = httpx.AsyncClient(**options, transport=transport, trust_env=False)
 
     async def send(self, call: Call[R]) -> R:
@@ -136,3 +150,4 @@ class AsyncSchedulerClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+        self._until_closed.close()

@@ -10,6 +10,7 @@ from service_world import ADMIN, SUBMIT, FakeHubServer, ServiceWorld
 
 from gpucommons.scheduler.api.authentication import (
     KNOWN_FOR_MS,
+    SERVICE_KNOWN_FOR_MS,
     UNKNOWN_FOR_MS,
     Credentials,
     HubDoor,
@@ -78,6 +79,23 @@ async def test_a_hub_that_fails_is_not_a_refusal(hub: FakeHubServer, door: HubDo
         await door.identify(Credentials(token="ann-token"))
     hub.status = None
     assert await door.identify(Credentials(token="ann-token")) is not None
+
+
+async def test_a_hub_that_goes_down_still_ends_the_leases_of_its_servers(
+    hub: FakeHubServer, clock: Clock, door: HubDoor
+) -> None:
+    spawner, user = Credentials(token="hub-token"), Credentials(token="ann-token")
+    known = await door.identify(spawner)
+    assert known is not None
+    await door.identify(user)
+    hub.status = 502
+    clock.now_ms = SERVICE_KNOWN_FOR_MS - 1
+    assert await door.identify(spawner) == known
+    with pytest.raises(Unavailable):
+        await door.identify(user)
+    clock.now_ms = SERVICE_KNOWN_FOR_MS
+    with pytest.raises(Unavailable):
+        await door.identify(spawner)
 
 
 async def test_an_admin_who_was_demoted_writes_nothing(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
+from pathlib import Path
 
 import httpx
 import pytest
 
+from gpucommons.gpu import unix_sockets
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import AsyncSchedulerClient, SchedulerClient, calls
 from gpucommons.scheduler.errors import (
@@ -96,3 +99,25 @@ async def test_nobody_at_the_socket_is_said_with_what_to_do() -> None:
 def test_a_newer_server_may_add_fields() -> None:
     body = {"name": "ann", "teams": [], "admin": False, "mood": "fine"}
     assert a_client(httpx.Response(200, json=body)).send(calls.whoami()).name == "ann"
+
+
+async def test_a_socket_deep_in_a_home_is_reached(tmp_path: Path) -> None:
+    folder = tmp_path / ("deep" * 30) / ("deeper" * 20)
+    folder.mkdir(parents=True)
+    body = b'{"name": "ann", "teams": [], "admin": false}'
+    head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    listener = unix_sockets.listen(folder / "api.sock")
+    async with await asyncio.start_unix_server(answer, sock=listener):
+        url = f"unix:{folder / 'api.sock'}"
+        async with AsyncSchedulerClient(url) as client:
+            assert (await client.send(calls.whoami())).name == "ann"
+        with SchedulerClient(url) as blocking:
+            found = await asyncio.to_thread(blocking.send, calls.whoami())
+        assert found.name == "ann"
