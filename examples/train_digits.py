@@ -93,7 +93,7 @@ def train(resume_dir: Path | None, epochs: int = 50, seed: int = 7, seconds_per_
         right = accuracy(weights, test_data)
         with run.checkpoint(step=epoch) as folder:
             np.savez(folder / "state.npz", **weights, **momentum)
-        run.report(step=epoch, total_steps=epochs, loss=loss, accuracy=right)
+        run.report(step=epoch, total_steps=epochs, epoch=epoch, loss=loss, accuracy=right)
         print(f"epoch {epoch}  loss {loss:.4f}  accuracy {right:.4f}  saved", flush=True)
         if run.should_stop and epoch < epochs:
             print(f"stopping after epoch {epoch}, as asked", flush=True)

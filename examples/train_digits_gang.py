@@ -126,7 +126,7 @@ def main(epochs, seed, seconds_per_epoch):
         if gang.rank == 0:
             with run.checkpoint(step=epoch) as folder:
                 np.savez(folder / "state.npz", **weights, **momentum)
-        run.report(step=epoch, total_steps=epochs, loss=loss, accuracy=right)
+        run.report(step=epoch, total_steps=epochs, epoch=epoch, loss=loss, accuracy=right)
         print(f"rank {gang.rank} epoch {epoch}  loss {loss:.4f}  accuracy {right:.4f}", flush=True)
         # Rank 0 decides for all, or one worker would leave while another waits for it.
         stop = np.array([1.0 if gang.rank == 0 and run.should_stop else 0.0])

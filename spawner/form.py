@@ -34,6 +34,8 @@ class FormContext:
     cpu_text: str = ""
     ticket_url: str = ""
     shared_account: bool = False
+    #: An admin can give quota.
+    is_admin: bool = False
     #: Why there are no offers; None = the scheduler answered.
     problem: str | None = None
 
@@ -111,7 +113,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         line=_line(ticket),
         line_url=_ticket_url(context),
         shared_account=context.shared_account,
-        problem=context.problem or _no_quota(offers),
+        problem=context.problem or _no_quota(offers, is_admin=context.is_admin),
     )
 
 
@@ -207,10 +209,9 @@ def _line(ticket: LeaseView | None) -> str | None:
     return f"You are in line for {size} GPU in {ticket.team}{place}."
 
 
-def _no_quota(offers: OfferList | None) -> str | None:
+def _no_quota(offers: OfferList | None, *, is_admin: bool) -> str | None:
     if offers is None or offers.offers:
         return None
-    return (
-        "None of your teams has notebook GPUs, so only CPU can be started. Ask your admin for"
-        " fixed quota."
-    )
+    help_text = "Give a team of yours fixed quota" if is_admin else "Ask your admin for fixed quota"
+    where = " under GPU Commons, above." if is_admin else "."
+    return f"None of your teams has notebook GPUs, so only CPU can be started. {help_text}{where}"

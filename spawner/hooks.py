@@ -29,6 +29,7 @@ async def options_form(spawner: LeaseMixin) -> str:
         cpu_text=spawner.cpu_text,
         ticket_url=spawner.ticket_url,
         shared_account=spawner.shared_account,
+        is_admin=bool(spawner.user.admin),
         problem=problem,
     )
     return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))

@@ -88,6 +88,11 @@ describe('REST', () => {
     ]);
   });
 
+  it('knows where Notebook 7 shows a folder', () => {
+    expect(fakeApi().folderUrl('runs/a b')).toMatch(/\/tree\/runs\/a%20b$/);
+    expect(fakeApi().folderUrl('.')).toMatch(/\/tree\/$/);
+  });
+
   it('refuses in the server’s own sentence', async () => {
     const api = fakeApi(
       () => new Response('{"message":"Ask for 4 or less."}', { status: 422 })

@@ -141,6 +141,12 @@ export class Api {
     );
   }
 
+  /** Where Notebook 7 shows a folder. */
+  folderUrl(path: string): string {
+    const parts = path.split('/').filter(part => !/^\.?$/.test(part));
+    return `${this._settings.baseUrl}tree/${parts.map(encodeURIComponent).join('/')}`;
+  }
+
   private async _request<T>(
     method: string,
     segments: string[],

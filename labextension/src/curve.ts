@@ -180,7 +180,8 @@ export function ticks(
   const raw = span / about;
   const power = 10 ** Math.floor(Math.log10(raw));
   const unit = [1, 2, 5, 10].find(each => each * power >= raw) ?? 10;
-  const step = unit * power;
+  // Along the axis lie steps: there are no half ones.
+  const step = inside ? Math.max(1, unit * power) : unit * power;
   const first = inside ? Math.ceil(low / step) : Math.floor(low / step);
   const last = inside ? Math.floor(high / step) : Math.ceil(high / step);
   const all: number[] = [];

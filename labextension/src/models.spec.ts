@@ -83,7 +83,8 @@ describe('team bars', () => {
     expect(bars.notebooks?.usedPercent).toBe(75);
     expect(bars.training).toMatchObject({
       usedPercent: 50,
-      borrowedPercent: 25
+      borrowedPercent: 25,
+      quotaPercent: 50
     });
   });
 
@@ -187,6 +188,7 @@ describe('curve', () => {
   it('has round ticks', () => {
     expect(ticks(0, 2.2, 4)).toEqual([0, 1, 2, 3]);
     expect(ticks(1, 21, 5, true)).toEqual([5, 10, 15, 20]);
+    expect(ticks(1, 3, 5, true)).toEqual([1, 2, 3]);
   });
 
   it('takes whole curves and increments alike', () => {

@@ -8,6 +8,8 @@ export interface IShare {
   borrowed: number;
   usedPercent: number;
   borrowedPercent: number;
+  /** Where the quota ends on the bar. */
+  quotaPercent: number;
 }
 
 export interface ITeamBars {
@@ -74,6 +76,7 @@ function share(
     quota,
     borrowed,
     usedPercent: percent(used, whole),
-    borrowedPercent: percent(borrowed, whole)
+    borrowedPercent: percent(borrowed, whole),
+    quotaPercent: percent(quota, whole)
   };
 }

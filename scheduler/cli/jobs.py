@@ -34,8 +34,13 @@ def describe(job: models.JobView) -> str:
             lines.append(f"  {job.reason.unblock}")
     if job.progress is not None:
         of = f" of {job.progress.total_steps}" if job.progress.total_steps else ""
-        numbers = "  ".join(f"{name} {value:.4g}" for name, value in job.progress.metrics.items())
-        lines.append(f"  step {job.progress.step}{of}  {numbers}")
+        metrics = dict(job.progress.metrics)
+        word = "step"
+        if metrics.get("epoch") == job.progress.step:
+            word = "epoch"
+            del metrics["epoch"]
+        numbers = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
+        lines.append(f"  {word} {job.progress.step}{of}  {numbers}")
     for attempt in job.attempts:
         ended = attempt.ended_text or attempt.state
         resumed = f", from step {attempt.resumed_from_step}" if attempt.resumed_from_step else ""

@@ -101,4 +101,4 @@ def _account_name() -> str:
 
 
 def _demo_config() -> Path:
-    return Path(__file__).with_name("demo.yaml")
+    return Path(__file__).resolve().with_name("demo.yaml")

@@ -123,6 +123,14 @@ def test_without_quota_only_cpu_is_offered_and_it_says_so() -> None:
     soup = BeautifulSoup(render_form(build_form(none, CONTEXT, now_ms=NOW_MS)), "html.parser")
     assert [one["value"] for one in soup.find_all("input")] == ["cpu"]
     assert "None of your teams has notebook GPUs" in words(soup)
+    assert "Ask your admin for fixed quota." in words(soup)
+
+
+def test_an_admin_without_quota_is_told_where_to_give_it() -> None:
+    none = OfferList.model_validate({"user": "root", "offers": [], "now_ms": NOW_MS})
+    form = build_form(none, FormContext(is_admin=True), now_ms=NOW_MS)
+    soup = BeautifulSoup(render_form(form), "html.parser")
+    assert "Give a team of yours fixed quota under GPU Commons, above." in words(soup)
 
 
 def test_a_waiting_ticket_is_shown_with_its_place() -> None:

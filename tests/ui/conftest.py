@@ -63,6 +63,9 @@ def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
         pages.append(page)
         page.set_viewport_size(size)
         page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on(
+            "console", lambda said: problems.append(said.text) if said.type == "error" else None
+        )
         page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
         expect(page.locator(".jp-Notebook")).to_be_visible()
         show_panel(page)

@@ -22,6 +22,7 @@ from ui.product import (
     Product,
     ask_for,
     both_themes,
+    call_panel,
     card_of,
     job_row,
     open_panel,
@@ -114,7 +115,7 @@ def test_lab_shows_the_slice_the_quota_and_the_idle_rule(people: LogIn, product:
     tile = section(panel, "My GPU")
 
     expect(tile).to_contain_text("½of A100-40")
-    expect(tile).to_contain_text("memory and compute shared, nothing enforced")
+    expect(tile).to_contain_text("Isolation none: nothing limits memory; compute is shared")
     expect(tile).to_contain_text(re.compile(r"\d\.\d of 19\.4 GiB"))
     expect(tile).to_contain_text(re.compile(r"\d %"))
     expect(tile).to_contain_text("Active · returned after 60 idle min")
@@ -209,7 +210,7 @@ def test_the_job_page_shows_log_curve_and_checkpoints(people: LogIn) -> None:
     expect(job).to_contain_text("borrowed, can be stopped")
     expect(job).to_contain_text("3 × A100-40")
     expect(job).to_contain_text(re.compile(r"epoch 3 +loss \d\.\d+ +accuracy \d\.\d+ +saved"))
-    expect(job).to_contain_text(re.compile(r"step \d+ of 100"))
+    expect(job).to_contain_text(re.compile(r"epoch \d+ of 100"))
     expect(job).to_contain_text("verified")
     expect(job.locator("svg").first).to_be_visible()
     expect(section(panel, "vision")).to_contain_text("0 of 0.5 + 3 borrowed")
@@ -386,10 +387,49 @@ def test_the_job_resumes_where_it_stopped_and_brings_its_results(
     picture(page, "job-finished")
 
 
+# --- the same in Notebook 7 ------------------------------------------------------------------
+
+
+def test_notebook_7_opens_the_panel_beside_its_files(people: LogIn, product: Product) -> None:
+    page = people("alice")
+    page.goto(f"{product.url}/user/alice/tree")
+    panel = call_panel(page)
+
+    expect(section(panel, "My GPU")).to_contain_text("½of A100-40")
+    expect(section(panel, "vision")).to_contain_text("0.5 of 1.5 fixed")
+    expect(job_row(panel, SECOND)).to_contain_text("finished")
+    expect(section(panel, "Train")).to_contain_text("Open a notebook or script first")
+    expect(page.locator(".jp-DirListing-item", has_text="train.ipynb")).to_be_visible()
+    picture(page, "notebook-tree")
+
+
+def test_notebook_7_trains_its_notebook_and_opens_jobs_beside_it(
+    people: LogIn, product: Product
+) -> None:
+    page = people("alice")
+    page.goto(f"{product.url}/user/alice/notebooks/train.ipynb")
+    panel = call_panel(page)
+    train = section(panel, "Train")
+
+    expect(train.get_by_label("What to run")).to_contain_text("This notebook")
+    train.get_by_label("Part of it").select_option("train(resume_dir)")
+    expect(train.get_by_role("button", name="Submit")).to_be_enabled()
+    panel.get_by_role("button", name=SECOND, exact=True).click()
+    job = page.locator(".gc-JobPage")
+    expect(job).to_contain_text("Results are in your folder.")
+    expect(job.locator("svg").first).to_be_visible()
+    expect(page.locator(".jp-Notebook")).to_be_visible()
+    picture(page, "notebook-job")
+    with page.expect_popup() as opened:
+        job.get_by_role("button", name="Open in notebook").click()
+    expect(opened.value).to_have_url(f"{product.url}/user/alice/tree/")
+    opened.value.close()
+
+
 def test_dark_lab_has_the_same_panel(people: LogIn, product: Product) -> None:
     product.set_theme("alice", "JupyterLab Dark")
     page = people("alice")
-    page.reload()
+    page.goto(f"{product.url}/user/alice/lab")
     panel = open_panel(page)
 
     expect(page.locator("body[data-jp-theme-light=false]")).to_be_attached()

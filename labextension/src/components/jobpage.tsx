@@ -221,6 +221,8 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   );
 }
 
+const OPEN_PATH = 'filebrowser:open-path';
+
 /** Why it waits, that it will be stopped, how it ended, where its results are. */
 function Notes({ job }: { job: IJob }): React.JSX.Element | null {
   const { model, msg, commands, trans } = usePanel();
@@ -261,7 +263,12 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
           : trans.__('Results are in %1.', results)}{' '}
         <LinkButton
           onClick={() => {
-            void commands.execute('filebrowser:open-path', { path: results });
+            // A notebook page of Notebook 7 has no file browser.
+            if (commands.hasCommand(OPEN_PATH)) {
+              void commands.execute(OPEN_PATH, { path: results });
+            } else {
+              window.open(model.api.folderUrl(results));
+            }
           }}
         >
           {trans.__('Open in notebook')}

@@ -86,6 +86,7 @@ function Quota(props: {
       </div>
       <Bar
         label={props.label}
+        mark={props.share.quotaPercent}
         parts={[
           { percent: props.share.usedPercent, tone: props.tone },
           { percent: props.share.borrowedPercent, tone: 'borrow' }

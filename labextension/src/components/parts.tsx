@@ -51,6 +51,8 @@ export interface IBarProps {
   label: string;
   parts: { percent: number; tone: string }[];
   isThin?: boolean;
+  /** Percent at which a line is drawn: where a quota ends. */
+  mark?: number;
 }
 
 /** A bar of one or more tones; its words stand beside it, the label is for screen readers. */
@@ -70,6 +72,9 @@ export function Bar(props: IBarProps): React.JSX.Element {
           style={{ width: `${part.percent}%` }}
         />
       ))}
+      {props.mark && props.mark < 100 ? (
+        <div className="gc-Bar-mark" style={{ left: `${props.mark}%` }} />
+      ) : null}
     </div>
   );
 }

@@ -93,8 +93,8 @@ def reason_class(code: str) -> str:
 
 
 def gpu_hours(milli_gpu_h: int) -> str:
-    """GPU·hours with one decimal."""
-    return f"{milli_gpu_h / WHOLE_MILLI_GPU:.1f}"
+    """GPU·hours with two decimals: a morning's use of a share is not zero."""
+    return f"{milli_gpu_h / WHOLE_MILLI_GPU:.2f}"
 
 
 def gpu_minutes(milli_gpu_s: int) -> str:

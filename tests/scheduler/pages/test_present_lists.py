@@ -63,9 +63,9 @@ def test_holders_are_sorted_by_idle_gpu_hours(cluster: Any) -> None:
     rows = idle_rows(cluster.activities())
 
     assert [(row.owner, row.idle_gpu_h, row.state, row.mark, row.gpu_percent) for row in rows] == [
-        ("user-b", "0.3", "idle 41 min", "idle", "0 %"),
-        ("user-c", "0.0", "busy", "busy", "87 %"),
-        ("user-d", "0.0", "no report: counts as in use", "unverified", "no data"),
+        ("user-b", "0.34", "idle 41 min", "idle", "0 %"),
+        ("user-c", "0.00", "busy", "busy", "87 %"),
+        ("user-d", "0.00", "no report: counts as in use", "unverified", "no data"),
     ]
     assert idle_count(rows) == 1
     assert rows[0].last_active_ms == cluster.NOW - 41 * cluster.MINUTE
@@ -150,8 +150,8 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
 
     shown = table(models.Report(from_ms=0, to_ms=1, rows=[row, blind]))
 
-    assert shown.total == ("Total", "", "20.0", "8.1", "2.0", "4.0", "0.2")
-    assert shown.rows[1] == ("vision", "bob", "10.0", "no data", "1.0", "2.0", "0.1")
+    assert shown.total == ("Total", "", "20.00", "8.10", "2.00", "4.00", "0.20")
+    assert shown.rows[1] == ("vision", "bob", "10.00", "no data", "1.00", "2.00", "0.10")
 
 
 def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
