@@ -369,6 +369,7 @@ class Room:
         Processor and memory: victims give theirs to the nominee, so only what it needs beyond
         them is taken now. A victim shared with an earlier nominee counts for that one.
         """
+        self.unpromise(workload.workload_id)
         nomination = workload.nomination
         if nomination is None:
             return
