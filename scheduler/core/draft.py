@@ -12,8 +12,10 @@ from typing import Any
 
 from gpucommons.scheduler.core import fair_share, quota
 from gpucommons.scheduler.core.clock import Clock
-from gpucommons.scheduler.core.demand import shape
+from gpucommons.scheduler.core.demand import must_have, shape
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.register import Register
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
@@ -29,6 +31,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.views import asked
 
 #: Guarantees in force, per pool and team.
 Guarantees = dict[PoolName, dict[TeamName, int]]
@@ -70,6 +73,7 @@ class Draft:
     blocks: tuple[Block, ...]
     policy: Policy
     sketch: Sketch
+    demand: dict[PoolName, LearnedDemand]
     verdicts: list[Verdict] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
     #: Leases that must start in this cycle or not at all.
@@ -90,6 +94,8 @@ class Draft:
     withdrawn: int = 0
     #: How many promises clear more than they need.
     left_over: int = 0
+    #: What came in this cycle and has not been learned from.
+    arrivals: dict[PoolName, list[Ask]] = field(default_factory=dict)
     #: Workloads put so far, and those of them that the register has not looked at.
     changed: dict[WorkloadId, None] = field(default_factory=dict)
     unread: set[WorkloadId] = field(default_factory=set)
@@ -117,6 +123,7 @@ class Draft:
             policy=cluster.policy,
             released=list(cluster.released),
             sketch=sketch,
+            demand=dict(cluster.demand),
         )
 
     def again(self) -> Draft:
@@ -167,6 +174,12 @@ class Draft:
         self.sketch.stale.add(workload_id)
         self.sketch.clock.fresh.add(workload_id)
 
+    def arrived(self, workload: Workload) -> None:
+        """Learn from a new job what work comes to the pool it likes most."""
+        spec = workload.spec
+        asks = (asked(worker) for worker in must_have(spec))
+        self.arrivals.setdefault(spec.pools[0], []).extend(asks)
+
     def holder_of(self, attempt_id: AttemptId) -> Workload | None:
         """The workload whose current attempt this is."""
         workload_id = self.register.attempts.get(attempt_id)
@@ -210,6 +223,10 @@ class Draft:
         else:
             sketch.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
         sketch.stale.clear()
+        for pool, asks in self.arrivals.items():
+            self.demand[pool] = self.demand.get(pool, LearnedDemand()).after(*asks)
+        self.arrivals.clear()
+        sketch.room.known = {pool: learned.known for pool, learned in self.demand.items()}
         self.uses = self._uses_now()
 
     def _uses_now(self) -> quota.Uses:
@@ -267,6 +284,7 @@ class Draft:
             blocks=self.blocks if self.blocks != before.blocks else None,
             policy=self.policy if self.policy != before.policy else None,
             usage=usage,
+            demand={p: d for p, d in self.demand.items() if before.demand.get(p) is not d},
             verdicts=tuple(self.verdicts),
             events=tuple(self.events),
         )
@@ -285,6 +303,7 @@ class Draft:
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=tuple(self.released),
+            demand=self.demand,
             now_ms=self.now_ms,
             derived=Derived(self.sketch, (self.workloads, self.nodes)),
         )

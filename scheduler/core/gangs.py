@@ -14,9 +14,10 @@ from heapq import heappop, heappush
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.clearing import Case, Option, Rank, Used
 from gpucommons.scheduler.core.demand import Worker
-from gpucommons.scheduler.core.placement import Spot, best_spot, place, placed, take
+from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.search import Found, Search
+from gpucommons.scheduler.core.spots import Spot, best_spot, placed, take
 from gpucommons.scheduler.core.types import NodeId, WorkerPlacement, WorkloadId
 from gpucommons.scheduler.core.units import dearness, rank
 

@@ -99,6 +99,7 @@ def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
         lease = replace(workload, state=State.WAITING)
         return leases.take_ticket(draft, lease, redeem=action.redeem, by=intent.by)
     draft.put(workload)
+    draft.arrived(workload)
     draft.tell("submitted", f"{spec.name} was submitted.", workload, by=intent.by)
     return action.workload_id
 

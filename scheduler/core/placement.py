@@ -1,224 +1,21 @@
 """Where workers go: all of a gang in one pool, each worker on one node, or nothing.
 
-Among nodes that fit, the one is taken whose free GPUs stay most useful to typical work (the
-fragmentation gradient), then the tightest, then the first by name: the same input always gives
-the same place. Shares are packed, whole GPUs go where the smallest free group still suits them.
+One worker goes where the packing policy loses least (:mod:`.packing.foresight`), outside fixed
+blocks first; a gang goes to the tightest part of the pool that takes all of it
+(:mod:`.domains`). The same input always gives the same place, and nothing is ever taken: a search
+gives back what it tried.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.demand import Worker, is_block_size
-from gpucommons.scheduler.core.holds import FULL, Load, span
-from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
+from gpucommons.scheduler.core import domains
+from gpucommons.scheduler.core.demand import Worker
+from gpucommons.scheduler.core.finding import find
+from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.spots import give_back, placed, take
 from gpucommons.scheduler.core.types import HoldClass, PoolName, WorkerPlacement
-
-#: Typical work, in milli-GPU per worker: what free GPUs should stay good for.
-TYPICAL = (250, 500, 1000, 2000, 4000, 8000)
-
-
-class Spot(NamedTuple):
-    """A place for one worker on one node."""
-
-    node: NodeRoom
-    device_ids: tuple[DeviceId, ...]
-    offset: int
-    milli_gpu: int
-
-
-def starts(free: int, milli_gpu: int) -> int:
-    """Bits at which a share of this size may begin; block sizes begin aligned."""
-    found, covered = free, 1
-    while covered < milli_gpu:
-        step = min(covered, milli_gpu - covered)
-        found &= found >> step
-        covered += step
-    if is_block_size(milli_gpu):
-        found &= _ALIGNED[milli_gpu]
-    return found
-
-
-_ALIGNED = {
-    size: sum(1 << offset for offset in range(0, WHOLE_MILLI_GPU, size))
-    for size in (125, 250, 500, 1000)
-}
-
-
-def lowest(bits: int) -> int:
-    """Position of the lowest set bit."""
-    return (bits & -bits).bit_length() - 1
-
-
-def fragmentation(free_milli: Sequence[int]) -> int:
-    """How much of a node's free GPU typical work could not use, summed over typical work."""
-    idle = sum(free_milli)
-    lost = 0
-    for size in TYPICAL:
-        least = min(size, WHOLE_MILLI_GPU)
-        usable = [free for free in free_milli if free >= least]
-        if len(usable) * WHOLE_MILLI_GPU < size:
-            lost += idle
-        else:
-            lost += idle - sum(usable)
-    return lost
-
-
-def _spots(node: NodeRoom, worker: Worker, hold_class: HoldClass) -> Iterator[tuple[int, Spot]]:
-    """Places on a node with a cost: how much of it lies in blocks, then how loosely it fits."""
-    if worker.milli_gpu == 0:
-        yield 0, Spot(node, (), 0, 0)
-    elif worker.whole_gpus:
-        yield from _whole_spots(node, worker, hold_class)
-    else:
-        yield from _share_spots(node, worker, hold_class)
-
-
-def _suits(device: DeviceRoom, worker: Worker) -> bool:
-    return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
-
-
-def _share_spots(
-    node: NodeRoom, worker: Worker, hold_class: HoldClass
-) -> Iterator[tuple[int, Spot]]:
-    best: tuple[int, int, Spot] | None = None
-    for device_id, device in node.devices.items():
-        if not _suits(device, worker):
-            continue
-        free = FULL & ~device.blocked(hold_class)
-        if free.bit_count() < worker.milli_gpu:
-            continue
-        anywhere = starts(free, worker.milli_gpu)
-        if not anywhere:
-            continue
-        outside = starts(free & ~device.blocks, worker.milli_gpu)
-        offset = lowest(outside or anywhere)
-        rank = (0 if outside else 1, free.bit_count())
-        if best is None or rank < best[:2]:
-            best = (*rank, Spot(node, (device_id,), offset, worker.milli_gpu))
-    if best is not None:
-        yield best[0], best[2]
-
-
-def _whole_spots(
-    node: NodeRoom, worker: Worker, hold_class: HoldClass
-) -> Iterator[tuple[int, Spot]]:
-    free = {
-        device.position: device_id
-        for device_id, device in node.devices.items()
-        if not device.blocked(hold_class) and _suits(device, worker)
-    }
-    if len(free) < worker.whole_gpus:
-        return
-    blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
-    positions = _tightest(frozenset(free), worker.whole_gpus, blocks)
-    in_blocks = sum(blocks[position] for position in positions)
-    ids = tuple(free[position] for position in positions)
-    yield in_blocks, Spot(node, ids, 0, WHOLE_MILLI_GPU)
-
-
-def _tightest(free: frozenset[int], count: int, blocks: dict[int, int]) -> tuple[int, ...]:
-    """Choose devices: outside blocks first, aligned neighbours, in the smallest free group."""
-    windows = [
-        tuple(range(start, start + count))
-        for start in range(0, max(free) + 1, count)
-        if free.issuperset(range(start, start + count))
-    ]
-    scattered = tuple(
-        sorted(
-            sorted(
-                free, key=lambda position: (blocks[position], group_of(free, position), position)
-            )[:count]
-        )
-    )
-    return min(
-        [*windows, scattered],
-        key=lambda window: (
-            sum(blocks[position] for position in window),
-            window == scattered and scattered not in windows,
-            group_of(free, window[0]),
-            window,
-        ),
-    )
-
-
-def group_of(free: frozenset[int], position: int) -> int:
-    """Size of the largest aligned, wholly free group of devices around a position."""
-    size = 1
-    while True:
-        start = position // (2 * size) * (2 * size)
-        if not free.issuperset(range(start, start + 2 * size)):
-            return size
-        size *= 2
-
-
-def _free_milli(node: NodeRoom, hold_class: HoldClass) -> list[int]:
-    return [WHOLE_MILLI_GPU - d.blocked(hold_class).bit_count() for d in node.devices.values()]
-
-
-def _growth(spot: Spot, hold_class: HoldClass) -> int:
-    free = _free_milli(spot.node, hold_class)
-    before = fragmentation(free)
-    taken = set(spot.device_ids)
-    after = [
-        left - spot.milli_gpu if device_id in taken else left
-        for device_id, left in zip(spot.node.devices, free, strict=True)
-    ]
-    return fragmentation(after) - before
-
-
-def best_spot(nodes: Sequence[NodeRoom], worker: Worker, hold_class: HoldClass) -> Spot | None:
-    """Return the best place for one worker, or None."""
-    need = Load(worker.cpu_milli, worker.memory_mib)
-    best: tuple[tuple[int, int, int], Spot] | None = None
-    for node in nodes:
-        if not node.free(hold_class).at_least(need):
-            continue
-        for in_blocks, spot in _spots(node, worker, hold_class):
-            if worker.milli_gpu:
-                rank = (in_blocks, _growth(spot, hold_class), sum(_free_milli(node, hold_class)))
-            else:
-                # Work without a GPU keeps away from GPU nodes, then packs.
-                rank = (len(node.devices), 0, node.free(hold_class).cpu_milli)
-            if best is None or rank < best[0]:
-                best = (rank, spot)
-    return None if best is None else best[1]
-
-
-def capacity(node: NodeRoom, worker: Worker) -> int:
-    """How many workers like this one an empty node takes."""
-    limits = [node.node.cpu_milli // max(1, worker.cpu_milli)]
-    limits.append(node.node.memory_mib // max(1, worker.memory_mib))
-    suiting = sum(_suits(device, worker) for device in node.devices.values())
-    if worker.whole_gpus:
-        limits.append(suiting // worker.whole_gpus)
-    elif worker.milli_gpu:
-        limits.append(suiting * (WHOLE_MILLI_GPU // worker.milli_gpu))
-    return min(limits)
-
-
-def placed(worker: Worker, spot: Spot) -> WorkerPlacement:
-    """Return the worker at its place."""
-    return WorkerPlacement(
-        role=worker.role,
-        index=worker.index,
-        node_id=spot.node.node.node_id,
-        device_ids=spot.device_ids,
-        milli_gpu=spot.milli_gpu,
-        offset=spot.offset,
-        cpu_milli=worker.cpu_milli,
-        memory_mib=worker.memory_mib,
-    )
-
-
-def take(spot: Spot, worker: Worker) -> None:
-    """Take a place from the node it lies on."""
-    load = Load(worker.cpu_milli, worker.memory_mib)
-    spot.node.promised = spot.node.promised.plus(load)
-    for device_id in spot.device_ids:
-        spot.node.devices[device_id].promised |= span(spot.offset, spot.milli_gpu)
 
 
 def place(
@@ -230,33 +27,25 @@ def place(
 ) -> tuple[WorkerPlacement, ...]:
     """Place all of ``workers`` and as many of ``optional`` as fit; () when not all fit.
 
-    The room is not changed.
+    The room is as before when it returns.
     """
-    nodes = room.usable(pool)
-    if len(workers) + len(optional) > 1:
-        nodes = [node.fork() for node in nodes]
-    done: dict[int, WorkerPlacement] = {}
-    # The largest first: a small worker must not take the only place of a large one.
-    ordered = sorted(
-        range(len(workers)), key=lambda i: (-workers[i].milli_gpu, -workers[i].cpu_milli, i)
-    )
-    for i in ordered:
-        spot = best_spot(nodes, workers[i], hold_class)
-        if spot is None:
-            return ()
-        _take_if_more(spot, workers[i], len(workers) + len(optional))
-        done[i] = placed(workers[i], spot)
-    result = [done[i] for i in range(len(workers))]
-    for worker in optional:
-        spot = best_spot(nodes, worker, hold_class)
-        if spot is None:
-            break
-        take(spot, worker)
-        result.append(placed(worker, spot))
-    return tuple(result)
-
-
-def _take_if_more(spot: Spot, worker: Worker, count: int) -> None:
-    # A single worker was searched for on the room itself, which must stay as it is.
-    if count > 1:
-        take(spot, worker)
+    if len(workers) == 1 and not optional:
+        spot = find(room, pool, workers[0], hold_class)
+        return () if spot is None else (placed(workers[0], spot),)
+    found = domains.together(room, pool, workers, hold_class) if workers else ()
+    if found is None:
+        return ()
+    done = list(zip(workers, found, strict=True))
+    try:
+        for worker, spot in done:
+            take(spot, worker)
+        for worker in optional:
+            more = find(room, pool, worker, hold_class)
+            if more is None:
+                break
+            take(more, worker)
+            done.append((worker, more))
+    finally:
+        for worker, spot in reversed(done):
+            give_back(spot, worker)
+    return tuple(placed(worker, spot) for worker, spot in done)

@@ -10,9 +10,10 @@ from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.placement import capacity, place
+from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.spots import capacity
 from gpucommons.scheduler.core.stops import MOVE
 from gpucommons.scheduler.core.types import (
     HoldClass,

@@ -32,6 +32,8 @@ class Node:
     cpu_milli: int
     memory_mib: int
     state: NodeState = NodeState.READY
+    #: Nodes of one rack are close to each other; None where that is not known.
+    rack: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

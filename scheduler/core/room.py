@@ -20,6 +20,7 @@ from gpucommons.scheduler.core.holds import (
     mask_of,
     sum_loads,
 )
+from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.resources import Block, Node, NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -30,6 +31,9 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+
+#: A longer list of touched nodes is begun anew: whoever has not read it looks at all nodes.
+_TOUCHES_KEPT = 10_000
 
 
 @dataclass(slots=True)
@@ -201,6 +205,11 @@ class Room:
     blocks: tuple[Block, ...] = ()
     #: What is kept as headroom.
     kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
+    #: Work known to come, by pool; None for a trial of a few nodes, which follows no demand.
+    known: Mapping[PoolName, Known] | None = None
+    #: Arrays kept in step with this room by :mod:`.views`.
+    views: dict[tuple[object, ...], object] = field(default_factory=dict)
+    _forgotten: int = 0
     _reserved_on: set[NodeId] = field(default_factory=set)
     _held_back: set[NodeId] = field(default_factory=set)
     _usable: dict[PoolName, Sequence[NodeRoom]] = field(default_factory=dict)
@@ -224,6 +233,17 @@ class Room:
             room.promise(workload)
         return room
 
+    @property
+    def changes(self) -> int:
+        """How many changes of nodes there were."""
+        return self._forgotten + len(self.touched)
+
+    def touched_since(self, changes: int) -> Sequence[NodeId]:
+        """Nodes that changed since there were so many changes."""
+        if changes < self._forgotten:
+            return tuple(self.nodes)
+        return self.touched[changes - self._forgotten :]
+
     def lies_on(self, nodes: Mapping[NodeId, Node]) -> bool:
         """It is a sketch of exactly these nodes."""
         mine = self.nodes
@@ -238,6 +258,9 @@ class Room:
         blocks: Iterable[Block],
     ) -> None:
         """Become what :meth:`of` would make now, where only these workloads have changed."""
+        if len(self.touched) > _TOUCHES_KEPT:
+            self._forgotten += len(self.touched)
+            self.touched.clear()
         self._unreserve()
         laid = tuple(blocks)
         if laid != self.blocks:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.resources import Block, Node, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.types import (
     AttemptId,
@@ -79,6 +80,8 @@ class Cluster:
     usage_at_ms: Millis = Millis(0)
     #: Kept in memory only: after a restart of the scheduler, lending starts at once.
     released: tuple[Released, ...] = ()
+    #: What work has come to each pool: what packing keeps free GPUs good for.
+    demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
     now_ms: Millis = Millis(0)
     #: No part of the value: it says nothing that the rest does not.
     derived: Derived = field(default_factory=Derived, compare=False, repr=False)
@@ -399,6 +402,8 @@ class Changes:
     blocks: tuple[Block, ...] | None = None
     policy: Policy | None = None
     usage: Mapping[tuple[TeamName, PoolName], int] | None = None
+    #: Pools to which work came.
+    demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
     verdicts: tuple[Verdict, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -414,6 +419,7 @@ class Changes:
             or self.blocks is not None
             or self.policy is not None
             or self.usage is not None
+            or self.demand
             or self.verdicts
             or self.events
         )

@@ -13,8 +13,8 @@ from heapq import heapify, heappop, heappush
 from gpucommons.scheduler.core.clearing import Option, Rank
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.gangs import for_gang
-from gpucommons.scheduler.core.placement import Spot, best_spot, placed
 from gpucommons.scheduler.core.search import Found, Search
+from gpucommons.scheduler.core.spots import Spot, best_spot, placed
 from gpucommons.scheduler.core.types import NodeId
 
 

@@ -296,5 +296,6 @@ def _applied(cluster: Cluster, changes: Changes) -> Cluster:
         policy=changes.policy or cluster.policy,
         usage=cluster.usage if changes.usage is None else dict(changes.usage),
         usage_at_ms=cluster.usage_at_ms if changes.usage is None else changes.now_ms,
+        demand={**cluster.demand, **changes.demand},
         now_ms=changes.now_ms,
     )

@@ -9,6 +9,8 @@ from sqlalchemy import Connection, Row, Select, delete, select, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.state import Changes, Cluster
 from gpucommons.scheduler.core.types import Kind, Millis, PoolName, TeamName, Workload, WorkloadId
@@ -28,6 +30,10 @@ from gpucommons.scheduler.store.tables import documents, leader, workloads
 
 _Usage = Mapping[tuple[TeamName, PoolName], int]
 _Blocks = tuple[Block, ...]
+_Ask = tuple[int, int, int, int, tuple[str, ...]]
+_Counts = tuple[tuple[_Ask, int], ...]
+#: Counts, their total, what was known at the last lesson, and when the next one is drawn.
+_Demand = tuple[_Counts, int, _Counts, int]
 
 #: What is looked up at once: SQLite allows so many parameters in one statement.
 _LOOKUP = 500
@@ -84,6 +90,8 @@ def write(connection: Connection, changes: Changes) -> None:
         # Its name is the time up to which it counts.
         connection.execute(delete(documents).where(documents.c.kind == "usage"))
         _write_document(connection, "usage", str(changes.now_ms), encode(changes.usage, _Usage))
+    for pool_name, learned in changes.demand.items():
+        _write_document(connection, "demand", pool_name, _encoded(learned))
 
 
 def _write_workload(connection: Connection, workload: Workload) -> None:
@@ -146,7 +154,26 @@ def load(connection: Connection) -> Cluster:
         policy=next((decode(Policy, d) for d in found.get("policy", {}).values()), Policy()),
         usage=next((decode(_Usage, d) for d in usage.values()), {}),
         usage_at_ms=Millis(next((int(at_ms) for at_ms in usage), 0)),
+        demand={
+            PoolName(name): _decoded(document) for name, document in found.get("demand", {}).items()
+        },
         now_ms=now_ms,
+    )
+
+
+def _encoded(learned: LearnedDemand) -> str:
+    rows = tuple((tuple(ask), count) for ask, count in sorted(learned.counts.items()))
+    known = tuple((tuple(ask), count) for ask, count in learned.known)
+    return encode((rows, learned.total, known, learned.next_lesson), _Demand)
+
+
+def _decoded(document: str) -> LearnedDemand:
+    rows, total, known, next_lesson = decode(_Demand, document)
+    return LearnedDemand(
+        counts={Ask(*ask): count for ask, count in rows},
+        total=total,
+        known=tuple((Ask(*ask), count) for ask, count in known),
+        next_lesson=next_lesson,
     )
 
 

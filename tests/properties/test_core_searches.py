@@ -16,8 +16,9 @@ from gpucommons.scheduler.core import layout, units
 from gpucommons.scheduler.core.demand import must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import FULL
-from gpucommons.scheduler.core.placement import fragmentation, place, starts
+from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Room
+from gpucommons.scheduler.core.spots import fragmentation, starts
 from gpucommons.scheduler.core.types import (
     AttemptState,
     HoldClass,
