@@ -15,9 +15,9 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.demand import Worker, is_block_size
 from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span, sum_loads
-from gpucommons.scheduler.core.spots import starts
 from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
 from gpucommons.scheduler.core.shares import bits_of, shares_in, suits
+from gpucommons.scheduler.core.spots import starts
 from gpucommons.scheduler.core.types import HoldClass, WorkloadId
 from gpucommons.scheduler.core.units import Cost, dearness, rank
 

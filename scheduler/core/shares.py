@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler.core.demand import Worker, is_block_size
-from gpucommons.scheduler.core.spots import lowest, starts
 from gpucommons.scheduler.core.room import DeviceRoom
+from gpucommons.scheduler.core.spots import lowest, starts
 
 
 def bits_of(mask: int) -> Iterator[int]:
