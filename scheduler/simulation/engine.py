@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
+from math import ceil
 
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, placed_milli_gpu
@@ -76,14 +77,17 @@ class Simulation:
         now_ms: Millis,
         conditions: Conditions | None = None,
         left_ms: Mapping[WorkloadId, int | None] | None = None,
+        clock_ms: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """``left_ms``: work left of live workloads, at the size they asked for; one that is not
-        named (or None) runs until it is stopped.
+        named (or None) runs until it is stopped. ``clock_ms``: what deciding really takes by this
+        clock passes in virtual time too.
         """
         self.cluster = cluster
         self.now_ms = now_ms
         self.record = Record()
         self._conditions = conditions or Conditions()
+        self._clock_ms = clock_ms
         self._left: dict[WorkloadId, int | None] = dict(left_ms or {})
         self._events: list[tuple[int, int, _Event]] = []
         self._saves: list[tuple[int, int, AttemptId]] = []
@@ -137,6 +141,7 @@ class Simulation:
     def step(self, now_ms: Millis) -> Outcome:
         """One step of the core on everything that has come due by now."""
         self.now_ms = now_ms
+        began_ms = self._clock_ms()
         intents: list[Intent] = []
         observations = self._saved()
         while self._events and self._events[0][0] <= now_ms:
@@ -158,6 +163,7 @@ class Simulation:
         self._due_ms = outcome.wake_ms
         self.record.cycles += 1
         self._note(outcome)
+        self.now_ms = Millis(now_ms + ceil(self._clock_ms() - began_ms))
         started = {
             one.current.attempt_id: one
             for one in outcome.changes.workloads
