@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
-from gpucommons.scheduler.service import history, settings
+from gpucommons.scheduler.service import history, replays, settings
 
 router = APIRouter(tags=["cluster"])
 
@@ -57,6 +57,12 @@ async def put_config(config: models.ConfigModel, caller: AnyCaller) -> models.Te
 async def get_config(caller: AnyCaller) -> models.ConfigModel:
     """The configuration in force."""
     return await caller.run(settings.get_config)
+
+
+@router.post("/replay")
+async def replay(request: models.ReplayRequest, caller: AnyCaller) -> models.ReplayView:
+    """Play the last days again, as quotas are and as they would be; takes up to a minute."""
+    return await caller.run(replays.replay, request)
 
 
 @router.put("/quotas")

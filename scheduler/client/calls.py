@@ -84,6 +84,13 @@ def set_quotas(changes: models.QuotaChanges) -> Call[models.LayoutView]:
     return Call(method="PUT", path=_path("quotas"), answer=models.LayoutView, body=changes)
 
 
+def replay(request: models.ReplayRequest) -> Call[models.ReplayView]:
+    """Play the last days again under other quotas; takes up to a minute (admin)."""
+    return Call(
+        method="POST", path=_path("replay"), answer=models.ReplayView, body=request, wait_s=60
+    )
+
+
 # --- jobs ------------------------------------------------------------------------------------
 
 

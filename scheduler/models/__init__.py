@@ -76,6 +76,12 @@ from gpucommons.scheduler.models.nodes import (
 from gpucommons.scheduler.models.offers import Availability, OfferList, OfferView, SizeView
 from gpucommons.scheduler.models.pools import PoolList, PoolModel, PoolView
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView, WayView, Why
+from gpucommons.scheduler.models.replay import (
+    ReplayFigures,
+    ReplayRequest,
+    ReplaySide,
+    ReplayView,
+)
 from gpucommons.scheduler.models.teams import (
     PolicyModel,
     QuotaModel,
@@ -141,6 +147,10 @@ __all__ = [
     "ReclaimRequest",
     "Ref",
     "RelativePath",
+    "ReplayFigures",
+    "ReplayRequest",
+    "ReplaySide",
+    "ReplayView",
     "Report",
     "ReportRow",
     "RoleRequest",

@@ -47,6 +47,11 @@ def set_quotas(principal: Principal) -> None:
     must_be_admin(principal, "set quotas")
 
 
+def replay(principal: Principal) -> None:
+    """Admins: the answer tells how all teams waited."""
+    must_be_admin(principal, "replay the past under other quotas")
+
+
 def metrics(principal: Principal) -> None:
     """Admins, and whoever may read the hub's metrics."""
     if not (principal.admin or principal.reads_metrics):

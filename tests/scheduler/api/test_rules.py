@@ -56,6 +56,7 @@ RULES: dict[str, Rule] = {
         NOT_ADMIN,
         body={"changes": [{"team": "vision", "pool": "gpu", "quota": {}}], "dry_run": True},
     ),
+    "replay": Rule("POST", "/replay", ("root-token",), NOT_ADMIN, body={"days": 1}),
     "put_snapshot": Rule(
         "PUT",
         f"/snapshots/{SHA}",

@@ -1,0 +1,117 @@
+"""The last days again under other quotas: what an admin looks at before saving them.
+
+The replay runs in a process of its own with a time limit, one at a time, so that neither the loop
+nor other requests wait for it.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.errors import NotFound, TooManyRequests
+from gpucommons.scheduler.intake.configuration import planned_quotas
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.simulation.apart import apart
+from gpucommons.scheduler.simulation.figures import Figures, Outcome
+from gpucommons.scheduler.simulation.history import Stage, compare, stage_of
+from gpucommons.scheduler.store.base import WorkloadFilter
+
+_DAY_MS = 24 * 3_600_000
+_HOUR_MS = 3_600_000
+#: Time for both sides together, and for starting the process and reading its answer.
+_BUDGET_S, _STARTING_S = 40.0, 15.0
+#: The newest so many workloads are looked at.
+_MOST = 5_000
+_PAGE = 500
+
+_one_at_a_time = threading.Lock()
+
+
+def replay(
+    service: Service, principal: Principal, request: models.ReplayRequest
+) -> models.ReplayView:
+    """Play the last days twice: as quotas are, and with the changes."""
+    authorization.replay(principal)
+    cluster = service.loop.cluster
+    changes = models.QuotaChanges.model_construct(changes=request.changes)
+    quotas = planned_quotas(changes, cluster)
+    if not _one_at_a_time.acquire(blocking=False):
+        raise TooManyRequests("Another replay is running; it takes up to a minute. Try again then.")
+    try:
+        stage = _stage(service, cluster, request.days)
+        before, after = apart(compare, stage, quotas, _BUDGET_S, timeout_s=_BUDGET_S + _STARTING_S)
+    finally:
+        _one_at_a_time.release()
+    return models.ReplayView(
+        from_ms=stage.from_ms,
+        until_ms=after.until_ms,
+        workloads=len(stage.past),
+        before=side_view(before),
+        after=side_view(after),
+        text=_sentence(stage, after, request.days),
+    )
+
+
+def _stage(service: Service, cluster: Cluster, days: int) -> Stage:
+    until_ms = service.now_ms()
+    from_ms = Millis(max(0, until_ms - days * _DAY_MS))
+    found: dict[WorkloadId, Workload] = dict(cluster.workloads)
+    cursor: str | None = None
+    while len(found) < _MOST:
+        page = service.store.workloads(WorkloadFilter(), limit=_PAGE, cursor=cursor)
+        for workload in page.items:
+            found.setdefault(workload.workload_id, workload)
+        cursor = page.cursor
+        if cursor is None:
+            break
+    stage = stage_of(cluster, found.values(), from_ms=from_ms, until_ms=until_ms)
+    if not stage.past:
+        message = f"Nothing ran or waited in the last {days} days: there is nothing to replay."
+        raise NotFound(message)
+    first = min(one.submitted_ms for one in stage.past)
+    return stage_of(cluster, found.values(), from_ms=Millis(max(from_ms, first)), until_ms=until_ms)
+
+
+def _sentence(stage: Stage, after: Outcome, days: int) -> str:
+    count = f"{len(stage.past)} notebooks and jobs of the last {days} days"
+    gpus = format_milli_gpu(after.capacity_milli_gpu)
+    text = f"{count}, played again on today's {gpus} GPUs."
+    if after.until_ms < stage.until_ms:
+        hours = (after.until_ms - stage.from_ms) / _HOUR_MS
+        text += f" The time was enough for the first {hours:.0f} hours of them."
+    return text
+
+
+def side_view(outcome: Outcome) -> models.ReplaySide:
+    """One set of quotas in figures."""
+    return models.ReplaySide(
+        total=_figures_view(outcome.total),
+        teams={team: _figures_view(of) for team, of in outcome.teams.items()},
+        utilisation_percent=round(outcome.utilisation_percent, 1),
+        idle_gpu_h=_gpu_h(outcome.idle_milli_gpu_ms),
+    )
+
+
+def _figures_view(figures: Figures) -> models.ReplayFigures:
+    return models.ReplayFigures(
+        jobs=figures.jobs,
+        median_wait_s=_seconds(figures.median_wait_ms),
+        worst_tenth_wait_s=_seconds(figures.worst_tenth_wait_ms),
+        held_gpu_h=_gpu_h(figures.held_milli_gpu_ms),
+        evictions=figures.evictions,
+        lost_gpu_h=_gpu_h(figures.lost_milli_gpu_ms),
+    )
+
+
+def _seconds(milliseconds: int | None) -> int | None:
+    return None if milliseconds is None else round(milliseconds / 1000)
+
+
+def _gpu_h(milli_gpu_ms: int) -> float:
+    return round(milli_gpu_ms / 1000 / _HOUR_MS, 2)

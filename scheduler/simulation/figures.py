@@ -1,0 +1,86 @@
+"""A simulation in figures: waits, GPU time, evictions and lost work, by team and in all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.simulation.record import Record, Story
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figures:
+    """What one team (or all) got. Waits of those that never started count up to the end."""
+
+    jobs: int
+    median_wait_ms: int | None
+    #: One in ten waited longer.
+    worst_tenth_wait_ms: int | None
+    held_milli_gpu_ms: int
+    evictions: int
+    lost_milli_gpu_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """One policy, or one set of quotas, over a span."""
+
+    from_ms: int
+    until_ms: int
+    capacity_milli_gpu: int
+    teams: dict[TeamName, Figures]
+    total: Figures
+
+    @property
+    def utilisation_percent(self) -> float:
+        """GPU time held, of all there was."""
+        whole = self.capacity_milli_gpu * (self.until_ms - self.from_ms)
+        return 100 * self.total.held_milli_gpu_ms / whole if whole else 0.0
+
+    @property
+    def idle_milli_gpu_ms(self) -> int:
+        """GPU time that nobody held."""
+        whole = self.capacity_milli_gpu * (self.until_ms - self.from_ms)
+        return max(0, whole - self.total.held_milli_gpu_ms)
+
+
+def outcome_of(record: Record, *, from_ms: int, until_ms: int, capacity_milli_gpu: int) -> Outcome:
+    """Count what was submitted and held in a span."""
+    teams = sorted({story.team for story in record.stories.values()})
+    return Outcome(
+        from_ms=from_ms,
+        until_ms=until_ms,
+        capacity_milli_gpu=capacity_milli_gpu,
+        teams={team: _figures(record, from_ms, until_ms, team) for team in teams},
+        total=_figures(record, from_ms, until_ms, None),
+    )
+
+
+def _figures(record: Record, from_ms: int, until_ms: int, team: TeamName | None) -> Figures:
+    stories = [one for one in record.stories.values() if team in (None, one.team)]
+    waits = sorted(
+        wait for one in stories if (wait := _wait_ms(one, from_ms, until_ms)) is not None
+    )
+    return Figures(
+        jobs=len(waits),
+        median_wait_ms=_at(waits, 50),
+        worst_tenth_wait_ms=_at(waits, 90),
+        held_milli_gpu_ms=record.held(from_ms, until_ms, team),
+        evictions=sum(
+            one.at_ms < until_ms and team in (None, one.team) for one in record.evictions
+        ),
+        lost_milli_gpu_ms=sum(one.lost_milli_gpu_ms for one in stories),
+    )
+
+
+def _wait_ms(story: Story, from_ms: int, until_ms: int) -> int | None:
+    """How long it waited; None for what was there before or came after, or was refused."""
+    if story.refused is not None or not from_ms <= story.submitted_ms < until_ms:
+        return None
+    started_ms = until_ms if story.started_ms is None else story.started_ms
+    return max(0, min(started_ms, until_ms) - story.submitted_ms)
+
+
+def _at(ordered: Sequence[int], percent: int) -> int | None:
+    return ordered[-(-len(ordered) * percent // 100) - 1] if ordered else None
