@@ -7,12 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gpucommons.scheduler import up
-from gpucommons.scheduler.cli import admin, doctor, follow, jobs, report, secrets, submit
+from gpucommons.scheduler.cli import admin, doctor, follow, jobs, report, secrets, simulate, submit
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
 #: More than the largest number any option takes; the scheduler knows the limit of each.
 _MOST = 2**31 - 1
+_MOST_LOAD, _MOST_DAYS = 2.0, 31
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -165,12 +166,48 @@ def _add_admin(
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)
+    _add_simulate(commands, shared)
     usage = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
     span = usage.add_mutually_exclusive_group()
     span.add_argument("--days", type=report.days, default=30, help="the last so many (default 30)")
     span.add_argument("--month", type=report.month, metavar="YYYY-MM", help="a month, in UTC")
     usage.add_argument("--csv", action="store_true", help="for a spreadsheet")
     usage.set_defaults(run=report.report)
+
+
+def _load(text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = 0.0
+    if not 0 < found <= _MOST_LOAD:
+        message = f"{text!r} is no load: a part of the GPUs such as 0.85, at most {_MOST_LOAD}."
+        raise argparse.ArgumentTypeError(message)
+    return found
+
+
+def _add_simulate(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
+) -> None:
+    play = commands.add_parser(
+        "simulate", parents=[shared], help="the last days, or a trace, under other quotas"
+    )
+    play.add_argument("--days", type=_days, default=7, help="the last so many, 1 to 31 (default 7)")
+    play.add_argument(
+        "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
+    )
+    play.add_argument("--trace", type=Path, metavar="F.csv", help="jobs of a file instead")
+    play.add_argument("--load", type=_load, default=0.85, help="part of the GPUs that it fills")
+    play.add_argument("--jobs", type=_positive, help="only so many lines of the trace")
+    play.add_argument("--plot", type=Path, metavar="OUT.svg", help="draw the waits")
+    play.set_defaults(run=simulate.simulate)
+
+
+def _days(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MOST_DAYS):
+        message = f"{text!r} is not a number of days from 1 to {_MOST_DAYS}."
+        raise argparse.ArgumentTypeError(message)
+    return int(text)
 
 
 def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:

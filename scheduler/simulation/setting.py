@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
@@ -17,6 +18,7 @@ from gpucommons.scheduler.core.types import (
     TeamName,
     UserName,
 )
+from gpucommons.scheduler.errors import CannotLayOut
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.trace import Trace, TraceJob
@@ -135,20 +137,33 @@ def _node(name: str, pool: PoolName) -> Node:
     )
 
 
-def simulation_of(setting: Setting, conditions: Conditions, pool: Pool | None = None) -> Simulation:
-    """The whole trace, ready to be played: every team's quota is guaranteed, all may borrow."""
+def simulation_of(
+    setting: Setting,
+    conditions: Conditions,
+    pool: Pool | None = None,
+    quotas: Mapping[TeamName, Quota] | None = None,
+) -> Simulation:
+    """The whole trace, ready to be played: every team's quota is guaranteed, all may borrow.
+
+    Raises
+    ------
+    CannotLayOut
+        Other quotas than the setting's ask for more than its nodes have.
+    """
+    if quotas is None:
+        quotas = {
+            TeamName(name): Quota(guaranteed_milli_gpu=gpus * WHOLE_MILLI_GPU)
+            for name, gpus in setting.quotas.items()
+        }
     simulation = Simulation(Cluster(), now_ms=Millis(0), conditions=conditions)
     simulation.at(0, PutPools(pools=(pool or Pool(name=POOL, executor="simulation"),)))
     simulation.at(0, NodesObserved(executor="simulation", nodes=the_nodes(setting.nodes)))
     simulation.step(Millis(0))
-    teams = tuple(
-        Team(
-            name=TeamName(name),
-            quotas={POOL: Quota(guaranteed_milli_gpu=gpus * WHOLE_MILLI_GPU)},
-        )
-        for name, gpus in setting.quotas.items()
-    )
+    teams = tuple(Team(name=name, quotas={POOL: quota}) for name, quota in quotas.items())
     simulation.at(0, PutTeams(teams=teams))
+    (verdict,) = simulation.step(Millis(0)).changes.verdicts
+    if verdict.error is not None:
+        raise CannotLayOut(verdict.text)
     for number, job in enumerate(setting.jobs):
         simulation.submit(job.submit_ms + 1, a_spec(job, number), job.run_ms)
     return simulation

@@ -1,0 +1,102 @@
+"""The recorded past under other quotas: before and after, for admins, without disturbing anybody."""
+
+from __future__ import annotations
+
+import pytest
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.errors import (
+    CannotLayOut,
+    Forbidden,
+    NotFound,
+    TooManyRequests,
+    UnknownTeam,
+)
+from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.service import jobs, replays
+
+HOUR = 3_600_000
+
+
+def wish(
+    guaranteed: int | None = None, *, fixed: int = 1000, team: str = "vision"
+) -> models.ReplayRequest:
+    if guaranteed is None:
+        return models.ReplayRequest(days=7)
+    quota = models.QuotaModel(
+        fixed_milli_gpu=fixed, guaranteed_milli_gpu=guaranteed, limit_milli_gpu=guaranteed
+    )
+    change = models.QuotaChange(team=team, pool="gpu", quota=quota)
+    return models.ReplayRequest(days=7, changes=[change])
+
+
+@pytest.fixture
+def busy(world: ServiceWorld) -> ServiceWorld:
+    """Six hours in which ann's four jobs ran side by side."""
+    world.script = Script(run_ms=2 * HOUR)
+    ann = world.principal("ann")
+    for i in range(4):
+        jobs.submit(
+            world.service, ann, a_request(name=f"job-{i}", role={"milli_gpu": 1000}), key=None
+        )
+    for step_ms in (1, 2 * HOUR, 4 * HOUR - 1):
+        world.pass_time(step_ms)
+    return world
+
+
+def test_the_same_quotas_give_the_same_past_twice(busy: ServiceWorld) -> None:
+    view = replays.replay(busy.service, busy.admin, wish())
+
+    assert view.before == view.after
+    assert view.workloads == 4
+    assert view.until_ms - view.from_ms == 6 * HOUR
+    assert view.before.total.jobs == 4
+    assert view.before.total.held_gpu_h == 8.0
+    assert view.before.idle_gpu_h == 4 * 6 - 8
+    assert view.before.teams["vision"].worst_tenth_wait_s == 0
+    assert "4 notebooks and jobs" in view.text
+
+
+def test_a_lower_limit_makes_jobs_wait(busy: ServiceWorld) -> None:
+    view = replays.replay(busy.service, busy.admin, wish(1000))
+
+    assert view.before.teams["vision"].worst_tenth_wait_s == 0
+    # One after the other, two hours each: the fourth does not come to run in the six hours.
+    assert view.after.teams["vision"].median_wait_s == 2 * 3600
+    assert view.after.teams["vision"].worst_tenth_wait_s == 6 * 3600
+    assert view.after.total.held_gpu_h == 6.0
+
+
+def test_nothing_is_changed_by_a_replay(busy: ServiceWorld) -> None:
+    before = busy.cluster
+
+    replays.replay(busy.service, busy.admin, wish(1000))
+
+    assert busy.cluster is before
+
+
+def test_quotas_that_cannot_be_laid_out_are_refused(busy: ServiceWorld) -> None:
+    with pytest.raises(CannotLayOut, match="over by"):
+        replays.replay(busy.service, busy.admin, wish(1000, fixed=4000))
+
+
+def test_unknown_teams_are_named(busy: ServiceWorld) -> None:
+    with pytest.raises(UnknownTeam, match="chemistry"):
+        replays.replay(busy.service, busy.admin, wish(1000, team="chemistry"))
+
+
+def test_it_is_for_admins(busy: ServiceWorld) -> None:
+    for name in ("ann", "ada"):
+        with pytest.raises(Forbidden, match="replay"):
+            replays.replay(busy.service, busy.principal(name), wish())
+
+
+def test_an_empty_past_says_so(world: ServiceWorld) -> None:
+    with pytest.raises(NotFound, match="nothing to replay"):
+        replays.replay(world.service, world.admin, wish())
+
+
+def test_one_replay_at_a_time(busy: ServiceWorld) -> None:
+    with replays._one_at_a_time, pytest.raises(TooManyRequests, match="Another replay"):
+        replays.replay(busy.service, busy.admin, wish())
