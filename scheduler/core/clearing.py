@@ -14,10 +14,11 @@ from math import comb
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.demand import Worker, is_block_size
-from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span, sum_loads
+from gpucommons.scheduler.core.givers import Givers
+from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
 from gpucommons.scheduler.core.shares import bits_of, shares_in, suits
-from gpucommons.scheduler.core.spots import starts
+from gpucommons.scheduler.core.spots import Spot, starts
 from gpucommons.scheduler.core.types import HoldClass, WorkloadId
 from gpucommons.scheduler.core.units import Cost, dearness, rank
 
@@ -38,6 +39,10 @@ class Option:
     device_ids: tuple[DeviceId, ...] = ()
     offset: int = 0
 
+    def spot(self, node: NodeRoom, worker: Worker) -> Spot:
+        """The place itself."""
+        return Spot(node, self.device_ids, self.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU))
+
 
 @dataclass(slots=True)
 class _Part:
@@ -46,10 +51,6 @@ class _Part:
     unit: Unit
     held: dict[DeviceId, int] = field(default_factory=dict)
     promised: dict[DeviceId, int] = field(default_factory=dict)
-    load: Load = Load()
-    firm: Load = Load()
-    #: What of it a promise counts on, by whose promise it is.
-    counted_on: dict[WorkloadId, Load] = field(default_factory=dict)
 
 
 class Case:
@@ -65,16 +66,20 @@ class Case:
         self.node = node
         self.hold_class = hold_class
         self.parts: list[_Part] = []
-        self._owed: dict[WorkloadId, Load] = {}
-        self.number: dict[Unit, int] = {}
+        self._here = here
+        self._room = room
+        self._givers: Givers | None = None
         #: Workloads that are stopped already.
         self.paid: Collection[WorkloadId] = ()
+        numbers: dict[int, int] = {}
         for key, unit in here:
-            part = self._part(unit)
+            number = numbers.setdefault(id(unit), len(numbers))
+            if number == len(self.parts):
+                self.parts.append(_Part(unit))
             if key is None:
-                self._add_promise(room, part)
+                self._add_promise(room, self.parts[number])
             else:
-                self._add_hold(room, part, key)
+                self._add_hold(self.parts[number], key)
         self.everything = (1 << len(self.parts)) - 1
         #: What lies on each device: unit, bits held, bits promised.
         self._there: dict[DeviceId, list[tuple[int, int, int]]] = {}
@@ -84,35 +89,11 @@ class Case:
                 self._there.setdefault(device_id, []).append((number, held, promised))
         self._now = node.free(hold_class)
 
-    def _part(self, unit: Unit) -> _Part:
-        if unit not in self.number:
-            self.number[unit] = len(self.parts)
-            self.parts.append(_Part(unit))
-        return self.parts[self.number[unit]]
-
-    def _add_hold(self, room: Room, part: _Part, key: HoldKey) -> None:
-        hold = self.node.holds[key]
-        bits = mask_of(hold.placement)
-        for device_id in hold.placement.device_ids:
+    def _add_hold(self, part: _Part, key: HoldKey) -> None:
+        placement = self.node.holds[key].placement
+        bits = mask_of(placement)
+        for device_id in placement.device_ids:
             part.held[device_id] = part.held.get(device_id, 0) | bits
-        if key in room.covered:
-            for other in self.node.promised_by:
-                if key in room.promises[other].covered:
-                    counted = part.counted_on.get(other, Load())
-                    part.counted_on[other] = counted.plus(hold.load)
-                    self._owed.setdefault(other, self._spare_of(room, other))
-        part.load = part.load.plus(hold.load)
-        if hold.firm:
-            part.firm = part.firm.plus(hold.load)
-
-    def _spare_of(self, room: Room, other: WorkloadId) -> Load:
-        """How much more a promise was given by its victims here than it needs; may be negative."""
-        promise, here = room.promises[other], self.node.node.node_id
-        spare = sum_loads(h.load for k, h in self.node.holds.items() if k in promise.covered)
-        for one in promise.placements:
-            if one.node_id == here:
-                spare = spare.minus(Load(one.cpu_milli, one.memory_mib))
-        return spare
 
     def _add_promise(self, room: Room, part: _Part) -> None:
         promise = room.promises.get(part.unit.workload_id)
@@ -123,8 +104,6 @@ class Case:
             if one.node_id == here:
                 for device_id in one.device_ids:
                     part.promised[device_id] = part.promised.get(device_id, 0) | mask_of(one)
-        extra = promise.extra.get(here, Load())
-        part.load, part.firm = part.load.plus(extra), part.firm.plus(extra)
 
     # --- what is free once some are gone -----------------------------------------------------
 
@@ -164,22 +143,9 @@ class Case:
         return self._now.at_least(need) or (gone != 0 and self.load(gone).at_least(need))
 
     def _given(self, gone: int) -> tuple[Load, Load]:
-        given = firm = Load()
-        leaving: set[WorkloadId] = set()
-        counted: dict[WorkloadId, Load] = {}
-        for number in bits_of(gone):
-            part = self.parts[number]
-            leaving.add(part.unit.workload_id)
-            given, firm = given.plus(part.load), firm.plus(part.firm)
-            for other, load in part.counted_on.items():
-                counted[other] = counted.get(other, Load()).plus(load)
-        for other, load in counted.items():
-            if other not in leaving:
-                # What its promise then lacks has to come from elsewhere.
-                spare = self._owed[other]
-                lacks = load.minus(spare).positive().minus(Load().minus(spare).positive())
-                given, firm = given.minus(lacks), firm.minus(lacks)
-        return given, firm
+        if self._givers is None:
+            self._givers = Givers(self._room, self.node, self._here)
+        return self._givers.given(bits_of(gone))
 
     def cleared(self, gone: int) -> NodeRoom:
         """Return a copy of the node without these units, to place work on."""
@@ -254,6 +220,12 @@ class Case:
             if filled is not None:
                 units = self.units(filled)
                 yield Option(rank(units), units, filled, device_ids, offset)
+
+    def only_place(self, option: Option) -> bool:
+        """Each of its whole devices has to be cleared: beside them there is nothing to choose."""
+        return bool(option.device_ids) and all(
+            self._lying(device_id, FULL) & option.mask for device_id in option.device_ids
+        )
 
     def filled(self, mask: int, need: Load, keep: int) -> int | None:
         """Return the mask with more units, the cheapest first, until the load fits."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
-from gpucommons.scheduler.core.clearing import Option, Rank
+from gpucommons.scheduler.core.clearing import Case, Option, Rank
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.gangs import for_gang
 from gpucommons.scheduler.core.search import Found, Search
-from gpucommons.scheduler.core.spots import Spot, best_spot, placed
-from gpucommons.scheduler.core.types import NodeId
+from gpucommons.scheduler.core.spots import best_spot, placed
+
+#: How dear, which node, which version of it, and the place.
+_Entry = tuple[Rank, int, int, Case, Option]
 
 
 def cheapest(search: Search) -> Found | None:
@@ -25,13 +27,11 @@ def cheapest(search: Search) -> Found | None:
     found = _offers(search).best(search)
     if found is None:
         return None
-    node_id, option = found
+    case, option = found
     worker = search.workers[0]
-    case = search.case(search.units.nodes[node_id])
-    cleared = case.cleared(case.mask_of(option.units))
-    spot = best_spot([cleared], worker, search.hold_class) or Spot(
-        cleared, option.device_ids, option.offset, min(worker.milli_gpu, 1000)
-    )
+    spot = option.spot(case.node, worker)
+    if not worker.whole_gpus or not case.only_place(option):
+        spot = best_spot([case.cleared(option.mask)], worker, search.hold_class) or spot
     return option.units, (placed(worker, spot),)
 
 
@@ -53,15 +53,17 @@ class _Offers:
         self._names = list(search.units.nodes)
         self._versions = [0] * len(self._names)
         self._read = len(search.draft.room.touched)
-        self._heap: list[tuple[Rank, int, int, Option]] = []
+        self._heap: list[_Entry] = []
         for number in range(len(self._names)):
             self._heap.extend(self._entry(search, number))
         heapify(self._heap)
 
-    def _entry(self, search: Search, number: int) -> list[tuple[Rank, int, int, Option]]:
+    def _entry(self, search: Search, number: int) -> list[_Entry]:
         case = search.case(search.units.nodes[self._names[number]])
         option = case.option(self._worker)
-        return [] if option is None else [(option.rank, number, self._versions[number], option)]
+        if option is None:
+            return []
+        return [(option.rank, number, self._versions[number], case, option)]
 
     def _refresh(self, search: Search) -> None:
         touched = search.draft.room.touched
@@ -73,27 +75,26 @@ class _Offers:
                     heappush(self._heap, entry)
         self._read = len(touched)
 
-    def best(self, search: Search) -> tuple[NodeId, Option] | None:
+    def best(self, search: Search) -> tuple[Case, Option] | None:
         """Return the cheapest place now, and its node."""
         self._refresh(search)
-        best: tuple[Rank, int, Option] | None = None
+        best: tuple[Rank, int, Case, Option] | None = None
         over_budget = []
         while self._heap:
-            found_rank, number, version, option = self._heap[0]
+            found_rank, number, version, case, option = self._heap[0]
             if version != self._versions[number]:
                 heappop(self._heap)
                 continue
             if best is not None and best[:2] <= (found_rank, number):
                 break
             if search.allowed(option.units):
-                best = (found_rank, number, option)
+                best = (found_rank, number, case, option)
                 break
             over_budget.append(heappop(self._heap))
             # Its cheapest place asks too much of somebody; a dearer one there may not.
-            case = search.case(search.units.nodes[self._names[number]])
             other = case.option(self._worker, allowed=search.allowed)
             if other is not None and (best is None or (other.rank, number) < best[:2]):
-                best = (other.rank, number, other)
+                best = (other.rank, number, case, other)
         for entry in over_budget:
             heappush(self._heap, entry)
-        return None if best is None else (self._names[best[1]], best[2])
+        return None if best is None else best[2:]
