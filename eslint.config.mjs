@@ -1,9 +1,17 @@
 // Typed rules look at our sources alone: the Jupyter plugin also parses JSON, on which they crash.
+import js from '@eslint/js';
 import jupyter from '@jupyter/eslint-plugin';
 import prettier from 'eslint-config-prettier';
 import tseslint from 'typescript-eslint';
 
 const [jupyterSources, ...jupyterSchemas] = jupyter.configs.recommended;
+
+/** What our scripts use of a browser; anything else is a slip of the pen. */
+const BROWSER = [
+  ...['window', 'document', 'location', 'fetch', 'performance', 'URL'],
+  ...['WebSocket', 'DOMParser', 'AbortController'],
+  ...['setTimeout', 'clearTimeout', 'setInterval']
+];
 
 export default tseslint.config(
   { ignores: ['build/**', 'node_modules/**', '.venv/**', 'tests/**'] },
@@ -43,6 +51,19 @@ export default tseslint.config(
       curly: ['error', 'all'],
       eqeqeq: ['error', 'always', { null: 'ignore' }],
       'prefer-arrow-callback': 'error'
+    }
+  },
+  {
+    // Scripts that browsers load as they are.
+    files: ['labextension/widgets/*.js', 'scheduler/pages/static/*.js'],
+    ...js.configs.recommended,
+    languageOptions: {
+      globals: Object.fromEntries(BROWSER.map(name => [name, 'readonly']))
+    },
+    rules: {
+      ...js.configs.recommended.rules,
+      curly: ['error', 'all'],
+      eqeqeq: ['error', 'always', { null: 'ignore' }]
     }
   },
   {

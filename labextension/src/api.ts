@@ -141,6 +141,15 @@ export class Api {
     );
   }
 
+  /** How this server answers: an HTTP status, 0 for not at all. */
+  status(): Promise<number> {
+    const { fetch, init, baseUrl } = this._settings;
+    return fetch(`${baseUrl}api/status`, { ...init, cache: 'no-store' }).then(
+      answer => answer.status,
+      () => 0
+    );
+  }
+
   /** Where Notebook 7 shows a folder. */
   folderUrl(path: string): string {
     const parts = path.split('/').filter(part => !/^\.?$/.test(part));

@@ -20,6 +20,7 @@ import type { Messages } from './messages';
 import type { Model } from './model';
 import { confirmDrop } from './notices';
 import { trainFunctions } from './request';
+import { reloadWhenBack } from './returning';
 import { IJob } from './tokens';
 import type { TrainModel } from './train';
 
@@ -92,10 +93,22 @@ function addNotebookCommands(options: ICommandOptions): void {
     execute: () =>
       attempt(options, async () => {
         if (model.lease && (await confirmDrop(msg))) {
+          await saveAll(commands);
           model.setLease(await model.api.drop(model.lease.id));
+          void reloadWhenBack(model.api, msg);
         }
       })
   });
+}
+
+/** What is typed but not saved would go down with the server. */
+async function saveAll(commands: CommandRegistry): Promise<void> {
+  for (const name of ['docmanager:save-all', 'docmanager:save']) {
+    if (commands.hasCommand(name) && commands.isEnabled(name)) {
+      await commands.execute(name);
+      return;
+    }
+  }
 }
 
 function addTrainCommands(options: ICommandOptions): void {

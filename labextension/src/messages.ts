@@ -181,6 +181,20 @@ export function messages(trans: TranslationBundle) {
       return trans.__('Restart without GPU');
     },
 
+    restarting(): string {
+      return trans.__('Restarting without GPU');
+    },
+
+    reloads(): string {
+      return trans.__(
+        'This page loads again by itself when the notebook server is back.'
+      );
+    },
+
+    reload(): string {
+      return trans.__('Reload Now');
+    },
+
     turnIntoJob(): string {
       return trans.__('Turn into job');
     },

@@ -1,7 +1,15 @@
 /** The live GPU tile. Everything that comes from outside is set as text. */
 
 const SHOWN = 300; // Five minutes, one sample per second.
-const GLYPHS = { 125: '⅛', 250: '¼', 375: '⅜', 500: '½', 625: '⅝', 750: '¾', 875: '⅞' };
+const GLYPHS = {
+  125: '⅛',
+  250: '¼',
+  375: '⅜',
+  500: '½',
+  625: '⅝',
+  750: '¾',
+  875: '⅞'
+};
 
 function element(tag, className, parent, text = '') {
   const found = document.createElement(tag);
@@ -40,7 +48,9 @@ export function openSocket(onMessage, onLost) {
     socket = new WebSocket(url);
     socket.onmessage = event => {
       pause = 1000;
-      onMessage(JSON.parse(event.data), message => socket.send(JSON.stringify(message)));
+      onMessage(JSON.parse(event.data), message =>
+        socket.send(JSON.stringify(message))
+      );
     };
     socket.onclose = () => {
       if (!closed) {
@@ -77,7 +87,10 @@ function render({ model, el }) {
   svg.setAttribute('viewBox', `0 0 ${SHOWN} 100`);
   svg.setAttribute('preserveAspectRatio', 'none');
   svg.setAttribute('role', 'img');
-  const line = document.createElementNS('http://www.w3.org/2000/svg', 'polyline');
+  const line = document.createElementNS(
+    'http://www.w3.org/2000/svg',
+    'polyline'
+  );
   line.setAttribute('class', 'gc-line');
   line.setAttribute('vector-effect', 'non-scaling-stroke');
   svg.append(line);
@@ -85,7 +98,9 @@ function render({ model, el }) {
   let samples = [];
 
   const showSlice = slice => {
-    name.textContent = slice ? `${share(slice.milli_gpu)} of ${slice.gpu_kind}` : 'My GPU';
+    name.textContent = slice
+      ? `${share(slice.milli_gpu)} of ${slice.gpu_kind}`
+      : 'My GPU';
     pill.textContent = slice?.simulated ? 'simulated' : '';
   };
   const showText = text => {
@@ -107,10 +122,16 @@ function render({ model, el }) {
         : `${(used / 1024).toFixed(1)} of ${(limit / 1024).toFixed(1)} GiB`;
     filled.style.width = `${limit ? Math.min(100, (100 * (used ?? 0)) / limit) : 0}%`;
     bar.classList.toggle('gc-over', (used ?? 0) > limit);
-    compute.textContent = last.compute_percent === null ? 'unknown' : `${last.compute_percent} %`;
-    svg.setAttribute('aria-label', `Compute over the last five minutes, now ${compute.textContent}`);
+    compute.textContent =
+      last.compute_percent === null ? 'unknown' : `${last.compute_percent} %`;
+    svg.setAttribute(
+      'aria-label',
+      `Compute over the last five minutes, now ${compute.textContent}`
+    );
     const first = SHOWN - samples.length;
-    const points = samples.map((s, i) => `${first + i},${98 - 0.96 * (s.compute_percent ?? 0)}`);
+    const points = samples.map(
+      (s, i) => `${first + i},${98 - 0.96 * (s.compute_percent ?? 0)}`
+    );
     line.setAttribute('points', points.join(' '));
   };
   const onMessage = message => {
@@ -120,7 +141,11 @@ function render({ model, el }) {
         showSamples();
       } else {
         samples = [];
-        showText(message.state === 'no-gpu' ? 'This notebook has no GPU.' : 'no GPU data');
+        showText(
+          message.state === 'no-gpu'
+            ? 'This notebook has no GPU.'
+            : 'no GPU data'
+        );
       }
     } else if (message.type === 'lease' || message.type === 'hello') {
       showSlice(message.lease?.slice ?? null);

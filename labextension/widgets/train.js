@@ -1,6 +1,14 @@
 /** The Train form. Everything that comes from outside is set as text. */
 
-const GLYPHS = { 125: '⅛', 250: '¼', 375: '⅜', 500: '½', 625: '⅝', 750: '¾', 875: '⅞' };
+const GLYPHS = {
+  125: '⅛',
+  250: '¼',
+  375: '⅜',
+  500: '½',
+  625: '⅝',
+  750: '¾',
+  875: '⅞'
+};
 const LIMITS = [
   [0, "The team's limit"],
   [3600, '1 hour'],
@@ -48,7 +56,8 @@ function follow(id, onMessage) {
     url.searchParams.set('token', token);
   }
   const socket = new WebSocket(url);
-  socket.onopen = () => socket.send(JSON.stringify({ type: 'follow', job: id, rank: 0 }));
+  socket.onopen = () =>
+    socket.send(JSON.stringify({ type: 'follow', job: id, rank: 0 }));
   socket.onmessage = event => onMessage(JSON.parse(event.data));
   return () => socket.close();
 }
@@ -118,7 +127,10 @@ function render({ model, el }) {
     quota.textContent = model.get('quota_line');
     trouble.textContent = model.get('trouble');
     for (const [milli, button] of buttons) {
-      button.setAttribute('aria-pressed', String(milli === model.get('milli_gpu')));
+      button.setAttribute(
+        'aria-pressed',
+        String(milli === model.get('milli_gpu'))
+      );
     }
     const job = model.get('job');
     if (!job?.id) {
@@ -138,8 +150,12 @@ function render({ model, el }) {
     teams.textContent = '';
     const names = model.get('teams');
     if (names.length > 1) {
-      select(teams, 'Team', names.map(name => [name, name]), model.get('team'), name =>
-        set('team', name)
+      select(
+        teams,
+        'Team',
+        names.map(name => [name, name]),
+        model.get('team'),
+        name => set('team', name)
       );
     }
   };

@@ -10,6 +10,7 @@ from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room
@@ -80,7 +81,7 @@ def _tell(draft: Draft, workload: Workload, reason: Reason, position: int | None
 def _draining(draft: Draft, workload: Workload, promise: Nomination) -> Reason:
     found = [draft.holder_of(victim) for victim in promise.victims]
     there = [other for other in found if other is not None]
-    names = sorted(other.spec.name or "a notebook" for other in there)
+    names = sorted("a notebook" if is_lease(other) else other.spec.name for other in there)
     verb = "ends" if len(names) == 1 else "end"
     if len(names) > _NAMES:
         names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]

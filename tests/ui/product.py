@@ -47,6 +47,8 @@ _NOT_OURS = (
     "Command 'filebrowser:open-path' not registered.",
 )
 
+_OF_THE_BROWSER = ("Failed to load resource", "WebSocket connection to")
+
 #: Lab has put something into its main area.
 _RESTORED = "#jp-main-dock-panel :is(.jp-Document, .jp-Launcher, .gc-JobPage)"
 
@@ -66,6 +68,8 @@ class Product:
     failed_before: int = 0
     process: subprocess.Popen[bytes] | None = None
     port: int = 0
+    #: A page's server goes down: what its browser says of that is no problem.
+    restarts: bool = False
     #: What went wrong in any page.
     problems: list[str] = field(default_factory=list)
 
@@ -174,7 +178,7 @@ class Product:
                     left.kill()
 
     def _problem(self, user: str, text: str) -> None:
-        if text not in _NOT_OURS:
+        if text not in _NOT_OURS and not (self.restarts and text.startswith(_OF_THE_BROWSER)):
             self.problems.append(f"{user}: {text}")
 
     def log_in(self, browser: Browser, user: str) -> Page:

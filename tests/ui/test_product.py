@@ -387,6 +387,35 @@ def test_the_job_resumes_where_it_stopped_and_brings_its_results(
     picture(page, "job-finished")
 
 
+# --- A8: back to CPU -------------------------------------------------------------------------
+
+
+def test_dropping_the_gpu_restarts_the_server_and_loads_the_page_anew(
+    people: LogIn, product: Product
+) -> None:
+    page = people("ada")
+    take_and_start(page, "¼")
+    page.wait_for_url("**/lab**")
+    expect(section(open_panel(page), "My GPU")).to_contain_text("¼of A100-40")
+    product.restarts = True
+    page.evaluate("window.old = true")
+    page.get_by_role("menuitem", name="View").click()
+    page.get_by_text("Activate Command Palette").click()
+    page.locator(".lm-CommandPalette-input").fill("Drop to CPU")
+    page.keyboard.press("Enter")
+    dialog = page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("variables are lost, files are kept")
+    dialog.get_by_role("button", name="Restart without GPU").click()
+
+    expect(dialog).to_contain_text("This page loads again by itself")
+    picture(page, "dropping")
+    page.wait_for_function("window.old === undefined")
+    panel = open_panel(page)
+    expect(section(panel, "My GPU")).to_contain_text("This notebook has no GPU.")
+    expect(section(panel, "vision")).to_contain_text("0.5 of 1.5 fixed")
+    product.restarts = False
+
+
 # --- the same in Notebook 7 ------------------------------------------------------------------
 
 
