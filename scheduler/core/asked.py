@@ -1,0 +1,169 @@
+"""Intents: what people and parts of the product ask of the scheduler, and what it answered.
+
+They are committed before anything is done about them; :mod:`.intents` applies them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.resources import NodeState, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.types import (
+    IntentId,
+    Millis,
+    NodeId,
+    PoolName,
+    Spec,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submit:
+    """A new job or a new ticket (``spec.kind`` says which); an ``acquire`` is a Submit of a
+    notebook with ``redeem=True``.
+    """
+
+    workload_id: WorkloadId
+    spec: Spec
+    #: Take a free slice in this very cycle (or this user's grant), else refuse: the spawner's call.
+    redeem: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cancel:
+    """End it: a job, a ticket, or a lease whose server stopped (``why`` = ``stopped``)."""
+
+    workload_id: WorkloadId
+    why: str = "cancel"
+    text: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pause:
+    """Stop a job with a checkpoint and keep it paused."""
+
+    workload_id: WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resume:
+    """Put a paused job back in line."""
+
+    workload_id: WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Keep:
+    """*Keep 30 min*: an idle notebook's user is still there."""
+
+    workload_id: WorkloadId
+    for_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReportIdle:
+    """The culler's view of a lease: idle since, to be returned at; both None = active again."""
+
+    workload_id: WorkloadId
+    idle_since_ms: Millis | None
+    returns_ms: Millis | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Started:
+    """A notebook's server runs; its lease is active."""
+
+    workload_id: WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Restarted:
+    """The server of a lease that gave its GPU back runs again, without one."""
+
+    workload_id: WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetQuotas:
+    """New quotas, all or none; refused where they cannot be laid out."""
+
+    quotas: Mapping[tuple[TeamName, PoolName], Quota]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutTeams:
+    """Create or change teams (quotas included), all or none."""
+
+    teams: tuple[Team, ...]
+    #: Teams to remove; refused while they have workloads.
+    removed: tuple[TeamName, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutPools:
+    """Create or change pools and the nodes in them, all or none."""
+
+    pools: tuple[Pool, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutPolicy:
+    """The hub-wide policy."""
+
+    policy: Policy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SetNodeState:
+    """Cordon, uncordon or fence a node."""
+
+    node_id: NodeId
+    state: NodeState
+    text: str = ""
+
+
+Action = (
+    Submit
+    | Cancel
+    | Pause
+    | Resume
+    | Keep
+    | ReportIdle
+    | Started
+    | Restarted
+    | SetQuotas
+    | PutTeams
+    | PutPools
+    | PutPolicy
+    | SetNodeState
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Intent:
+    """Something asked for, committed before anything is done about it."""
+
+    intent_id: IntentId
+    action: Action
+    #: Who asked; already authorized.
+    by: UserName
+    at_ms: Millis
+    #: Same principal and key: same answer, done once.
+    idempotency_key: str | None = None
+    #: Hash of the request, so that one key cannot stand for two different requests.
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What the cycle made of an intent."""
+
+    intent_id: IntentId
+    #: None = done; else the code of an error class of :mod:`gpucommons.scheduler.errors`.
+    error: str | None = None
+    text: str = ""
+    workload_id: WorkloadId | None = None
