@@ -160,6 +160,11 @@ class Case:
         node.held, node.firm = node.held.minus(given), node.firm.minus(firm)
         return node
 
+    def whole_free(self, worker: Worker, gone: int) -> list[DeviceId]:
+        """Devices that are wholly free once these units are gone."""
+        devices = [d for d in self.node.devices.values() if suits(d, worker)]
+        return [d.device.device_id for d in devices if self.free(d, gone) == FULL]
+
     def capacity(self, worker: Worker, gone: int) -> int:
         """How many workers like this one fit once these units are gone."""
         devices = [d for d in self.node.devices.values() if suits(d, worker)]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from heapq import heappop, heappush
 
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.clearing import Case, Option, Rank, Used
 from gpucommons.scheduler.core.demand import Worker
@@ -209,6 +210,12 @@ class _Line:
 
 
 def _spots(case: Case, gone: int, workers: Sequence[Worker], search: Search) -> list[Spot]:
+    size = workers[0].whole_gpus
+    whole = case.whole_free(workers[0], gone) if size else []
+    if size and len(whole) == size * len(workers):
+        # All that is free there is needed: nothing to choose.
+        parts = [tuple(whole[at : at + size]) for at in range(0, len(whole), size)]
+        return [Spot(case.node, ids, 0, WHOLE_MILLI_GPU) for ids in parts]
     node = case.cleared(gone)
     found: list[Spot] = []
     for worker in workers:
