@@ -32,8 +32,8 @@ class WaitingRow:
     unblock: tuple[str, ...]
     #: ``10–25 min``, ``unknown``, or empty before it was worked out.
     likely: str
-    #: The whole sentence, with how right such windows were.
-    likely_in_full: str
+    #: How right such windows were (``right 8 of 10``), or why there is none.
+    likely_note: str
 
 
 def waiting_rows(
@@ -94,5 +94,5 @@ def _why(reason: ReasonView | None, forecast: ForecastView | None) -> dict[str, 
         "reason": "not looked at yet" if reason is None else reason.text,
         "unblock": tuple(dict.fromkeys(text for text in (*unblock, *ways) if text)),
         "likely": words.likely(forecast),
-        "likely_in_full": "" if forecast is None else forecast.text,
+        "likely_note": words.likely_note(forecast),
     }

@@ -111,6 +111,15 @@ def likely(forecast: ForecastView | None) -> str:
     return span(forecast.from_ms, forecast.to_ms)
 
 
+def likely_note(forecast: ForecastView | None) -> str:
+    """What stands below the window: ``right 8 of 10``, or why there is none."""
+    if forecast is None:
+        return ""
+    if forecast.to_ms is None:
+        return forecast.text.removeprefix("Likely start unknown: ")
+    return "" if forecast.right_of_ten is None else f"right {forecast.right_of_ten} of 10"
+
+
 def iso(at_ms: int) -> str:
     """A machine-readable time."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

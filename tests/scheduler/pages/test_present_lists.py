@@ -35,7 +35,11 @@ def test_each_wait_says_its_likely_start_and_what_would_start_it(cluster: Any) -
         text="Likely 10–25 min (past estimates right 8 of 10).",
         ways=["Would start now with 3 GPUs.", "moving digits-7 frees the fourth"],
     )
-    unknown = models.ForecastView(made_ms=cluster.NOW, unknown="history", text="Likely start …")
+    unknown = models.ForecastView(
+        made_ms=cluster.NOW,
+        unknown="history",
+        text="Likely start unknown: too little is known of how long what runs there takes.",
+    )
     rows = waiting_rows(
         [cluster.jobs().jobs[0].model_copy(update={"forecast": likely})],
         [cluster.lease(forecast=unknown), cluster.lease()],
@@ -43,7 +47,11 @@ def test_each_wait_says_its_likely_start_and_what_would_start_it(cluster: Any) -
     )
 
     assert [row.likely for row in rows] == ["unknown", "", "10–25 min"]
-    assert rows[2].likely_in_full == "Likely 10–25 min (past estimates right 8 of 10)."
+    assert [row.likely_note for row in rows] == [
+        "too little is known of how long what runs there takes.",
+        "",
+        "right 8 of 10",
+    ]
     assert rows[2].unblock == ("moving digits-7 frees the fourth", "Would start now with 3 GPUs.")
 
 
