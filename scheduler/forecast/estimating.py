@@ -7,12 +7,13 @@ and a future costs at most a few hundred cycles, however much happens in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Spec, WorkloadId
+from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.forecast.arrivals import Arriving, nothing_arrives
 from gpucommons.scheduler.forecast.futures import FUTURES, share
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
 from gpucommons.scheduler.forecast.runs import History
@@ -54,19 +55,6 @@ def budget_for(cluster: Cluster) -> Budget:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Arrival:
-    """Something that will be asked for, and how long it will run."""
-
-    at_ms: Millis
-    spec: Spec
-    run_ms: int
-
-
-#: What arrives in a future, by its number.
-Arriving = Callable[[int], Iterable[Arrival]]
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Lengths:
     """How long everybody who waits will wait, in each future; None = longer than was looked."""
 
@@ -88,7 +76,7 @@ def estimate(
     budget: Budget,
     *,
     wanted: Sequence[WorkloadId] | None = None,
-    arriving: Arriving = lambda _future: (),
+    arriving: Arriving = nothing_arrives,
 ) -> Generator[None, None, Lengths]:
     """Play all futures; yields after every cycle, returns the lengths of everybody wanted."""
     wanted = waiting(cluster) if wanted is None else wanted
@@ -102,7 +90,8 @@ def estimate(
         ends = _ends(outlooks, number, budget.futures)
         future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=ends)
         for one in arriving(number):
-            future.submit(one.at_ms, one.spec, one.run_ms)
+            if one.at_ms <= cluster.now_ms + budget.horizon_ms:
+                future.submit(one.at_ms, one.spec, one.run_ms)
         starts.append((yield from _starts(future, wanted, budget)))
     return Lengths(
         made_ms=cluster.now_ms,
@@ -118,7 +107,7 @@ def _ends(
     outlooks: Mapping[WorkloadId, Outlook], number: int, futures: int
 ) -> dict[WorkloadId, int | None]:
     """How much longer everything runs, in this future."""
-    return {i: one.left_ms(share(i, number, futures)) for i, one in outlooks.items()}
+    return {i: one.left_ms(share(one.group, number, futures)) for i, one in outlooks.items()}
 
 
 def _starts(

@@ -58,11 +58,16 @@ def told(
         return Forecast(made_ms=made_ms, unknown=unknown)
     if calibration.off:
         return Forecast(made_ms=made_ms, unknown=Unknown.CALIBRATION)
+    window = window_to_show(raw, calibration)
+    return Forecast(made_ms=made_ms, window=window, right_of_ten=calibration.right_of_ten)
+
+
+def window_to_show(raw: Window, calibration: Calibration) -> Window:
+    """The window as people read it, were it shown."""
     window = calibrated(raw, calibration)
     # Half a minute is right anyway, so 9:59 is ten minutes.
-    shown = Window(
+    return Window(
         from_ms=words.rounded_down(window.from_ms + SLACK_MS),
         median_ms=window.median_ms,
         to_ms=words.rounded_up(max(0, window.to_ms - SLACK_MS)),
     )
-    return Forecast(made_ms=made_ms, window=shown, right_of_ten=calibration.right_of_ten)

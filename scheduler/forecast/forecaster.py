@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.ordering import by_age
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
     Lengths,
@@ -31,6 +32,7 @@ from gpucommons.scheduler.forecast.estimating import (
 from gpucommons.scheduler.forecast.forecast import Forecast, told
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
+from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration, raw_window, wait_class
 from gpucommons.scheduler.store.base import Epoch, Store
 
@@ -165,12 +167,15 @@ class Forecaster:
         asked = waiting(cluster)
         if asked:
             budget = self._budget or budget_for(cluster)
-            playing = estimate(cluster, self._past.history(cluster), budget, wanted=asked)
+            runs = self._past.runs(cluster)
+            history = History(runs)
+            again = the_past_again(runs, history, cluster.now_ms, budget.futures)
+            playing = estimate(cluster, history, budget, wanted=asked, arriving=again)
             lengths = self._pace(playing)
             if lengths is None:
                 return
             self._forecasts = self._told(cluster, lengths)
-            written += self._ledger.note(cluster, lengths, self._forecasts)
+            written += self._ledger.note(cluster, lengths, self._forecasts, self._calibrations)
         else:
             self._forecasts = {}
         self._ledger.write(self._loop.epoch, written)

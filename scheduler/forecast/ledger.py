@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.forecast.estimating import Lengths
-from gpucommons.scheduler.forecast.forecast import Forecast
+from gpucommons.scheduler.forecast.forecast import Forecast, window_to_show
 from gpucommons.scheduler.forecast.windows import (
     REMEMBERED,
     Calibration,
@@ -63,7 +63,11 @@ class EstimateLedger:
         return closed
 
     def note(
-        self, cluster: Cluster, lengths: Lengths, told: Mapping[WorkloadId, Forecast]
+        self,
+        cluster: Cluster,
+        lengths: Lengths,
+        told: Mapping[WorkloadId, Forecast],
+        calibrations: Mapping[str, Calibration],
     ) -> list[Estimate]:
         """Keep the first window of each wait, and one at each age."""
         open_at: dict[WorkloadId, Millis] = {}
@@ -75,13 +79,15 @@ class EstimateLedger:
             raw, workload = raw_window(waits), cluster.workloads[workload_id]
             if raw is None or not _is_due(workload, open_at.get(workload_id), lengths.made_ms):
                 continue
+            name = wait_class(workload)
             new.append(
                 Estimate(
                     workload_id=workload_id,
                     made_ms=lengths.made_ms,
-                    wait_class=wait_class(workload),
+                    wait_class=name,
                     raw=raw,
-                    shown=told[workload_id].window,
+                    window=window_to_show(raw, calibrations.get(name, Calibration())),
+                    withheld=told[workload_id].window is None,
                 )
             )
         self._all().update((_key(one), one) for one in new)

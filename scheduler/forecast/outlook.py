@@ -39,6 +39,8 @@ class Outlook:
     """The rest of one workload's run, as a distribution."""
 
     basis: Basis
+    #: Those of one group end early or late together: runs of one family do.
+    group: str
     #: What it has done already and need not do again.
     done_ms: int = 0
     #: By its own pace.
@@ -74,19 +76,22 @@ def outlook(workload: Workload, cluster: Cluster, history: History) -> Outlook:
     """What is known of the rest of a workload's run."""
     now_ms = cluster.now_ms
     if _on_lost_node(workload, cluster):
-        return Outlook(basis=Basis.NOTHING)
+        return Outlook(basis=Basis.NOTHING, group=workload.workload_id)
     limit_ms = _limit_left(workload, cluster)
     paced_ms = _paced_left(workload, now_ms)
     if paced_ms is not None:
-        return Outlook(basis=Basis.PROGRESS, paced_ms=paced_ms, limit_ms=limit_ms)
+        group = workload.workload_id  # its own pace owes nothing to others
+        return Outlook(basis=Basis.PROGRESS, group=group, paced_ms=paced_ms, limit_ms=limit_ms)
     done_ms = _done(workload, now_ms)
-    curve = history.curve(likeness(workload), done_ms)
+    like = likeness(workload)
+    curve = history.curve(like, done_ms)
     basis = Basis.HISTORY if curve is not None else Basis.NOTHING
     if curve is None and limit_ms is not None:
         basis = Basis.LIMIT
     returned_ms = _returned(workload, now_ms)
     return Outlook(
         basis=Basis.LIMIT if basis is Basis.NOTHING and returned_ms is not None else basis,
+        group="/".join(like.circles[0]),
         done_ms=done_ms,
         curve=curve,
         limit_ms=limit_ms,

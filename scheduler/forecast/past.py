@@ -7,7 +7,7 @@ from collections import deque
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import WorkloadId
-from gpucommons.scheduler.forecast.runs import History, Run, run_of
+from gpucommons.scheduler.forecast.runs import Run, run_of
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 #: Older runs say little of today's work.
@@ -36,10 +36,10 @@ class Past:
                 self._runs.append(run)
         self._live = live
 
-    def history(self, cluster: Cluster) -> History:
+    def runs(self, cluster: Cluster) -> tuple[Run, ...]:
         """Ended runs and those under way."""
         going = (run_of(w, cluster.now_ms) for w in cluster.workloads.values() if not is_final(w))
-        return History((*self._runs, *(run for run in going if run is not None)))
+        return (*self._runs, *(run for run in going if run is not None))
 
     def _read_stored(self) -> None:
         cursor: str | None = None

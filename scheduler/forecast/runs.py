@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.types import (
     Attempt,
     Kind,
     Millis,
+    Spec,
     State,
     TeamName,
     UserName,
@@ -51,12 +52,15 @@ class Likeness:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Run:
-    """A workload's time on its devices, all attempts together."""
+    """A workload's time on its devices, all attempts together, and what it asked for."""
 
     like: Likeness
     ran_ms: int
     #: False: still going, so at least so long.
     ended: bool = True
+    submitted_ms: Millis = Millis(0)
+    #: What was asked, to be asked for again in a future; without what only a process needs.
+    spec: Spec | None = None
 
 
 def likeness(workload: Workload) -> Likeness:
@@ -83,7 +87,19 @@ def run_of(workload: Workload, now_ms: Millis) -> Run | None:
     length = ran_ms(workload, now_ms)
     if not workload.attempts or (length == 0 and workload.state in _NEVER_RAN):
         return None
-    return Run(like=likeness(workload), ran_ms=length, ended=is_final(workload))
+    return Run(
+        like=likeness(workload),
+        ran_ms=length,
+        ended=is_final(workload),
+        submitted_ms=workload.submitted_ms,
+        spec=_slim(workload.spec),
+    )
+
+
+def _slim(spec: Spec) -> Spec:
+    """The part of a request that the core decides on."""
+    roles = tuple(replace(role, command=()) for role in spec.roles)
+    return replace(spec, roles=roles, env={}, secrets={}, labels={}, snapshot=None)
 
 
 class Curve:

@@ -9,6 +9,7 @@ those that ended early would flatter.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,12 +22,16 @@ from gpucommons.scheduler.forecast.futures import quantile
 START, END = 0.1, 0.9
 #: Compared waits, newest first: more would answer too late when something changes.
 REMEMBERED = 200
+#: So many decide whether windows are withheld: they come back as soon as they would be right.
+RECENT = 40
 #: Below so many nothing is stretched, nor said about the past: one miss would move it by a lot.
 MIN_COMPARED = 20
 MIN_SHOWN = 10
 #: Starts before the end of their windows below this share, and windows are withheld: the aim is
 #: nine of ten, and of 20 such waits fewer than 14 would be so by chance once in four hundred times.
 TOO_SELDOM = 0.7
+#: Waits that begin within so long of each other count as one.
+TOGETHER_MS = 600_000
 #: A window off by half a minute is right: starting alone takes that long.
 SLACK_MS = 30_000
 #: Nobody plans with a window that has to be stretched more than this.
@@ -63,8 +68,10 @@ class Estimate:
     wait_class: str
     #: As the futures said.
     raw: Window
-    #: As people saw it; None where it was withheld.
-    shown: Window | None
+    #: As it was calibrated and rounded.
+    window: Window
+    #: People were told *unknown* instead.
+    withheld: bool = False
     #: When it got its devices.
     started_ms: Millis | None = None
     #: It left the line without a start: nothing to compare.
@@ -79,7 +86,7 @@ class Calibration:
     #: Of the windows that people saw: how many, and in how many the start lay.
     shown: int = 0
     right: int = 0
-    #: Share of starts before the end of the window.
+    #: Share of the most recent starts before the end of their window, withheld or not.
     in_time: float = 1.0
     stretch_start: float = 1.0
     stretch_end: float = 1.0
@@ -97,9 +104,12 @@ class Calibration:
 
 
 def wait_class(workload: Workload) -> str:
-    """Waits that are alike: in the same line, of notebooks or of jobs."""
+    """Waits that are alike: in the same line, of notebooks or of jobs; for a device that is being
+    cleared, or for one that nobody gives up yet.
+    """
     kind = "notebook" if is_lease(workload) else "job"
-    return f"{kind} {workload.spec.pools[0]}"
+    promised = " promised" if workload.nomination is not None else ""
+    return f"{kind} {workload.spec.pools[0]}{promised}"
 
 
 def raw_window(lengths: Sequence[int | None]) -> Window | None:
@@ -126,27 +136,38 @@ def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     """Learn from estimates of one class, in any order."""
     over = [one for one in estimates if not one.left and _is_over(one, now_ms)]
     over = sorted(over, key=lambda one: (one.made_ms, one.workload_id))[-REMEMBERED:]
-    shown = [(one, one.shown) for one in over if one.shown is not None]
-    lengths = [(_length(one, now_ms), window) for one, window in shown]
-    right = sum(w.from_ms - SLACK_MS <= ms <= w.to_ms + SLACK_MS for ms, w in lengths)
-    in_time = sum(ms <= w.to_ms + SLACK_MS for ms, w in lengths)
+    shown = [one for one in over if not one.withheld]
+    recent = over[-RECENT:]
+    in_time = sum(_in_time(one, now_ms) for one in recent)
     enough = len(over) >= MIN_COMPARED
+    weights = _weights(over)
     starts = [_ratio(_length(one, now_ms), one.raw.from_ms) for one in over]
     ends = [_ratio(_length(one, now_ms), one.raw.to_ms) for one in over]
     return Calibration(
         compared=len(over),
         shown=len(shown),
-        right=right,
-        in_time=in_time / len(shown) if len(shown) >= MIN_COMPARED else 1.0,
-        stretch_start=1 / conformal([1 / one for one in starts], 1 - START) if enough else 1.0,
-        stretch_end=conformal(ends, END) if enough else 1.0,
+        right=sum(_is_right(one, now_ms) for one in shown),
+        in_time=in_time / len(recent) if len(recent) >= MIN_COMPARED else 1.0,
+        stretch_start=1 / conformal([1 / one for one in starts], weights, 1 - START)
+        if enough
+        else 1.0,
+        stretch_end=conformal(ends, weights, END) if enough else 1.0,
     )
+
+
+def _is_right(estimate: Estimate, now_ms: Millis) -> bool:
+    early = _length(estimate, now_ms) < estimate.window.from_ms - SLACK_MS
+    return not early and _in_time(estimate, now_ms)
+
+
+def _in_time(estimate: Estimate, now_ms: Millis) -> bool:
+    return _length(estimate, now_ms) <= estimate.window.to_ms + SLACK_MS
 
 
 def _is_over(estimate: Estimate, now_ms: Millis) -> bool:
     """Its window has passed, so that early and late starts are known alike."""
-    shown_ms = 0 if estimate.shown is None else estimate.shown.to_ms
-    return estimate.made_ms + max(estimate.raw.to_ms, shown_ms) + SLACK_MS < now_ms
+    until_ms = estimate.made_ms + max(estimate.raw.to_ms, estimate.window.to_ms)
+    return until_ms + SLACK_MS < now_ms
 
 
 def _length(estimate: Estimate, now_ms: Millis) -> int:
@@ -158,8 +179,22 @@ def _ratio(length_ms: int, said_ms: int) -> float:
     return max(1, length_ms + SLACK_MS) / (said_ms + SLACK_MS)
 
 
-def conformal(scores: Sequence[float], part: float) -> float:
-    """The score that the next one does not pass with probability ``part``, at least."""
-    ordered = sorted(scores)
-    rank = min(len(ordered), -int(-(len(ordered) + 1) * part // 1))
-    return ordered[max(0, rank - 1)]
+def _weights(estimates: Sequence[Estimate]) -> list[float]:
+    """Waits that began together are right or wrong together: a burst counts once."""
+    bursts = Counter(one.made_ms // TOGETHER_MS for one in estimates)
+    return [1 / bursts[one.made_ms // TOGETHER_MS] for one in estimates]
+
+
+def conformal(scores: Sequence[float], weights: Sequence[float], part: float) -> float:
+    """The score that the next one does not pass with probability ``part``, at least.
+
+    The next one is one more of them, and may be worse than all: so few scores give the largest.
+    """
+    needed = (sum(weights) + 1) * part
+    reached = 0.0
+    ordered = sorted(zip(scores, weights, strict=True))
+    for score, weight in ordered:
+        reached += weight
+        if reached >= needed:
+            return score
+    return ordered[-1][0]

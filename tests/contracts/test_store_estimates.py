@@ -21,7 +21,8 @@ def estimate(number: int, made_ms: int = 100) -> Estimate:
         made_ms=Millis(made_ms),
         wait_class="job train",
         raw=RAW,
-        shown=RAW if number % 2 else None,
+        window=RAW,
+        withheld=number % 2 == 0,
     )
 
 

@@ -43,7 +43,8 @@ def waited(minutes: float, said: Window, number: int = 0, *, shown: bool = True)
         made_ms=made_ms,
         wait_class="job train",
         raw=said,
-        shown=said if shown else None,
+        window=said,
+        withheld=not shown,
         started_ms=Millis(made_ms + round(minutes * MINUTE)),
     )
 
@@ -117,6 +118,15 @@ def test_too_wide_windows_become_narrower() -> None:
     assert learned.right_of_ten == 10
 
 
+def test_a_burst_that_is_wrong_together_counts_once() -> None:
+    said = window(10, 20)
+    apart = [waited(15, said, 20 * n) for n in range(30)]
+    burst = [waited(300, said, 1000 + n % 5) for n in range(30)]
+    assert calibrate(apart, NOW).stretch_end < 1
+    # 30 of 60 waits were late, but they are one event of 31.
+    assert calibrate([*apart, *burst], NOW).stretch_end < 1
+
+
 def test_few_waits_teach_nothing_and_are_not_boasted_of() -> None:
     learned = calibrate([waited(500, window(1, 2), n) for n in range(9)], NOW)
     assert (learned.stretch_start, learned.stretch_end, learned.off) == (1.0, 1.0, False)
@@ -173,5 +183,5 @@ def test_without_a_window_it_says_why() -> None:
     st.sampled_from([0.8, 0.9]),
 )
 def test_the_conformal_score_covers_its_part(scores: list[float], part: float) -> None:
-    bound = conformal(scores, part)
+    bound = conformal(scores, [1.0] * len(scores), part)
     assert sum(score <= bound for score in scores) >= part * len(scores)
