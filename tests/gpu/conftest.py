@@ -117,7 +117,7 @@ def build_fake_nvml(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., P
             subprocess.run(
                 [
                     *_compiler(), "-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror",
-                    "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1", *flags,
+                    "-D_GNU_SOURCE", "-fvisibility=hidden", "-Wl,-soname,libnvidia-ml.so.1", *flags,
                     str(_FAKE / "fake_nvml.c"), "-o", str(folder / "libnvidia-ml.so.1"),
                 ],
                 check=True,

@@ -104,6 +104,8 @@ typedef struct {
     limit_state limits[MAX_LIMITS];
     instance_state instances[MAX_INSTANCES];
     profile_state profiles[MAX_PROFILES];
+    uint32_t call_us; /* how long the driver thinks about every call */
+    uint32_t unused_too;
 } state;
 
 _Static_assert(sizeof(device_state) == 224, "device_state");
@@ -171,6 +173,7 @@ static int fault_of(const char *function, uint32_t device) {
 static int enter(const char *function) {
     if (!users || !shared) return UNINITIALIZED;
     int code = take_snapshot();
+    if (snapshot.call_us) usleep(snapshot.call_us);
     return code ? code : fault_of(function, UINT32_MAX);
 }
 
@@ -178,6 +181,7 @@ static int enter_device(const char *function, const void *handle) {
     if (!users || !shared) return UNINITIALIZED;
     int code = take_snapshot();
     if (code) return code;
+    if (snapshot.call_us) usleep(snapshot.call_us);
     if (!exists(index_of(handle))) return INVALID_ARGUMENT;
     return fault_of(function, index_of(handle));
 }

@@ -71,6 +71,7 @@ class _State(ctypes.Structure):
         ("faults", _Fault * MAX_FAULTS),
         ("instance_count", _U32), ("limits_refused", _U32), ("limits", _Limit * MAX_LIMITS),
         ("instances", _Instance * MAX_INSTANCES), ("profiles", _Profile * MAX_PROFILES),
+        ("call_us", _U32), ("unused_too", _U32),
     ]  # fmt: skip
 
 
@@ -145,6 +146,11 @@ class FakeNvml:
     def driver(self, version: str) -> None:
         with self._edit() as state:
             state.driver = version.encode()
+
+    def slow_down(self, call_ms: int) -> None:
+        """Let every call take so long."""
+        with self._edit() as state:
+            state.call_us = call_ms * 1000
 
     def refuse_limits(self, code: int) -> None:
         """Answer every new limit with an error; 0 = take them again."""
