@@ -3,7 +3,8 @@
 ``python -m benchmarks.slices [--operations 10000] [--agent-seconds 20] [--json OUT]`` needs a C
 compiler and no GPU: the driver is the pretended one of the tests, whose card remembers the most
 that was ever in use. It compares with the two designs that others use, an interposer that is
-preloaded, alone and with a hook of ``dlsym``. What the agent costs is ``benchmarks.agent_cost``.
+preloaded, alone and with a hook of ``dlsym``. What the agent costs is ``benchmarks.agent_cost``,
+what it costs a notebook's server ``benchmarks.responsiveness``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks import agent_cost
+from benchmarks import agent_cost, responsiveness
 from gpucommons.gpu import shim
 from gpucommons.gpu.shim import building
 from gpucommons.gpu.shim.audit import hooks
@@ -46,6 +47,7 @@ PAIRS, ROUNDS = 500_000, 7
 WORKERS, VICTIMS = 8, 4
 _VICTIM_SECONDS = 0.5
 AGENT_SLICES, AGENT_PROCESSES = 16, 160
+STATUS_REQUESTS = 300
 _ENDLESS = 10_000_000
 
 
@@ -201,6 +203,7 @@ def main() -> None:
         cost = agent_cost.measure(AGENT_SLICES, AGENT_PROCESSES, options.agent_seconds)
         results["agent_core_percent"] = cost["cpu_percent"]
         results["agent_rss_mib"] = cost["rss_mib"]
+        results |= responsiveness.measure(STATUS_REQUESTS)
     results["cores"] = len(os.sched_getaffinity(0))
     print(json.dumps({k: v for k, v in results.items() if k != "routes"}, indent=2))
     if options.json:
