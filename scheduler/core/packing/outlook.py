@@ -11,6 +11,8 @@ from collections import Counter
 
 import numpy as np
 
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.packing.patterns import FINE, worth_of_room
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
@@ -61,18 +63,24 @@ class Outlook:
 def claimed_part(known: Known, rows: Rows) -> Ints:
     """Return the part of each kind, in thousandths, that work bound to some kinds will claim.
 
-    Measured by one clusterful of known work; work bound to several kinds is spread over them.
+    Measured by one clusterful of known work; work bound to several kinds is spread over them. Where
+    there is bound work at all, each kind counts one more arrival that takes a whole node of it: a
+    kind that nobody has asked for *yet* is not free for all, least of all a rare one.
     """
     names = rows.kind_names
     installed = [int(rows.devices[rows.kind == kind].sum()) for kind in range(len(names))]
-    everything = sum(installed)
+    bound = [(ask, count) for ask, count in known if ask.devices and ask.kinds]
+    if bound:
+        sizes = [int(rows.devices[rows.kind == kind].max(initial=0)) for kind in range(len(names))]
+        bound += [
+            (Ask(size, WHOLE_MILLI_GPU, 0, 0, (name,)), 1)
+            for size, name in zip(sizes, names, strict=True)
+        ]
     volume = sum(ask.milli_gpu * count for ask, count in known)
     claims = [0] * len(names)
-    for ask, count in known:
+    for ask, count in bound:
         accepted = [kind for kind, name in enumerate(names) if ask.accepts(name)]
         devices = sum(installed[kind] for kind in accepted)
-        if not ask.kinds or not devices or not volume:
-            continue
-        for kind in accepted:
-            claims[kind] += FINE * ask.milli_gpu * count * everything // (volume * devices)
+        for kind in accepted if devices else ():
+            claims[kind] += FINE * ask.milli_gpu * count * sum(installed) // (volume * devices)
     return np.minimum(np.array(claims, dtype=np.int64), FINE)

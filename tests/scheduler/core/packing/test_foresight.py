@@ -73,14 +73,32 @@ def test_claims_are_parts_of_what_is_installed() -> None:
     """One clusterful: 4 GPUs of work, of which 1 for two rare GPUs and 1 for either kind."""
     rows = Rows(["rare", "common"], [2, 2])
     known: Known = (
-        (Ask(1, 1000, 0, 0), 2),
-        (Ask(1, 1000, 0, 0, ("rare",)), 1),
-        (Ask(1, 1000, 0, 0, ("common", "rare")), 1),
+        (Ask(1, 1000, 0, 0), 20000),
+        (Ask(1, 1000, 0, 0, ("rare",)), 10000),
+        (Ask(1, 1000, 0, 0, ("common", "rare")), 10000),
     )
 
     common, rare = claimed_part(known, rows).tolist()
 
     assert (common, rare) == (250, 750)
+
+
+def test_a_kind_that_nobody_asked_for_yet_is_not_free_for_all() -> None:
+    """Of what came, nothing was bound to the rare kind; something may be."""
+    known: Known = ((Ask(1, 1000, 0, 0), 90), (Ask(1, 1000, 0, 0, ("common",)), 10))
+    rows = Rows(["rare", *["common"] * 99], [8] * 100)
+
+    common, rare = claimed_part(known, rows).tolist()
+
+    assert common < 200
+    assert rare == 1000
+
+
+def test_where_no_work_is_bound_no_kind_is_claimed() -> None:
+    """All kinds are alike."""
+    rows = Rows(["rare", "common"], [2, 2])
+
+    assert claimed_part(((Ask(1, 1000, 0, 0), 9),), rows).tolist() == [0, 0]
 
 
 def test_a_new_cluster_packs_shares_together() -> None:

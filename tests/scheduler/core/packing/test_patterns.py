@@ -59,7 +59,7 @@ def test_the_worth_is_that_of_the_best_mix() -> None:
     assert worth[300] + worth[700] == 900 * FINE
 
 
-@settings(deadline=None)  # as below
+@settings(deadline=None)  # a linear programme in each example
 @given(st.dictionaries(sizes, st.integers(1, 500), min_size=1, max_size=7))
 def test_more_room_is_never_worth_less(shares: dict[int, int]) -> None:
     """Worth grows with room and never exceeds it."""
@@ -69,7 +69,7 @@ def test_more_room_is_never_worth_less(shares: dict[int, int]) -> None:
     assert (worth <= FINE * np.arange(1001) + len(shares)).all()
 
 
-@settings(deadline=None)  # one linear programme may take long where others work beside it
+@settings(deadline=None, max_examples=20)  # each example is a linear programme
 @given(st.dictionaries(st.integers(1, 1000), st.integers(1, 50), min_size=MAX_SIZES, max_size=90))
 def test_many_sizes_are_told_apart_coarsely(shares: dict[int, int]) -> None:
     """However many sizes there are, an answer comes."""
