@@ -116,8 +116,11 @@ def pods(first: int, number: int, sizes: Sequence[int] = SIZES) -> Iterator[Work
 
 
 def cluster(machines: int, line: Iterator[Workload]) -> Cluster:
-    """Return an empty cluster with a line before it; an eighth is guaranteed to each team."""
-    guarantee = machines * GPUS_PER_NODE * 1000 // 8
+    """Return an empty cluster with a line before it; an eighth is guaranteed to each team.
+
+    Guarantees are in whole nodes: on a cluster full of eight-GPU jobs none is left over.
+    """
+    guarantee = machines // 8 * GPUS_PER_NODE * 1000
     quota = Quota(guaranteed_milli_gpu=guarantee)
     return Cluster(
         pools={POOL: Pool(name=POOL, executor="fake", gpu_kind="A100")},

@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.views import whole_free_per_node
 
 #: Sizes per worker that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
@@ -209,8 +210,12 @@ def _fits_empty(draft: Draft, workers: tuple[Worker, ...], pool: PoolName) -> bo
     if len(alike) > 1:
         empty = Room.of(draft.nodes.values(), (), ())
         return bool(place(empty, workers, HoldClass.OVER_QUOTA, pool))
-    one = workers[0]
-    return sum(capacity(node, one) for node in draft.room.usable(pool)) >= len(workers)
+    left = len(workers)
+    for node in draft.room.usable(pool):
+        left -= capacity(node, workers[0])
+        if left <= 0:
+            return True
+    return False
 
 
 def _ask(workload: Workload) -> str:
@@ -265,10 +270,8 @@ def _class(draft: Draft, workload: Workload, pool: PoolName) -> HoldClass:
 
 def free_per_node(draft: Draft, pool: PoolName, hold_class: HoldClass) -> list[int]:
     """Whole GPUs free on each usable node for work of a class, in milli-GPU."""
-    return [
-        WHOLE_MILLI_GPU * sum(1 for d in node.devices.values() if not d.blocked(hold_class))
-        for node in draft.room.usable(pool)
-    ]
+    free = whole_free_per_node(draft.room, pool, hold_class) * WHOLE_MILLI_GPU
+    return [int(milli) for milli in free]
 
 
 def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
@@ -326,6 +329,15 @@ def _smaller_job(draft: Draft, workload: Workload) -> int | None:
     return None
 
 
+def _fits(draft: Draft, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName) -> bool:
+    """They find a place now; after the turns the room stays as it is until the next cycle."""
+    key = ("fits", draft.room.changes, workers, hold_class, pool)
+    found = draft.searches.get(key)
+    if not isinstance(found, bool):
+        found = draft.searches[key] = bool(place(draft.room, workers, hold_class, pool))
+    return found
+
+
 def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
     """The class in which a job would start now, without anybody being stopped; None if not."""
     spec = workload.spec
@@ -334,19 +346,19 @@ def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
     guarantees = guarantee.in_force(draft)
     for pool in _pools(draft, workload):
         if need == 0:
-            if place(draft.room, workers, HoldClass.CPU, pool):
+            if _fits(draft, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
         if (
             guarantee.entitled(draft, workload)
             and guarantee.left(draft, guarantees, spec.team, pool) >= need
-            and place(draft.room, workers, HoldClass.GUARANTEED, pool)
+            and _fits(draft, workers, HoldClass.GUARANTEED, pool)
         ):
             return HoldClass.GUARANTEED
         if (
             spec.over_quota
             and surplus.may_borrow(draft, spec.team, pool) >= need
-            and place(draft.room, workers, HoldClass.OVER_QUOTA, pool)
+            and _fits(draft, workers, HoldClass.OVER_QUOTA, pool)
         ):
             return HoldClass.OVER_QUOTA
     return None

@@ -7,6 +7,7 @@ and was not stopped for the like within the last half-life.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpucommons.scheduler.core import stops
@@ -82,8 +83,8 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
 
     right = ("share", spec.team)
     budget = _budget(draft, workload, pool)
-    if not any(budget.values()) and not leaving(draft):
-        return None  # nobody has too much, and nobody ends anyway
+    if not _gives_something(draft, budget) and not leaving(draft):
+        return None  # nobody has too much, or only in larger parts, and nobody ends anyway
     found = cheapest(
         Search(
             draft,
@@ -105,6 +106,15 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
         "reclaim",
         f"for {spec.team} (its share)",
         stops.SHARE,
+    )
+
+
+def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:
+    """Somebody may lose as much as the smallest part of what they borrow."""
+    parts = draft.register.borrowed_parts
+    return any(
+        milli_gpu > 0 and min(parts.get(team) or (0,)) <= milli_gpu
+        for team, milli_gpu in budget.items()
     )
 
 

@@ -9,11 +9,12 @@ start, none of them can.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpucommons.scheduler.core.demand import shape
+from gpucommons.scheduler.core.demand import class_of_worker, elastic, placed_milli_gpu, shape
 from gpucommons.scheduler.core.lifecycle import FINAL_STATES, WAITING_STATES, is_lease
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -24,6 +25,7 @@ from gpucommons.scheduler.core.types import (
     PoolName,
     State,
     TeamName,
+    WorkerPlacement,
     Workload,
     WorkloadId,
 )
@@ -79,6 +81,8 @@ class _Known(NamedTuple):
     sets: int
     attempt_id: AttemptId | None
     in_line: bool
+    #: The smallest part of what it borrows, in milli-GPU; 0 where it borrows nothing.
+    borrows: int = 0
 
 
 _UNKNOWN = _Known(0, None, in_line=False)
@@ -112,6 +116,9 @@ class Register:
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.lines: dict[LineKey, Line] = {}
+        #: By team, how many workloads borrow in parts of a size and not in smaller ones.
+        self.borrowed_parts: dict[TeamName, Counter[int]] = {}
+        self._teams: dict[WorkloadId, TeamName] = {}
         self._keys: dict[WorkloadId, LineKey] = {}
         self._known: dict[WorkloadId, _Known] = {}
         self._sets = tuple((_BIT[name], getattr(self, name)) for name in _SETS)
@@ -161,12 +168,28 @@ class Register:
                 self.attempts.pop(before.attempt_id, None)
             if after.attempt_id is not None:
                 self.attempts[after.attempt_id] = workload_id
+        if before.borrows != after.borrows:
+            self._count_parts(workload_id, workload, before.borrows, after.borrows)
         if before.in_line and not after.in_line:
             self._leave(workload_id)
         elif after.in_line and not before.in_line and workload is not None:
             key = self.key_of(workload)
             line = self.lines.setdefault(key, Line(key))
             insort(line.members, Place(workload.submitted_ms, workload_id))
+
+    def _count_parts(
+        self, workload_id: WorkloadId, workload: Workload | None, before: int, after: int
+    ) -> None:
+        if workload is not None:
+            self._teams[workload_id] = workload.spec.team
+        parts = self.borrowed_parts.setdefault(self._teams[workload_id], Counter())
+        parts[before] -= 1
+        parts[after] += 1
+        for size in (before, after):
+            if size == 0 or parts[size] <= 0:
+                del parts[size]
+        if after == 0:
+            del self._teams[workload_id]
 
     def _leave(self, workload_id: WorkloadId) -> None:
         line = self.lines[self._keys[workload_id]]
@@ -190,7 +213,9 @@ def _facts(workload: Workload) -> _Known:
     if workload.spec.after:
         sets |= _DEPENDENT
     if attempt is not None:
-        return _Known(sets | _of_attempt(workload, attempt), attempt.attempt_id, in_line=False)
+        sets |= _of_attempt(workload, attempt)
+        borrows = _smallest_part(attempt.hold_class, attempt.placements, elastic(workload.spec))
+        return _Known(sets, attempt.attempt_id, in_line=False, borrows=borrows)
     if state is State.PAUSED:
         return _Known(sets | _PAUSED, None, in_line=False)
     if state not in WAITING_STATES:
@@ -198,7 +223,23 @@ def _facts(workload: Workload) -> _Known:
     if workload.spec.after or workload.not_before_ms or workload.spec.not_before_ms:
         sets |= _HINDERED
     lease = is_lease(workload)
-    return _Known(sets | _TICKETS if lease else sets, None, in_line=not lease)
+    promise = workload.nomination
+    borrows = 0 if promise is None else _smallest_part(promise.hold_class, promise.placements)
+    return _Known(sets | _TICKETS if lease else sets, None, in_line=not lease, borrows=borrows)
+
+
+def _smallest_part(
+    hold_class: HoldClass, placements: Sequence[WorkerPlacement], splits: bool = False
+) -> int:
+    """The least that can be taken back of what is borrowed: of an elastic job one worker."""
+    borrowed = [
+        placed_milli_gpu(one)
+        for one in placements
+        if one.device_ids and class_of_worker(hold_class, one) is HoldClass.OVER_QUOTA
+    ]
+    if not borrowed:
+        return 0
+    return min(borrowed) if splits else sum(borrowed)
 
 
 def _to_restart(workload: Workload) -> bool:

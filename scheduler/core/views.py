@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import Known
-from gpucommons.scheduler.core.packing.rows import Rows
+from gpucommons.scheduler.core.packing.rows import Ints, Rows
 from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
 from gpucommons.scheduler.core.types import HoldClass, NodeId, PoolName
 
@@ -76,7 +76,7 @@ class View:
 
     def board(self, room: Room, known: Known) -> Board:
         """Scores as of now, resting on what is known of the work that comes."""
-        self._read_changes(room)
+        self.read(room)
         if self._board is None:
             self._board = Board(self.rows, policy_of(known, self._kinds, self._counts))
         elif known is not self._known:
@@ -86,7 +86,7 @@ class View:
 
     def board_again(self, room: Room, board: Board) -> Board:
         """The same board after places were taken."""
-        self._read_changes(room)
+        self.read(room)
         return board
 
     def open_bits(self, device: DeviceRoom) -> int:
@@ -94,7 +94,8 @@ class View:
         taken = device.blocked(self._hold_class)
         return FULL & ~(taken | device.blocks if self._outside else taken)
 
-    def _read_changes(self, room: Room) -> None:
+    def read(self, room: Room) -> None:
+        """Look again at the nodes that changed."""
         for node_id in dict.fromkeys(room.touched_since(self._read)):
             for row in self._rows_of.get(node_id, ()):
                 self._write(row)
@@ -109,6 +110,15 @@ class View:
             max(0, free.cpu_milli),
             max(0, free.memory_mib),
         )
+
+
+def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> Ints:
+    """How many GPUs are wholly free for a class on each usable node of a pool."""
+    view = _view(room, pool, hold_class, outside=False)
+    view.read(room)
+    whole = (view.rows.free == WHOLE_MILLI_GPU).sum(axis=1)
+    found: Ints = np.bincount(view.node_of_row, weights=whole).astype(np.int64)
+    return found
 
 
 def views_of(room: Room, pool: PoolName, hold_class: HoldClass) -> Iterator[View]:
