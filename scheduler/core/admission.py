@@ -9,6 +9,7 @@ from gpucommons.gpu.slices import SliceId, format_milli_gpu
 from gpucommons.scheduler.core import quota, stops
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.holds import HoldKey
 from gpucommons.scheduler.core.lifecycle import is_lease, move
 from gpucommons.scheduler.core.resources import NodeState
@@ -120,7 +121,7 @@ def with_slices(
     """Name the slice of every worker that has one."""
     # The tail of the id is random enough, and a socket's path has little room.
     return tuple(
-        replace(one, slice_id=SliceId(f"{attempt_id[-12:]}-{rank}")) if one.device_ids else one
+        evolve(one, slice_id=SliceId(f"{attempt_id[-12:]}-{rank}")) if one.device_ids else one
         for rank, one in enumerate(placements)
     )
 

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core import (
 from gpucommons.scheduler.core.admission import admit_cleared, nominate, unpromise, withdraw
 from gpucommons.scheduler.core.demand import elastic, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
-from gpucommons.scheduler.core.lifecycle import move, move_attempt
+from gpucommons.scheduler.core.lifecycle import attempt_moved, move
 from gpucommons.scheduler.core.types import (
     AttemptState,
     HoldClass,
@@ -146,5 +146,6 @@ def _spare_the_unneeded(draft: Draft) -> None:
 
 def _start_admitted(draft: Draft) -> None:
     for workload in draft.among(draft.register.admitted):
-        starting = move_attempt(workload, AttemptState.STARTING)
-        draft.put(move(starting, State.STARTING, draft.now_ms))
+        starting = attempt_moved(workload, AttemptState.STARTING)
+        attempts = (*workload.attempts[:-1], starting)
+        draft.put(move(workload, State.STARTING, draft.now_ms, attempts=attempts))

@@ -7,9 +7,9 @@ pause of something that is over) is refused here instead of leaving a workload h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptState,
@@ -103,11 +103,22 @@ def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workl
             "reason": None,
             "position": None,
         } | changes
-    return replace(workload, state=to, since_ms=now_ms, **changes)
+    return evolve(workload, state=to, since_ms=now_ms, **changes)
 
 
 def move_attempt(workload: Workload, to: AttemptState, **changes: Any) -> Workload:
     """Return the workload with its current attempt in its next state.
+
+    Raises
+    ------
+    InvalidTransition
+        When there is no current attempt or the table has no such move.
+    """
+    return with_attempt(workload, attempt_moved(workload, to, **changes))
+
+
+def attempt_moved(workload: Workload, to: AttemptState, **changes: Any) -> Attempt:
+    """Return a workload's current attempt in its next state.
 
     Raises
     ------
@@ -119,9 +130,9 @@ def move_attempt(workload: Workload, to: AttemptState, **changes: Any) -> Worklo
         found = "no attempt" if attempt is None else f"an attempt that is {attempt.state}"
         message = f"{workload.spec.name} has {found}: it cannot become {to}."
         raise InvalidTransition(message)
-    return with_attempt(workload, replace(attempt, state=to, **changes))
+    return evolve(attempt, state=to, **changes)
 
 
 def with_attempt(workload: Workload, attempt: Attempt) -> Workload:
     """Return the workload with its newest attempt replaced."""
-    return replace(workload, attempts=(*workload.attempts[:-1], attempt))
+    return evolve(workload, attempts=(*workload.attempts[:-1], attempt))

@@ -22,13 +22,15 @@ Rank = tuple[Any, ...]
 class Front:
     """The first of a line who has not had a turn."""
 
-    __slots__ = ("_ahead", "_place", "_rank")
+    __slots__ = ("_ahead", "_place", "_rank", "order")
 
     def __init__(self, rank: Rank, members: Iterable[Place]) -> None:
         """Begin with the oldest. There must be one."""
         self._rank = rank
         self._ahead = iter(members)
         self._place = next(self._ahead)
+        #: Its place among fronts.
+        self.order: tuple[Rank, Place] = (rank, self._place)
 
     @property
     def workload_id(self) -> WorkloadId:
@@ -39,11 +41,6 @@ class Front:
     def place(self) -> Place:
         """Its age and id."""
         return self._place
-
-    @property
-    def order(self) -> tuple[Rank, Place]:
-        """Its place among fronts."""
-        return (self._rank, self._place)
 
     def __lt__(self, other: Front) -> bool:
         """Earlier in turn."""
@@ -58,6 +55,7 @@ class Front:
         if place is None:
             return False
         self._place = place
+        self.order = (self._rank, place)
         return True
 
 

@@ -11,6 +11,7 @@ from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, sur
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room
@@ -76,7 +77,7 @@ def _line_up(
 
 def _tell(draft: Draft, workload: Workload, reason: Reason, position: int | None) -> None:
     if workload.position != position or workload.reason != reason:
-        draft.put(replace(workload, reason=reason, position=position))
+        draft.put(evolve(workload, reason=reason, position=position))
 
 
 def _draining(draft: Draft, workload: Workload, promise: Nomination) -> Reason:

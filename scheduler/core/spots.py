@@ -7,6 +7,7 @@ group of neighbours still suits them, so that pairs and fours stay together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
@@ -121,6 +122,14 @@ def _whole_spots(
 
 def tightest(free: frozenset[int], count: int, blocks: dict[int, int]) -> tuple[int, ...]:
     """Choose devices: outside blocks first, aligned neighbours, in the smallest free group."""
+    return _tightest(free, count, tuple(sorted((p, blocks[p]) for p in free)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _tightest(
+    free: frozenset[int], count: int, in_blocks: tuple[tuple[int, int], ...]
+) -> tuple[int, ...]:
+    blocks = dict(in_blocks)
     windows = [
         tuple(range(start, start + count))
         for start in range(0, max(free) + 1, count)

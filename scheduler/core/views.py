@@ -103,13 +103,9 @@ class View:
 
     def _write(self, row: int) -> None:
         node, devices = self.places[row]
-        free = node.free(self._hold_class)
-        self.rows.write(
-            row,
-            [self.open_bits(device).bit_count() for device in devices],
-            max(0, free.cpu_milli),
-            max(0, free.memory_mib),
-        )
+        load = node.free(self._hold_class)
+        free = [self.open_bits(device).bit_count() for device in devices]
+        self.rows.write(row, free, max(0, load.cpu_milli), max(0, load.memory_mib))
 
 
 def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> Ints:
