@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 def evolve(value: T, **changes: Any) -> T:
     """Return the value with these fields changed; each must be one of its fields."""
-    kind: type = type(value)
-    new = object.__new__(kind)
-    for name, slot in _slots(kind):
+    kind: type[T] = type(value)
+    new: T = object.__new__(kind)
+    for name, slot in _slots(kind):  # type: ignore[arg-type] # a class is hashable
         slot.__set__(new, changes.pop(name) if name in changes else slot.__get__(value))
     if changes:
         message = f"{kind.__name__} has no field {', '.join(changes)}."

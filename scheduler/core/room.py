@@ -115,20 +115,34 @@ class NodeRoom:
 
     def free(self, hold_class: HoldClass) -> Load:
         """Processor and memory that work of this class may use now."""
-        now = self.total.minus(self.held).minus(self.promised)
-        if hold_class is HoldClass.GUARANTEED:
-            return now.lower(self.free_for_firm())
+        # In plain numbers: asked for every changed node of every view.
+        node, held, promised = self.node, self.held, self.promised
+        cpu = node.cpu_milli - held.cpu_milli - promised.cpu_milli
+        memory = node.memory_mib - held.memory_mib - promised.memory_mib
         if hold_class is HoldClass.FIXED:
-            return now
-        return now.minus(self.headroom)
+            return Load(cpu, memory)
+        if hold_class is HoldClass.GUARANTEED:
+            firm = self.free_for_firm()
+            return Load(min(cpu, firm.cpu_milli), min(memory, firm.memory_mib))
+        return Load(cpu - self.headroom.cpu_milli, memory - self.headroom.memory_mib)
 
     def free_for_firm(self) -> Load:
         """What work that nobody may evict can have, were all borrowers gone.
 
         What notebooks may still claim with their blocks is lent to evictable work only.
         """
-        kept = self.block_share.minus(self.fixed).positive()
-        return self.total.minus(self.firm).minus(self.promised).minus(kept)
+        node, share, fixed = self.node, self.block_share, self.fixed
+        firm, promised = self.firm, self.promised
+        return Load(
+            node.cpu_milli
+            - firm.cpu_milli
+            - promised.cpu_milli
+            - max(0, share.cpu_milli - fixed.cpu_milli),
+            node.memory_mib
+            - firm.memory_mib
+            - promised.memory_mib
+            - max(0, share.memory_mib - fixed.memory_mib),
+        )
 
     def add(self, hold: Hold) -> None:
         """Take what the hold takes."""

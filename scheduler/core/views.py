@@ -104,7 +104,11 @@ class View:
     def _write(self, row: int) -> None:
         node, devices = self.places[row]
         load = node.free(self._hold_class)
-        free = [self.open_bits(device).bit_count() for device in devices]
+        if self._outside:
+            free = [self.open_bits(device).bit_count() for device in devices]
+        else:
+            taken = [device.blocked(self._hold_class).bit_count() for device in devices]
+            free = [WHOLE_MILLI_GPU - bits for bits in taken]
         self.rows.write(row, free, max(0, load.cpu_milli), max(0, load.memory_mib))
 
 
