@@ -11,21 +11,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.orders import (
     Act,
     AnnounceStop,
-    AttemptEnded,
-    AttemptStarted,
-    Cluster,
-    NodesObserved,
-    Observation,
     RestartServer,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
     StartServer,
     StopServer,
+)
+from gpucommons.scheduler.core.resources import Node
+from gpucommons.scheduler.core.state import (
+    AttemptEnded,
+    AttemptStarted,
+    Cluster,
+    NodesObserved,
+    Observation,
 )
 from gpucommons.scheduler.core.types import Attempt, AttemptId, AttemptState, Millis, Workload
 from gpucommons.scheduler.errors import SchedulerError

@@ -17,12 +17,7 @@ from gpucommons.gpu.usage import UsageMinute
 from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.alarm import Alarm
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.state import (
-    Cluster,
-    Observation,
-    Outcome,
-    ProgressReported,
-)
+from gpucommons.scheduler.core.state import Cluster, Observation, Outcome, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
 from gpucommons.scheduler.deciding import Advance, Step
 from gpucommons.scheduler.errors import LeaderLost

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from gpucommons.scheduler.core.leases import RELEASED
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
-from gpucommons.scheduler.core.state import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused

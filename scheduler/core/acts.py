@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from gpucommons.scheduler.core.leases import SERVER_GONE
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.orders import (
     Act,
     AnnounceStop,
     RestartServer,

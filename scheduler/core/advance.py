@@ -9,14 +9,7 @@ from gpucommons.scheduler.core import intents as asked
 from gpucommons.scheduler.core import observations as seen
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import (
-    Cluster,
-    Intent,
-    Observation,
-    Outcome,
-    Submit,
-    Verdict,
-)
+from gpucommons.scheduler.core.state import Cluster, Intent, Observation, Outcome, Submit, Verdict
 from gpucommons.scheduler.core.types import AttemptState, IntentId, Millis, State
 from gpucommons.scheduler.errors import NoFreeSlice
 

@@ -17,10 +17,11 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.finding import find_in
 from gpucommons.scheduler.core.holds import Load
+from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
-from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.spots import Spot, best_spot, give_back, spots_on, take
 from gpucommons.scheduler.core.types import HoldClass, PoolName
 from gpucommons.scheduler.core.views import View, views_of

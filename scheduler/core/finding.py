@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import Worker
+from gpucommons.scheduler.core.node_room import DeviceRoom
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
-from gpucommons.scheduler.core.room import DeviceRoom, Room
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.spots import Spot, best_spot, lowest, starts, tightest
 from gpucommons.scheduler.core.types import HoldClass, PoolName
 from gpucommons.scheduler.core.views import View, asked, views_of, whole_free

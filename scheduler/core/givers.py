@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.holds import HoldKey, Load, sum_loads
-from gpucommons.scheduler.core.room import NodeRoom, Room
+from gpucommons.scheduler.core.node_room import NodeRoom
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import WorkloadId
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from gpucommons.scheduler.core.demand import SMALLEST_BLOCK
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.layout import Region, areas_of, region_of
-from gpucommons.scheduler.core.room import KeptArea, NodeRoom
+from gpucommons.scheduler.core.node_room import NodeRoom
+from gpucommons.scheduler.core.room import KeptArea
 from gpucommons.scheduler.core.types import PoolName
 
 

@@ -14,8 +14,9 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.core.demand import SMALLEST_BLOCK
 from gpucommons.scheduler.core.holds import block_mask, mask_of, span
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.resources import Block
-from gpucommons.scheduler.core.room import NodeRoom, Room
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import HoldClass, NodeId, PoolName, TeamName
 from gpucommons.scheduler.errors import CannotLayOut
 

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.demand import Worker, class_of_worker
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.gangs import for_gang
 from gpucommons.scheduler.core.holds import HoldKey
-from gpucommons.scheduler.core.room import NodeRoom
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.search import Search
 from gpucommons.scheduler.core.spots import Spot, best_spot, placed, take
 from gpucommons.scheduler.core.types import (

@@ -17,10 +17,10 @@ from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.layout import Region, areas_of, moved, region_of, regions
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.reclaim import lent_in
 from gpucommons.scheduler.core.resources import Block
-from gpucommons.scheduler.core.room import NodeRoom
 from gpucommons.scheduler.core.types import (
     HoldClass,
     PoolName,

@@ -10,8 +10,8 @@ from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.evolving import evolve
+from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room

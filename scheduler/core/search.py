@@ -9,7 +9,7 @@ from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.clearing import Case
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.room import NodeRoom
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, WorkerPlacement
 from gpucommons.scheduler.core.units import Units, held_by
 

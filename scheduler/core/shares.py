@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler.core.demand import Worker, is_block_size
-from gpucommons.scheduler.core.room import DeviceRoom
+from gpucommons.scheduler.core.node_room import DeviceRoom
 from gpucommons.scheduler.core.spots import lowest, starts
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.demand import Worker, is_block_size
 from gpucommons.scheduler.core.holds import FULL, Load, span
-from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom
+from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
 from gpucommons.scheduler.core.types import HoldClass, WorkerPlacement
 
 #: Typical work, in milli-GPU per worker: what free GPUs should stay good for.

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.asked import (
     Submit,
     Verdict,
 )
+from gpucommons.scheduler.core.orders import Act
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.types import (
@@ -210,66 +211,6 @@ class Event:
     team: TeamName | None = None
     #: Receipts and old → new values, JSON.
     data: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartAttempt:
-    """Act: start this attempt's workers. Idempotent by attempt id."""
-
-    attempt_id: AttemptId
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class AnnounceStop:
-    """Act: tell the attempt when it will be stopped (notice), before any signal."""
-
-    attempt_id: AttemptId
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignalAttempt:
-    """Act: SIGTERM now, SIGKILL at ``stop.kill_ms``. Idempotent."""
-
-    attempt_id: AttemptId
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SpareAttempt:
-    """Act: take the notice back; nothing was signalled."""
-
-    attempt_id: AttemptId
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StartServer:
-    """Act: start the notebook server of a granted ticket through the hub."""
-
-    workload_id: WorkloadId
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class StopServer:
-    """Act: stop a notebook server through the hub (a reclaim by an admin, a lost device)."""
-
-    workload_id: WorkloadId
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RestartServer:
-    """Act: start the server of a lease that gave its GPU back again, without one."""
-
-    workload_id: WorkloadId
-
-
-Act = (
-    StartAttempt
-    | AnnounceStop
-    | SignalAttempt
-    | SpareAttempt
-    | StartServer
-    | StopServer
-    | RestartServer
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

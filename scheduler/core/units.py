@@ -13,8 +13,8 @@ from gpucommons.scheduler.core.admission import Unit, condemned
 from gpucommons.scheduler.core.demand import bounds, class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import HoldKey
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.quota import Use
-from gpucommons.scheduler.core.room import NodeRoom
 from gpucommons.scheduler.core.stops import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.types import (
     Attempt,

@@ -16,12 +16,13 @@ import numpy as np
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.holds import FULL
+from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
-from gpucommons.scheduler.core.room import DeviceRoom, NodeRoom, Room
+from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import HoldClass, NodeId, PoolName
 
 

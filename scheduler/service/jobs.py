@@ -8,13 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
-from gpucommons.scheduler.core.state import (
-    Action,
-    Cancel,
-    Pause,
-    Resume,
-    Submit,
-)
+from gpucommons.scheduler.core.state import Action, Cancel, Pause, Resume, Submit
 from gpucommons.scheduler.core.types import (
     Kind,
     Spec,

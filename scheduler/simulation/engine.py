@@ -16,6 +16,7 @@ from math import ceil
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.orders import SignalAttempt, StartAttempt, StartServer, StopServer
 from gpucommons.scheduler.core.state import (
     Action,
     AttemptEnded,
@@ -25,11 +26,7 @@ from gpucommons.scheduler.core.state import (
     Intent,
     Observation,
     Outcome,
-    SignalAttempt,
-    StartAttempt,
     Started,
-    StartServer,
-    StopServer,
     Submit,
 )
 from gpucommons.scheduler.core.types import (

@@ -11,19 +11,21 @@ from dataclasses import dataclass, field
 
 from builders import World
 
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.orders import (
     Act,
-    AttemptEnded,
-    AttemptStarted,
-    Cancel,
-    CheckpointReported,
-    Observation,
     RestartServer,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
     StartServer,
     StopServer,
+)
+from gpucommons.scheduler.core.state import (
+    AttemptEnded,
+    AttemptStarted,
+    Cancel,
+    CheckpointReported,
+    Observation,
     Submit,
 )
 from gpucommons.scheduler.core.types import (

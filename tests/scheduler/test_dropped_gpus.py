@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
@@ -16,10 +17,7 @@ from gpucommons.scheduler.core.state import (
     PutPools,
     PutTeams,
     Restarted,
-    RestartServer,
     Started,
-    StartServer,
-    StopServer,
     Submit,
 )
 from gpucommons.scheduler.core.types import (

@@ -13,7 +13,7 @@ import pytest
 from builders import T0, a_notebook
 
 from gpucommons.scheduler.core.leases import RELEASED
-from gpucommons.scheduler.core.state import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,

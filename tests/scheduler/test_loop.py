@@ -11,9 +11,9 @@ import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.orders import Act, StartServer
 from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.state import (
-    Act,
     AttemptEnded,
     Cancel,
     Changes,
@@ -24,7 +24,6 @@ from gpucommons.scheduler.core.state import (
     ProgressReported,
     PutPools,
     PutTeams,
-    StartServer,
     Submit,
 )
 from gpucommons.scheduler.core.types import (

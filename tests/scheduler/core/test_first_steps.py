@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.state import AnnounceStop, SignalAttempt, StartAttempt
+from gpucommons.scheduler.core.orders import AnnounceStop, SignalAttempt, StartAttempt
 from gpucommons.scheduler.core.types import HoldClass, State
 
 

@@ -9,6 +9,7 @@ import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core import lifecycle
+from gpucommons.scheduler.core.orders import SignalAttempt, StopServer
 from gpucommons.scheduler.core.resources import NodeState, Policy
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
@@ -21,9 +22,7 @@ from gpucommons.scheduler.core.state import (
     PutPolicy,
     Resume,
     SetNodeState,
-    SignalAttempt,
     Started,
-    StopServer,
 )
 from gpucommons.scheduler.core.types import (
     AttemptId,

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.state import (
-    AttemptEnded,
-    Cancel,
-    ReportIdle,
-    Restarted,
-    RestartServer,
-    Started,
-    StartServer,
-    StopServer,
-)
+from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.state import AttemptEnded, Cancel, ReportIdle, Restarted, Started
 from gpucommons.scheduler.core.types import HoldClass, Millis, ReasonClass, State
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_pool, a_team
 
+from gpucommons.scheduler.core.orders import SpareAttempt
 from gpucommons.scheduler.core.resources import Quota
-from gpucommons.scheduler.core.state import Cancel, SetQuotas, SpareAttempt
+from gpucommons.scheduler.core.state import Cancel, SetQuotas
 from gpucommons.scheduler.core.types import HoldClass, Kind, ReasonClass, Role, State
 
 
