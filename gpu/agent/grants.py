@@ -162,7 +162,10 @@ class Grants:
         for slice_id, granted in self._granted.items():
             due = now_ms - granted.verified_ms >= RECHECK_MS or now_ms < granted.verified_ms
             alive = holders.get(slice_id, ())
-            unknown = [one for one in alive if due or one not in granted.bound]
+            # Who is bound stays so; reading the maps of all would stall the one thread we have.
+            unknown = [
+                one for one in alive if one not in granted.bound or (due and not granted.bound[one])
+            ]
             if not due and not unknown and len(granted.bound) == len(alive):
                 continue
             self._check(granted, alive, unknown, due=due)

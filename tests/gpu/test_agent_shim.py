@@ -108,6 +108,24 @@ def test_processes_are_checked_for_the_library(
     assert f"process {outside.pid}." in why
 
 
+def test_a_process_that_is_bound_is_not_read_again(
+    grants: Callable[[], Grants], program: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[int] = []
+
+    def look(_folder: Path, pid: int) -> bool:
+        looked.append(pid)
+        return pid != 8
+
+    monkeypatch.setattr(shim, "shimmed", look)
+    agent = grants()
+    agent.grant(QUARTER, None)
+    for second in range(3):
+        agent.check({A: [(7, 1), (8, 1)]}, now_ms=1 + second * RECHECK_MS)
+    # A stranger may leave or be replaced; its maps are read again, those of the others are not.
+    assert looked == [7, 8, 8, 8]
+
+
 @pytest.mark.parametrize("spoil", ["truncated", "grown", "edited", "a folder", "gone", "a pipe"])
 def test_a_ledger_spoilt_by_its_user_is_said_and_starts_nothing_more(
     grants: Callable[[], Grants], program: Any, folder: Path, spoil: str
