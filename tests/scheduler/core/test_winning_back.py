@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import TRAIN, World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.types import State, WorkloadId
+from gpucommons.scheduler.core.types import Role, State, WorkloadId
 
 MINUTE = 60_000
 
@@ -100,3 +100,40 @@ def test_an_elastic_job_loses_surplus_workers_before_a_whole_job_goes() -> None:
     assert victims_of(world, claim) in ([elastic], [rigid])
     stop = world.stop_of(elastic)
     assert stop is None or stop.why == "resize"
+
+
+def test_a_gang_of_several_roles_wins_back_what_all_of_them_need_and_no_more() -> None:
+    roles = (
+        Role(name="chief", count=1, milli_gpu=0, cpu_milli=500, command=("true",)),
+        Role(name="worker", count=2, milli_gpu=1000, cpu_milli=500, command=("true",)),
+        Role(name="judge", count=1, milli_gpu=500, cpu_milli=500, command=("true",)),
+    )
+    world = World(
+        a_node("n1", gpus=2),
+        a_node("n2", gpus=2),
+        teams=[a_team("a"), a_team("b", guaranteed_milli_gpu=4000)],
+    )
+    jobs = [world.run(a_job(f"a-{number}", team="a")) for number in range(4)]
+    gang = world.submit(a_job("gang", team="b", roles=roles))
+    victims = victims_of(world, gang)
+    assert len(victims) == 3
+    assert set(victims) < set(jobs)
+    end_victims(world, gang)
+    assert world.state(gang) is State.STARTING
+
+
+def test_a_gang_that_cannot_fit_whoever_goes_stops_nobody() -> None:
+    world = World(
+        a_node("n1", gpus=2),
+        a_node("n2", gpus=2),
+        teams=[
+            a_team("a"),
+            a_team("b", guaranteed_milli_gpu=2000),
+            a_team("c", guaranteed_milli_gpu=2000),
+        ],
+    )
+    firm = [world.run(a_job(f"c-{number}", 2000, team="c")) for number in range(1)]
+    borrowers = [world.run(a_job(f"a-{number}", team="a")) for number in range(2)]
+    gang = world.submit(a_job("gang", 1000, team="b", workers=3))
+    assert world.state(gang) is State.QUEUED
+    assert all(world.stop_of(job) is None for job in [*firm, *borrowers])
