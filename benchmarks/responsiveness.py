@@ -148,7 +148,7 @@ async def _p95(url: str, tabs: int, requests: int) -> float:
 async def _listen(socket: Any) -> int:
     samples = 0
     while (message := await socket.read_message()) is not None:
-        samples += json.loads(message).get("type") == "usage"
+        samples += len(json.loads(message).get("samples", ()))
     return samples
 
 

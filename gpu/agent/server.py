@@ -22,6 +22,8 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.unix_sockets import Peer, listen
 
 LOOK_EVERY_S = 1.0
+#: The least time for requests between two looks.
+_BREATH_S = 0.2
 #: Room for a tab or two of every slice of a large node.
 _MAX_PENDING_CONNECTIONS = 64
 
@@ -81,8 +83,9 @@ class AgentServer:
             wait_s = due_s - time.monotonic()
             if wait_s <= 0:
                 self.look()
-                # After a suspended machine one look is enough.
-                due_s = max(due_s + LOOK_EVERY_S, time.monotonic())
+                # After a suspended machine one look is enough; and however slow the driver is,
+                # whoever asks is heard between two looks.
+                due_s = max(due_s + LOOK_EVERY_S, time.monotonic() + _BREATH_S)
                 continue
             self.serve(wait_s)
         self._selector.unregister(stop)

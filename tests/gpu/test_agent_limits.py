@@ -244,3 +244,13 @@ def test_instances_are_devices_of_their_own(start: Any, driver: Any) -> None:
     prepared = agent.prepare(GpuSlice(slice_id=SliceId("m"), shares=(share,), memory_mib=9500))
     assert prepared.isolation == "hardware"
     assert prepared.injection.env["CUDA_VISIBLE_DEVICES"] == driver.instance_uuid(1)
+
+
+def test_a_driver_slower_than_a_second_starves_nobody_who_asks(start: Any, driver: Any) -> None:
+    process, agent = start()
+    agent.prepare(half(driver, SliceId("a"), milli=1000))
+    driver.slow_down(150)
+    for _ in range(3):
+        assert agent.reading(SliceId("a")).pids == ()
+    process.terminate()
+    assert process.wait(timeout=30) == 0
