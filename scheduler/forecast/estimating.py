@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import Arriving, nothing_arrives
-from gpucommons.scheduler.forecast.futures import FUTURES, share
+from gpucommons.scheduler.forecast.futures import FUTURES, shared
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.simulation.conditions import Conditions
@@ -107,7 +107,7 @@ def _ends(
     outlooks: Mapping[WorkloadId, Outlook], number: int, futures: int
 ) -> dict[WorkloadId, int | None]:
     """How much longer everything runs, in this future."""
-    return {i: one.left_ms(share(one.group, number, futures)) for i, one in outlooks.items()}
+    return {i: one.left_ms(shared(i, one.group, number, futures)) for i, one in outlooks.items()}
 
 
 def _starts(

@@ -20,6 +20,18 @@ def share(name: str, future: int, futures: int = FUTURES) -> float:
     return ((first + stride * future) % futures + 0.5) / futures
 
 
+def shared(name: str, group: str, future: int, futures: int = FUTURES) -> float:
+    """A quantile that is half the group's and half its own.
+
+    A user's batch is long or short together, but not every run of it: dealt alone, many runs would
+    average out in every future and windows be too narrow; dealt as one, they would be too wide.
+    Ranks of the sums give everybody each quantile once, as :func:`share` does.
+    """
+    own = [share(name, number, futures) for number in range(futures)]
+    both = [(share(group, number, futures) + own[number], own[number]) for number in range(futures)]
+    return (sorted(both).index(both[future]) + 0.5) / futures
+
+
 def quantile(values: Sequence[int | None], part: float) -> int | None:
     """The value that ``part`` of the futures do not pass; None = not in sight there.
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from gpucommons.scheduler.core.types import Millis, WorkloadId
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.forecast import Forecast, told
-from gpucommons.scheduler.forecast.futures import FUTURES, quantile, share
+from gpucommons.scheduler.forecast.futures import FUTURES, quantile, share, shared
 from gpucommons.scheduler.forecast.windows import (
     Calibration,
     Estimate,
@@ -55,6 +55,15 @@ def test_every_quantile_is_dealt_to_every_workload_in_one_future() -> None:
         assert dealt == pytest.approx([(i + 0.5) / FUTURES for i in range(FUTURES)])
     orders = {tuple(share(f"w-{n}", f) for f in range(FUTURES)) for n in range(50)}
     assert len(orders) > 25
+
+
+def test_quantiles_of_a_group_are_alike_and_each_is_still_dealt_once() -> None:
+    dealt = {n: [shared(n, "vision/ann/digits", f) for f in range(FUTURES)] for n in "abcdefgh"}
+    for quantiles in dealt.values():
+        assert sorted(quantiles) == pytest.approx([(i + 0.5) / FUTURES for i in range(FUTURES)])
+    means = [sum(column) / len(dealt) for column in zip(*dealt.values(), strict=True)]
+    assert max(means) - min(means) > 0.35  # apart from each other, sums of eight would be even
+    assert len({tuple(quantiles) for quantiles in dealt.values()}) > 1
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 10**9)), min_size=1, max_size=12))
