@@ -139,8 +139,8 @@ def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     shown = [one for one in over if not one.withheld]
     recent = over[-RECENT:]
     in_time = sum(_in_time(one, now_ms) for one in recent)
-    enough = len(over) >= MIN_COMPARED
     weights = _weights(over)
+    enough = sum(weights) > MIN_COMPARED - 1
     starts = [_ratio(_length(one, now_ms), one.raw.from_ms) for one in over]
     ends = [_ratio(_length(one, now_ms), one.raw.to_ms) for one in over]
     return Calibration(

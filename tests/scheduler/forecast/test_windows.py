@@ -36,8 +36,9 @@ def window(from_min: float, to_min: float) -> Window:
     )
 
 
-def waited(minutes: float, said: Window, number: int = 0, *, shown: bool = True) -> Estimate:
-    made_ms = Millis(NOW - 10 * DAY + number * MINUTE)
+def waited(minutes: float, said: Window, number: float = 0, *, shown: bool = True) -> Estimate:
+    """One wait; whole numbers lie so far apart that they are no burst."""
+    made_ms = Millis(NOW - 50 * DAY + round(number * 20 * MINUTE))
     return Estimate(
         workload_id=WorkloadId(f"w-{number}"),
         made_ms=made_ms,
@@ -129,8 +130,8 @@ def test_too_wide_windows_become_narrower() -> None:
 
 def test_a_burst_that_is_wrong_together_counts_once() -> None:
     said = window(10, 20)
-    apart = [waited(15, said, 20 * n) for n in range(30)]
-    burst = [waited(300, said, 1000 + n % 5) for n in range(30)]
+    apart = [waited(15, said, n) for n in range(30)]
+    burst = [waited(300, said, 100 + n / 100) for n in range(30)]
     assert calibrate(apart, NOW).stretch_end < 1
     # 30 of 60 waits were late, but they are one event of 31.
     assert calibrate([*apart, *burst], NOW).stretch_end < 1

@@ -1,0 +1,312 @@
+"""How right forecasts of start times are, on days that were held back.
+
+``python -m benchmarks.forecast --trace F.csv --json OUT`` replays a trace through the core, learns
+run lengths and calibration from the days before, and forecasts the start of jobs on the last days
+at the moment of their submission: jobs that start at once are counted, not forecast. One line of
+JSON per trace: how many starts lay before the end of their window (the aim is 90 %) and inside it
+(80 %), how wide windows were, and for how many jobs it said *unknown*.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.state import Cluster, Outcome
+from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.forecast.arrivals import the_past_again
+from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate
+from gpucommons.scheduler.forecast.forecast import Forecast, told, window_to_show
+from gpucommons.scheduler.forecast.runs import History, Run, run_of
+from gpucommons.scheduler.forecast.windows import Estimate, calibrate, raw_window, wait_class
+from gpucommons.scheduler.simulation.conditions import Conditions
+from gpucommons.scheduler.simulation.engine import Simulation
+from gpucommons.scheduler.simulation.setting import set_up, simulation_of
+from gpucommons.scheduler.simulation.trace import Trace, read_trace
+
+_DAY_MS = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """Which days, and how much of them."""
+
+    load: float = 0.85
+    #: Larger traces are sampled down to so many jobs, and their cluster with them.
+    jobs: int = 2_000
+    #: Held back: the last days, with so much of the submissions.
+    held_back: float = 0.2
+    #: The days before them, with so much, teach how right windows are.
+    calibrating: float = 0.2
+    #: Moments at which jobs are forecast, spread evenly over the submissions of those days.
+    moments: int = 100
+    #: Cycles for the days before; on those days it decides once a minute.
+    coarse_cycles: int = 3_000
+    fine_ms: int = 60_000
+    jobs_per_moment: int = 4
+    budget: Budget = field(
+        default_factory=lambda: Budget(futures=5, cycles=120, coarse=0.1, finest_ms=60_000)
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moment:
+    """A cluster at which new jobs wait, and what had ended by then."""
+
+    cluster: Cluster
+    wanted: tuple[WorkloadId, ...]
+    runs: int
+    held_back: bool
+
+
+@dataclass
+class Replay:
+    """A trace, played once: its moments, its runs and its starts."""
+
+    moments: list[Moment] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    starts: dict[WorkloadId, Millis] = field(default_factory=dict)
+    #: Jobs submitted on held-back days, and those of them that had to wait.
+    submitted: int = 0
+    waited: int = 0
+    end_ms: int = 0
+    jobs: int = 0
+    gpus: int = 0
+
+
+def main() -> int:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--trace", type=Path, action="append", required=True)
+    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--load", type=float, default=Plan.load)
+    parser.add_argument("--moments", type=int, default=Plan.moments)
+    parser.add_argument("--processes", type=int, default=2)
+    arguments = parser.parse_args()
+    with arguments.json.open("w") as out:
+        for path in arguments.trace:
+            plan = Plan(load=arguments.load, moments=arguments.moments)
+            line = json.dumps(measured(path, plan, processes=arguments.processes))
+            print(line)
+            out.write(line + "\n")
+    return 0
+
+
+def measured(path: Path, plan: Plan, *, processes: int) -> dict[str, Any]:
+    """Replay, forecast, compare."""
+    began = time.monotonic()
+    replay = replayed(path, plan)
+    replay_s = time.monotonic() - began
+    lengths = forecast_all(replay, plan, processes)
+    estimates, forecasts = told_in_order(replay, lengths)
+    return {
+        "trace": path.stem,
+        "load": plan.load,
+        **summary(replay, estimates, forecasts),
+        "moments": len(replay.moments),
+        "replay_s": round(replay_s, 1),
+        "seconds": round(time.monotonic() - began, 1),
+    }
+
+
+# --- the replay ------------------------------------------------------------------------------
+
+
+def replayed(path: Path, plan: Plan) -> Replay:
+    """Play the trace once, and keep the clusters of the chosen moments."""
+    trace = sampled(read_trace(path), plan.jobs)
+    setting = set_up(trace, plan.load)
+    times = [job.submit_ms for job in setting.jobs]
+    held_from_ms = _midnight(times[round(len(times) * (1 - plan.held_back))])
+    from_ms = _midnight(times[round(len(times) * (1 - plan.held_back - plan.calibrating))])
+    late = [at for at in times if at >= from_ms]
+    chosen = sorted({late[i * len(late) // plan.moments] for i in range(plan.moments)})
+    days = _Days(from_ms=from_ms, held_from_ms=held_from_ms, until_ms=times[-1], chosen=chosen)
+    simulation = simulation_of(setting, Conditions())
+    replay = Replay(gpus=setting.gpus, jobs=len(setting.jobs))
+    while (due_ms := simulation.next_ms()) is not None and not days.over(simulation, replay):
+        step_ms = plan.fine_ms if due_ms >= from_ms else max(1, from_ms // plan.coarse_cycles)
+        now_ms = Millis(max(-(-due_ms // step_ms) * step_ms, simulation.now_ms))
+        known = simulation.cluster.workloads
+        outcome = simulation.step(now_ms)
+        _note(replay, outcome, now_ms)
+        new = [w for i, w in outcome.cluster.workloads.items() if i not in known]
+        if from_ms <= now_ms <= days.until_ms:
+            days.look(replay, outcome.cluster, new, plan.jobs_per_moment)
+    replay.end_ms = simulation.now_ms
+    return replay
+
+
+@dataclass(kw_only=True)
+class _Days:
+    """The days that are looked at, and which moments of them."""
+
+    from_ms: int
+    held_from_ms: int
+    until_ms: int
+    #: Still to come, the next one first.
+    chosen: list[int]
+    waits: set[WorkloadId] = field(default_factory=set)
+
+    def over(self, simulation: Simulation, replay: Replay) -> bool:
+        """Everybody who was forecast has started."""
+        return simulation.now_ms > self.until_ms and self.waits <= replay.starts.keys()
+
+    def look(self, replay: Replay, cluster: Cluster, new: Sequence[Workload], most: int) -> None:
+        """Count who has to wait, and keep the cluster if its moment has come."""
+        held = cluster.now_ms >= self.held_from_ms
+        line = [w.workload_id for w in new if w.state in WAITING_STATES]
+        replay.submitted += len(new) * held
+        replay.waited += len(line) * held
+        if not line or not self.chosen or self.chosen[0] > cluster.now_ms:
+            return
+        self.chosen = [at for at in self.chosen if at > cluster.now_ms]
+        # A burst of hundreds would say the same thing hundreds of times.
+        wanted = tuple(line[:: -(-len(line) // most)])
+        self.waits.update(wanted)
+        replay.moments.append(
+            Moment(cluster=cluster, wanted=wanted, runs=len(replay.runs), held_back=held)
+        )
+
+
+def _note(replay: Replay, outcome: Outcome, now_ms: Millis) -> None:
+    for workload in outcome.changes.workloads:
+        run = run_of(workload, now_ms) if is_final(workload) else None
+        replay.runs += [] if run is None else [run]
+        if workload.current is not None:
+            replay.starts.setdefault(workload.workload_id, workload.current.reserved_ms)
+
+
+def sampled(trace: Trace, most: int) -> Trace:
+    """Every second, third … job, for a cluster that is as much smaller: forecasts cost cycles."""
+    every = -(-len(trace.jobs) // most)
+    return replace(trace, jobs=trace.jobs[::every])
+
+
+def _midnight(at_ms: int) -> int:
+    return at_ms // _DAY_MS * _DAY_MS
+
+
+# --- the forecasts ---------------------------------------------------------------------------
+
+#: For the processes, which inherit it: clusters are too large to be sent.
+_work: list[tuple[Moment, Sequence[Run], Budget]] = []
+
+
+def forecast_all(replay: Replay, plan: Plan, processes: int) -> list[Lengths]:
+    """Play the futures of every moment."""
+    _work[:] = [(one, replay.runs[: one.runs], plan.budget) for one in replay.moments]
+    with multiprocessing.get_context("fork").Pool(processes) as pool:
+        return pool.map(_forecast, range(len(_work)), chunksize=1)
+
+
+def _forecast(index: int) -> Lengths:
+    moment, ended, budget = _work[index]
+    going = (run_of(w, moment.cluster.now_ms) for w in moment.cluster.workloads.values())
+    runs = (*ended, *(run for run in going if run is not None))
+    history, now_ms = History(runs), moment.cluster.now_ms
+    again = the_past_again(runs, history, now_ms, budget.futures)
+    playing = estimate(moment.cluster, history, budget, wanted=moment.wanted, arriving=again)
+    while True:
+        try:
+            next(playing)
+        except StopIteration as done:
+            found: Lengths = done.value
+            return found
+
+
+def told_in_order(
+    replay: Replay, lengths: Sequence[Lengths]
+) -> tuple[list[tuple[Estimate, bool]], list[Forecast]]:
+    """What would have been said at each moment, knowing only what had happened by then."""
+    kept: list[tuple[Estimate, bool]] = []
+    said: list[Forecast] = []
+    for moment, found in zip(replay.moments, lengths, strict=True):
+        now_ms = found.made_ms
+        known = [_known_at(one, now_ms) for one, _ in kept]
+        for workload_id, waits in found.waits.items():
+            workload = moment.cluster.workloads[workload_id]
+            name, raw = wait_class(workload), raw_window(waits)
+            calibration = calibrate((one for one in known if one.wait_class == name), now_ms)
+            forecast = told(raw, calibration, now_ms, endless=bool(found.endless))
+            said += [forecast] if moment.held_back else []
+            if raw is not None:
+                one = Estimate(
+                    workload_id=workload_id,
+                    made_ms=now_ms,
+                    wait_class=name,
+                    raw=raw,
+                    window=window_to_show(raw, calibration),
+                    withheld=forecast.window is None,
+                    started_ms=replay.starts.get(workload_id),
+                )
+                kept.append((one, moment.held_back))
+    return kept, said
+
+
+def _known_at(estimate: Estimate, now_ms: Millis) -> Estimate:
+    started_ms = estimate.started_ms
+    return (
+        estimate
+        if started_ms is None or started_ms <= now_ms
+        else replace(estimate, started_ms=None)
+    )
+
+
+# --- the figures -----------------------------------------------------------------------------
+
+
+def summary(
+    replay: Replay, estimates: Sequence[tuple[Estimate, bool]], forecasts: Sequence[Forecast]
+) -> dict[str, Any]:
+    """Held-back days only. A wait that was promised a device that is being cleared is short and
+    easily forecast, so those *in line* are given apart.
+    """
+    held = [one for one, held_back in estimates if held_back and not one.withheld]
+    unknown = sum(one.window is None for one in forecasts)
+    in_line = [one for one in held if not one.wait_class.endswith("promised")]
+    return {
+        "jobs": replay.jobs,
+        "gpus": replay.gpus,
+        "submitted": replay.submitted,
+        "had_to_wait": replay.waited,
+        "forecast": len(forecasts),
+        "unknown_percent": _percent(unknown, len(forecasts)),
+        **_rightness(replay, held),
+        "in_line": _rightness(replay, in_line),
+    }
+
+
+def _rightness(replay: Replay, estimates: Sequence[Estimate]) -> dict[str, Any]:
+    waits = [(one.started_ms or replay.end_ms) - one.made_ms for one in estimates]
+    both = list(zip(waits, estimates, strict=True))
+    shown = [(wait, one.window) for wait, one in both]
+    return {
+        "windows": len(both),
+        "p90_covers_percent": _percent(sum(w <= s.to_ms for w, s in shown), len(both)),
+        "inside_percent": _percent(sum(s.from_ms <= w <= s.to_ms for w, s in shown), len(both)),
+        "uncalibrated_p90_percent": _percent(sum(w <= one.raw.to_ms for w, one in both), len(both)),
+        "median_wait_min": _minutes(waits),
+        "median_width_min": _minutes([s.to_ms - s.from_ms for _, s in shown]),
+    }
+
+
+def _percent(part: int, whole: int) -> float | None:
+    return round(100 * part / whole, 1) if whole else None
+
+
+def _minutes(lengths_ms: Sequence[int]) -> float | None:
+    return round(median(lengths_ms) / 60_000, 1) if lengths_ms else None
+
+
+if __name__ == "__main__":
+    sys.exit(main())
