@@ -74,7 +74,7 @@ def _figures(name: str, setting: Setting, in_quota: list[bool]) -> dict[str, Any
     found["utilisation_percent"] = round(held / 10 / _capacity(setting), 2)
     rights: dict[str, int] = {}
     for one in result.record.evictions:
-        rights[one.right] = rights.get(one.right, 0) + 1
+        rights[one.right.value] = rights.get(one.right.value, 0) + 1
     return found | {
         # Stopped within its guarantee, or a job that would never have waited in a partition.
         "in_quota_evictions": sum(inside or in_quota[job] for job, inside in result.evicted),
