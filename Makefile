@@ -5,9 +5,10 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(CURDIR)/node_modules/.bin:$(PATH)
 LAB := build/labextensions/gpucommons
 PANEL := $(shell find labextension/src labextension/style labextension/schema -type f)
+TRACES ?= traces
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo test check fix properties peers tour docs dist clean
+.PHONY: help setup demo test check fix properties peers tour bench docs dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -59,6 +60,9 @@ peers: setup ## JupyterHub's and idle-culler's own test suites on our classes
 
 tour: setup ## Play the walk-throughs against the real product and print the figures
 	$(BIN)/python -m benchmarks.tour
+
+bench: setup ## The scheduling core beside its peers; JSON into build/bench (TRACES=folder of traces)
+	nice -n 5 $(BIN)/python -m benchmarks.suite --traces $(TRACES) --out build/bench
 
 docs: setup ## Build the documentation into build/docs
 	$(BIN)/sphinx-build -q -W -b html docs build/docs

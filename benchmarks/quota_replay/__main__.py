@@ -78,7 +78,8 @@ def _figures(name: str, setting: Setting, in_quota: list[bool]) -> dict[str, Any
     return found | {
         # Stopped within its guarantee, or a job that would never have waited in a partition.
         "in_quota_evictions": sum(inside or in_quota[job] for job, inside in result.evicted),
-        "evictions": len(result.evicted),
+        "in_quota_moves": sum(inside or in_quota[job] for job, inside in result.moved),
+        "evictions": len(result.evicted) + len(result.moved),
         "evictions_by_right": rights,
         "lost_gpu_h": round(result.lost_gpu_ms / HOUR_MS, 1),
         "lost_percent": round(100 * result.lost_gpu_ms / work, 4),

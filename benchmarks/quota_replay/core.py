@@ -8,7 +8,7 @@ from benchmarks.quota_replay.queues import Played
 from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.types import HoldClass, WorkloadId
 from gpucommons.scheduler.simulation.conditions import Conditions
-from gpucommons.scheduler.simulation.record import Record
+from gpucommons.scheduler.simulation.record import Record, Right
 from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
 
 #: The processes are gone a second after SIGTERM; all else as the comparison is defined.
@@ -25,6 +25,8 @@ class Result:
     played: list[Played]
     #: By job: how often it was stopped for another, and whether within its team's guarantee.
     evicted: list[tuple[int, bool]]
+    #: The same for those that were moved apart: each goes on elsewhere at once.
+    moved: list[tuple[int, bool]]
     lost_gpu_ms: int
     record: Record
 
@@ -41,8 +43,8 @@ def play(setting: Setting) -> Result:
         offset = story.submitted_ms - job.submit_ms
         one = Played(job, started_ms=story.started_ms - offset, ended_ms=story.ended_ms - offset)
         played.append(one)
-    evicted = [
-        (number_of[one.workload_id], one.hold_class is HoldClass.GUARANTEED and not one.resized)
-        for one in record.evictions
-    ]
-    return Result(played, evicted, record.lost_milli_gpu_ms() // 1000, record)
+    taken: dict[bool, list[tuple[int, bool]]] = {True: [], False: []}
+    for one in record.evictions:
+        inside = one.hold_class is HoldClass.GUARANTEED and not one.resized
+        taken[one.right is Right.MOVE].append((number_of[one.workload_id], inside))
+    return Result(played, taken[False], taken[True], record.lost_milli_gpu_ms() // 1000, record)

@@ -9,9 +9,22 @@ from gpucommons.scheduler.core import intents as asked
 from gpucommons.scheduler.core import observations as seen
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cluster, Intent, Observation, Outcome, Submit, Verdict
+from gpucommons.scheduler.core.state import (
+    AttemptSignalled,
+    AttemptStarted,
+    Cluster,
+    Intent,
+    Observation,
+    Outcome,
+    ProgressReported,
+    Submit,
+    Verdict,
+)
 from gpucommons.scheduler.core.types import AttemptState, IntentId, Millis, State
 from gpucommons.scheduler.errors import NoFreeSlice
+
+#: Reports after which nothing is free that was not, and nobody asks for more than before.
+_QUIET = (AttemptStarted, AttemptSignalled, ProgressReported)
 
 
 def advance(  # noqa: PLR0913 - one step is these things and no fewer
@@ -26,6 +39,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
     """Apply what was seen and asked, decide, and say what to write and to do.
 
     The same arguments give the same outcome. Nothing new and no deadline passed: nothing to write.
+    Where all that came is that something runs, and no deadline passed, nothing is decided.
     Without ``explain`` reasons and places in line stay as they were; the decisions are the same.
     """
     refused: dict[IntentId, str] = {}
@@ -36,7 +50,10 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
         for intent in intents:
             if intent.intent_id not in refused:
                 asked.apply(draft, intent)
-        cycle.decide(draft, explain=explain)
+        if observations and not intents and draft.settled and _are_quiet(observations):
+            draft.count()
+        else:
+            cycle.decide(draft, explain=explain)
         unmet = _unmet(draft, intents)
         if not unmet:
             break
@@ -49,13 +66,17 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
         for intent_id, text in refused.items()
     )
     wake = deadlines.next_deadline(draft)
-    after, changes = draft.finish()
+    after, changes = draft.finish(wake)
     return Outcome(
         cluster=after,
         changes=changes,
         acts=acts.due(draft.among(draft.register.acting)),
         wake_ms=wake,
     )
+
+
+def _are_quiet(observations: Sequence[Observation]) -> bool:
+    return all(isinstance(one, _QUIET) for one in observations)
 
 
 def _unmet(draft: Draft, intents: Sequence[Intent]) -> dict[IntentId, str]:

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.clock import Times
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
 from gpucommons.scheduler.core.endings import fail
-from gpucommons.scheduler.core.fair_share import half_life_of
+from gpucommons.scheduler.core.fair_share import LOOKS, half_life_of, looked_at_ms
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, with_attempt
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import (
@@ -24,8 +24,6 @@ from gpucommons.scheduler.core.types import (
 
 #: After a grant that nobody redeemed, others go first for so long.
 UNREDEEMED_BACK_OFF_MS = 30_000
-#: Looks per half-life at whose turn it is: a turn lasts several of them.
-_LOOKS = 16
 
 
 def expire(draft: Draft) -> None:
@@ -164,9 +162,9 @@ def _turns(draft: Draft) -> Iterator[int]:
         for pool in key.pools
     }
     for pool in sorted({pool for pool, _ in waiting}):
-        every = max(1, half_life_of(draft.pools, pool) // _LOOKS)
+        half_life_ms = half_life_of(draft.pools, pool)
         borrowers = {
             team for (team, where), use in draft.uses.items() if where == pool and use.borrowed
         }
         if any(borrowers - {team} for where, team in waiting if where == pool):
-            yield (draft.now_ms // every + 1) * every
+            yield looked_at_ms(draft.now_ms, half_life_ms) + max(1, half_life_ms // LOOKS)

@@ -37,6 +37,18 @@ from gpucommons.scheduler.core.views import asked
 Guarantees = dict[PoolName, dict[TeamName, int]]
 
 
+#: Later than any time: nothing is due.
+_NEVER = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """Until when, and under which rules, nothing is to be decided unless something happens."""
+
+    until_ms: int
+    rules: tuple[object, ...]
+
+
 @dataclass(slots=True)
 class Sketch:
     """What is worked out of a cluster: true for all workloads but the stale ones."""
@@ -48,6 +60,9 @@ class Sketch:
     uses: quota.Uses = field(default_factory=dict)
     #: Changed since the room last looked at them.
     stale: set[WorkloadId] = field(default_factory=set)
+
+    #: Of the cycle that made it.
+    settled: Settled | None = None
 
     @classmethod
     def of(cls, cluster: Cluster) -> Sketch:
@@ -241,6 +256,10 @@ class Draft:
                     quota.count_workload(uses, self.nodes, workload, sign=sign)
         return uses
 
+    def count(self) -> None:
+        """Count uses anew, and look at no device: for a step that decides nothing."""
+        self.uses = self._uses_now()
+
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
         return self.uses.get((team, pool), quota.Use())
@@ -255,21 +274,34 @@ class Draft:
     def accounts(self, pool: PoolName) -> fair_share.Accounts:
         """What teams had and have of a pool's surplus."""
         half_life_ms = fair_share.half_life_of(self.pools, pool)
-        return fair_share.Accounts(self.teams, pool, half_life_ms, self.usage_now(), self.uses)
+        usage = self._brought_up(fair_share.looked_at_ms(self.now_ms, half_life_ms))
+        return fair_share.Accounts(self.teams, pool, half_life_ms, usage, self.uses)
 
     def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
         """Decayed use of the surplus up to now, from what was held since the last cycle."""
         if self._usage is None:
-            self._usage = self._brought_up()
+            self._usage = self._brought_up(self.now_ms)
         return self._usage
 
-    def _brought_up(self) -> dict[tuple[TeamName, PoolName], int]:
+    def _brought_up(self, at_ms: int) -> dict[tuple[TeamName, PoolName], int]:
         before = self.before
         return fair_share.brought_up(
-            before.usage, self.sketch.uses, before.pools, before.usage_at_ms, self.now_ms
+            before.usage, self.sketch.uses, before.pools, before.usage_at_ms, Millis(at_ms)
         )
 
-    def finish(self) -> tuple[Cluster, Changes]:
+    @property
+    def settled(self) -> bool:
+        """All was decided for the very same rules, and no deadline has passed since."""
+        found = self.sketch.settled
+        before = self.before
+        rules = (before.teams, before.pools, before.blocks, before.policy)
+        return (
+            found is not None
+            and self.now_ms < found.until_ms
+            and all(one is other for one, other in zip(found.rules, rules, strict=True))
+        )
+
+    def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
         """Return the next cluster and what to write for it. The draft is spent."""
         before = self.before
         uses = self._uses_now()
@@ -292,6 +324,10 @@ class Draft:
             self.forget(workload_id)
         self.sketch.register.look(self.workloads, self.unread)
         self.sketch.uses = uses
+        self.sketch.settled = Settled(
+            _NEVER if wake_ms is None else wake_ms,
+            (self.teams, self.pools, self.blocks, self.policy),
+        )
         cluster = replace(
             before,
             pools=self.pools,

@@ -28,6 +28,9 @@ _SCALE = 1000
 #: be with one eviction per job and half-life, and over twelve half-lives nobody is 5 % behind.
 TURN = 4
 
+#: Looks per half-life at whose turn it is. Between them, time alone changes nobody's claim.
+LOOKS = 16
+
 Usage = Mapping[tuple[TeamName, PoolName], int]
 Teams = Mapping[TeamName, Team]
 
@@ -50,6 +53,12 @@ def decayed(use: int, borrowed_milli_gpu: int, elapsed_ms: int, half_life_ms: in
 def half_life_of(pools: Mapping[PoolName, Pool], pool: PoolName) -> int:
     """How long a pool remembers; its default where it is gone."""
     return pools[pool].half_life_ms if pool in pools else Pool(name=pool).half_life_ms
+
+
+def looked_at_ms(now_ms: int, half_life_ms: int) -> int:
+    """When was last looked at whose turn it is."""
+    every = max(1, half_life_ms // LOOKS)
+    return now_ms // every * every
 
 
 def brought_up(

@@ -47,6 +47,8 @@ from gpucommons.scheduler.simulation.record import Eviction, Record, Story, righ
 
 #: Exit status of a process that SIGTERM ended.
 _STOPPED = 143
+#: Receipts of attempts that were stopped for another workload.
+_TAKEN = frozenset({"evicted", "moved"})
 _NOBODY = UserName("simulation")
 
 
@@ -140,7 +142,7 @@ class Simulation:
         self.now_ms = now_ms
         began_ms = self._clock_ms()
         intents: list[Intent] = []
-        observations = self._saved()
+        observations: list[Observation] = []
         while self._events and self._events[0][0] <= now_ms:
             at_ms, _, event = heappop(self._events)
             seen = self._happen(Millis(at_ms), event)
@@ -148,6 +150,9 @@ class Simulation:
                 intents.append(seen)
             elif seen is not None:
                 observations.append(seen)
+        if intents or not _only_starts(observations):
+            # Who started frees nothing: such a step is cheap as long as nothing else is told.
+            observations[:0] = self._saved()
         outcome = advance(
             self.cluster,
             intents,
@@ -354,12 +359,14 @@ class Simulation:
         for workload in changes.workloads:
             if is_final(workload) and workload.workload_id in self.record.stories:
                 self.record.stories[workload.workload_id].ended_ms = changes.now_ms
-        if not any(event.kind == "evicted" for event in changes.events):
+        if not any(event.kind in _TAKEN for event in changes.events):
             return
         after = {workload.workload_id: workload for workload in changes.workloads}
         for event in changes.events:
-            if event.kind != "evicted" or event.workload_id is None:
+            if event.kind not in _TAKEN or event.workload_id is None:
                 continue
+            if after[event.workload_id].state is State.SUCCEEDED:
+                continue  # it was done within its notice
             attempt = next(
                 a for a in after[event.workload_id].attempts if a.attempt_id == event.attempt_id
             )
@@ -391,3 +398,7 @@ def _asked(spec: Spec) -> int:
 
 def _ids(prefix: str) -> Iterator[str]:
     return (f"{prefix}-{number:09d}" for number in count(1))
+
+
+def _only_starts(observations: list[Observation]) -> bool:
+    return bool(observations) and all(isinstance(one, AttemptStarted) for one in observations)
