@@ -1,0 +1,110 @@
+"""Gangs against brute force on four nodes of eight GPUs: placed wherever possible, and tightest."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+from builders import TRAIN, World, a_job, a_node, a_team, ids
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from properties.truths import Free
+
+from gpucommons.scheduler.core.demand import Worker
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.holds import mask_of
+from gpucommons.scheduler.core.placement import place
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import HoldClass, NodeId
+
+EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
+pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
+many = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES <= 100,
+    suppress_health_check=list(HealthCheck),
+)
+RACKS = {"n0": "left", "n1": "left", "n2": "right", "n3": "right"}
+sizes = st.sampled_from([250, 500, 1000, 1000, 2000, 3000, 4000])
+gangs = st.lists(sizes, min_size=2, max_size=6)
+
+
+def _cluster(jobs: Sequence[tuple[int, bool]]) -> Cluster:
+    """Run these jobs and end those that do not stay, so that holes are left."""
+    nodes = [a_node(name, 8, rack=rack) for name, rack in RACKS.items()]
+    world = World(*nodes, teams=[a_team(guaranteed_milli_gpu=0)])
+    running = [
+        (world.submit(a_job(f"job-{i}", size)), stays) for i, (size, stays) in enumerate(jobs)
+    ]
+    for workload_id, stays in running:
+        if not stays and world.get(workload_id).current is not None:
+            world.start(workload_id)
+            world.end(workload_id)
+    return world.cluster
+
+
+def _workers(gang: Sequence[int]) -> tuple[Worker, ...]:
+    return tuple(Worker(f"role-{size}", i, size, None, 100, 100) for i, size in enumerate(gang))
+
+
+def _free(cluster: Cluster, nodes: Sequence[str]) -> Free:
+    taken = [
+        dict.fromkeys(one.device_ids, mask_of(one))
+        for workload in cluster.workloads.values()
+        if workload.current is not None
+        for one in workload.current.placements
+    ]
+    free = Free(cluster, taken)
+    free.nodes = [(node, masks) for node, masks in free.nodes if node.node_id in nodes]
+    return free
+
+
+def _tightest(cluster: Cluster, gang: Sequence[int]) -> int | None:
+    """0 one node, 1 one rack, 2 the pool; None where it fits nowhere."""
+    parts = [[[node] for node in RACKS], [["n0", "n1"], ["n2", "n3"]], [list(RACKS)]]
+    for level, choices in enumerate(parts):
+        if any(_free(cluster, nodes).fits(gang) for nodes in choices):
+            return level
+    return None
+
+
+def _level(nodes: set[NodeId]) -> int:
+    racks = {RACKS[node] for node in nodes}
+    return 0 if len(nodes) == 1 else 1 if len(racks) == 1 else 2
+
+
+@many
+@given(st.lists(st.tuples(sizes, st.booleans()), max_size=24), gangs)
+def test_a_gang_gets_the_tightest_part_that_takes_it(
+    jobs: list[tuple[int, bool]], gang: list[int]
+) -> None:
+    cluster = _cluster(jobs)
+    draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
+    draft.survey()
+    before = draft.room.fork()
+    found = place(draft.room, _workers(gang), HoldClass.OVER_QUOTA, TRAIN)
+    expected = _tightest(cluster, gang)
+    if expected is None:
+        assert not found
+    else:
+        assert [one.index for one in found] == list(range(len(gang)))
+        assert _level({one.node_id for one in found}) == expected
+    for node_id, node in before.nodes.items():
+        assert draft.room.nodes[node_id].devices == node.devices, "a search takes nothing"
+
+
+def test_roles_that_need_each_others_node_are_not_placed_greedily() -> None:
+    # The four-GPU worker could lie on either node, the two others only where it must not.
+    nodes = [a_node("n0", 4, cpu_milli=64_000), a_node("n1", 4, cpu_milli=8000)]
+    world = World(*nodes, teams=[a_team()])
+    draft = Draft.of(world.cluster.apart(), world.cluster.now_ms, ids("x"))
+    draft.survey()
+    workers = (
+        Worker("chief", 0, 4000, None, 4000, 100),
+        Worker("data", 0, 2000, None, 30_000, 100),
+        Worker("data", 1, 2000, None, 30_000, 100),
+    )
+    found = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN)
+    assert [one.node_id for one in found] == ["n1", "n0", "n0"]
