@@ -8,10 +8,16 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Forbidden, SchedulerError
-from gpucommons.scheduler.models import LayoutView, QuotaChanges, ReclaimRequest
+from gpucommons.scheduler.models import (
+    LayoutView,
+    QuotaChanges,
+    ReclaimRequest,
+    ReplayRequest,
+)
 from gpucommons.scheduler.pages.base import JsonHandler
 from gpucommons.scheduler.pages.present.idle import reclaimed_text
 from gpucommons.scheduler.pages.present.quotas import QuotaInputs, changes_from, difference
+from gpucommons.scheduler.pages.present.replay import replay_rows
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 #: What a layout check may answer instead of a layout: the edit is wrong, not the request.
@@ -80,6 +86,22 @@ class SaveQuotas(_AdminWrite):
         changes = changes_from(self.body(QuotaInputs), dry_run=False)
         layout = await self.ask(calls.set_quotas(changes))
         self.answer({"ok": layout.ok, "text": layout.text})
+
+
+class ReplayQuotas(_AdminWrite):
+    """The last week again under the edits; nothing is saved."""
+
+    async def post(self) -> None:
+        """Both sides of the comparison, in words."""
+        changes = changes_from(self.body(QuotaInputs), dry_run=True)
+        try:
+            answer = await self.ask(calls.replay(ReplayRequest(days=7, changes=changes.changes)))
+        except SchedulerError as error:
+            if error.status not in (*_REFUSALS, HTTPStatus.NOT_FOUND):
+                raise
+            self.answer({"text": str(error), "rows": []})
+            return
+        self.answer({"text": answer.text, "rows": replay_rows(answer)})
 
 
 class Reclaim(_AdminWrite):

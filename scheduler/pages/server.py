@@ -99,6 +99,7 @@ def application(site: Site) -> Application:
             route(f"ticket/({_ID})/cpu", ticket.CpuNow),
             route("admin/report.csv", admin.ReportCsv),
             route("admin/quotas/check", admin_writes.CheckQuotas),
+            route("admin/quotas/replay", admin_writes.ReplayQuotas),
             route("admin/quotas", admin_writes.SaveQuotas),
             route(f"admin/reclaim/({_ID})", admin_writes.Reclaim),
             route("admin(?:/(now|teams|waiting|idle|evictions|report))?", admin.Admin),

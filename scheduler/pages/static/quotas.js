@@ -28,6 +28,7 @@ export function startQuotas() {
       check(form, rows, running.signal);
     }, PAUSE_MS);
   });
+  part(form, 'last-week').addEventListener('click', () => replay(form));
   form.addEventListener('reset', () => {
     // An answer about edits that are gone would unlock the button again.
     running?.abort();
@@ -56,6 +57,42 @@ async function check(form, rows, signal) {
       say(form, error.message, false);
     }
   }
+}
+
+async function replay(form) {
+  const shown = part(form, 'replayed');
+  const button = part(form, 'last-week');
+  button.disabled = true;
+  shown.textContent = 'Last week is played again: up to a minute…';
+  try {
+    const answer = await post(form.dataset.replay, { rows: edited(form) });
+    shown.replaceChildren(sentence(answer.text), comparison(answer.rows));
+  } catch (error) {
+    shown.textContent = error.message;
+  }
+  button.disabled = edited(form).length === 0;
+}
+
+function sentence(text) {
+  const line = document.createElement('p');
+  line.className = 'small muted';
+  line.textContent = text;
+  return line;
+}
+
+function comparison(rows) {
+  const table = document.createElement('table');
+  table.className = 'stack replayed';
+  rows.forEach((cells, number) => {
+    const row = table.insertRow();
+    cells.forEach((text, column) => {
+      const heading = number === 0 || column === 0;
+      const cell = document.createElement(heading ? 'th' : 'td');
+      cell.textContent = text;
+      row.append(cell);
+    });
+  });
+  return table;
 }
 
 async function save(form) {
@@ -101,6 +138,7 @@ function clear(form) {
   lock(form, true);
   part(form, 'discard').hidden = true;
   part(form, 'changes').replaceChildren();
+  part(form, 'replayed').replaceChildren();
   say(form, '', true);
 }
 
@@ -114,6 +152,8 @@ function say(form, text, good) {
 
 function lock(form, locked) {
   form.querySelector('button[type=submit]').disabled = locked;
+  // The past may be tried under quotas that are not valid yet: the answer says why not.
+  part(form, 'last-week').disabled = edited(form).length === 0;
 }
 
 function part(form, name) {

@@ -96,6 +96,7 @@ async def test_a_researcher_sees_their_team_and_no_controls(visit: Any, schedule
     [
         ("admin/quotas/check", {"rows": [ROW]}),
         ("admin/quotas", {"rows": [ROW]}),
+        ("admin/quotas/replay", {"rows": [ROW]}),
         (RECLAIM, {"force": False, "reason": ""}),
     ],
 )
@@ -114,6 +115,7 @@ async def test_a_researcher_changes_nothing(
     [
         ("admin/quotas/check", {"rows": [ROW]}),
         ("admin/quotas", {"rows": [ROW]}),
+        ("admin/quotas/replay", {"rows": [ROW]}),
         (RECLAIM, {"force": True, "reason": "needed"}),
     ],
 )
@@ -297,3 +299,21 @@ async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
     assert "<input" not in teams
     assert idle.count("data-reclaim=") == 3
     assert (reclaimed.status_code, refused.status_code) == (200, 403)
+
+
+async def test_last_week_is_replayed_under_the_edits_and_nothing_is_saved(
+    visit: Any, scheduler: Any
+) -> None:
+    admin = await visit("admin", allow_admin_writes=True)
+
+    answer = (await _post(admin, "admin/quotas/replay", {"rows": [ROW]})).json()
+
+    assert answer["text"] == "4 jobs of the last 7 days."
+    assert answer["rows"][0][1:] == [
+        "Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h",
+    ]  # fmt: skip
+    assert answer["rows"][1] == ["vision", "0 s → 40 s", "5 min → 3.0 h", "", "2 → 0", "0.5 → 0.0"]
+    assert answer["rows"][2][:1] + answer["rows"][2][3:4] == ["All", "10.0 → 12.5"]
+    paths = [path for method, path, _, _ in scheduler.asked if method in ("PUT", "POST")]
+    assert paths == ["/v1/replay"]
+    assert "Replay last week" in await admin.page("admin/teams")

@@ -1,0 +1,47 @@
+"""Last week under other quotas, as rows of a table: each cell says before → after."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.models import ReplayFigures, ReplayView
+
+HEADER = ("", "Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h")
+
+
+def replay_rows(answer: ReplayView) -> list[list[str]]:
+    """The header, a row for each team, and one for all."""
+    names = sorted(answer.before.teams.keys() | answer.after.teams.keys())
+    rows = [list(HEADER)]
+    for name in names:
+        before, after = (side.teams.get(name) for side in (answer.before, answer.after))
+        if before is not None and after is not None:
+            rows.append([name, *_cells(before, after, "")])
+    idle = _both(*(_hours(side.idle_gpu_h) for side in (answer.before, answer.after)))
+    rows.append(["All", *_cells(answer.before.total, answer.after.total, idle)])
+    return rows
+
+
+def _cells(before: ReplayFigures, after: ReplayFigures, idle: str) -> list[str]:
+    return [
+        _both(waited(before.median_wait_s), waited(after.median_wait_s)),
+        _both(waited(before.worst_tenth_wait_s), waited(after.worst_tenth_wait_s)),
+        idle,
+        _both(str(before.evictions), str(after.evictions)),
+        _both(_hours(before.lost_gpu_h), _hours(after.lost_gpu_h)),
+    ]
+
+
+def _both(before: str, after: str) -> str:
+    return before if before == after else f"{before} → {after}"
+
+
+def _hours(gpu_h: float) -> str:
+    return f"{gpu_h:.1f}"
+
+
+def waited(seconds: int | None) -> str:
+    """Write a wait for people; a dash where nobody waited for anything."""
+    if seconds is None:
+        return "–"
+    if seconds < 120:  # noqa: PLR2004 - below two minutes, seconds say more
+        return f"{seconds} s"
+    return f"{round(seconds / 60)} min" if seconds < 2 * 3600 else f"{seconds / 3600:.1f} h"
