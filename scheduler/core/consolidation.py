@@ -92,7 +92,9 @@ def _consider(
     for pool in workload.spec.pools:
         if pool not in draft.pools or _unused(draft, pool) < need:
             continue  # not scattered but too little
-        if left.setdefault(pool, moves_left(draft, pool)) <= 0:
+        if pool not in left:
+            left[pool] = moves_left(draft, pool)
+        if left[pool] <= 0:
             continue
         for hold_class in _classes(draft, workload, pool, guarantees):
             miss = ("move", hold_class, asked, pool)
