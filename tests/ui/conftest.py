@@ -11,7 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    expect,
+    sync_playwright,
+)
 from ui.browser import find_chromium
 from ui.lab_server import TOKEN, LabServer
 from ui.panel_page import THEMES, WIDE, Open, show_panel
@@ -51,6 +58,12 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
     made.close()
 
 
+def _errors(said: ConsoleMessage) -> list[str]:
+    """What is an error of the page; a server that refuses on purpose is one of the browser's."""
+    refused = said.text.startswith("Failed to load resource")
+    return [said.text] if said.type == "error" and not refused else []
+
+
 @pytest.fixture
 def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
     """Open Lab with a notebook in front and the panel shown; nothing may fail in the page."""
@@ -63,9 +76,7 @@ def open_lab(lab: LabServer, context: BrowserContext) -> Iterator[Open]:
         pages.append(page)
         page.set_viewport_size(size)
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on(
-            "console", lambda said: problems.append(said.text) if said.type == "error" else None
-        )
+        page.on("console", lambda said: problems.extend(_errors(said)))
         page.goto(f"{lab.url}/lab/tree/train.ipynb?reset&token={TOKEN}")
         expect(page.locator(".jp-Notebook")).to_be_visible()
         show_panel(page)
