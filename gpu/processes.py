@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -107,7 +107,7 @@ class LinuxProcesses:
             return known[1]
         # The name in parentheses may hold spaces and parentheses of its own.
         fields = content[content.rfind(b")") + 2 :].split(None, 20)
-        if len(fields) < 20 or fields[0] in (b"Z", b"X"):  # noqa: PLR2004 - proc(5)
+        if len(fields) < 20 or _has_ended(fields):  # noqa: PLR2004 - proc(5)
             return None
         found = ProcessStat(
             pid=pid,
@@ -190,6 +190,15 @@ class LinuxProcesses:
             return b""
         finally:
             os.close(handle)
+
+
+def _has_ended(fields: Sequence[bytes]) -> bool:
+    """Whether nothing of a process runs any more.
+
+    Its first thread may end alone, at any time: then it reads as a zombie while the others
+    compute and hold memory on a card.
+    """
+    return fields[0] in (b"Z", b"X") and int(fields[17]) <= 1
 
 
 class PsutilProcesses:

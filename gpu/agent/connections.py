@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 _RECEIVE_BYTES = 65_536
+#: Whoever connects as fast as they are accepted must not keep the agent from looking.
+_MAX_AT_ONCE = 16
 
 
 class LineTooLong(Exception):
@@ -99,8 +101,8 @@ class Acceptor:
         self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self, listener: socket.socket) -> Iterator[socket.socket]:
-        """Every connection that waits, as far as there is room."""
-        while True:
+        """The connections that wait, as far as there is room; of a flood, so many at a time."""
+        for _ in range(_MAX_AT_ONCE):
             try:
                 peer, _ = listener.accept()
             except BlockingIOError:

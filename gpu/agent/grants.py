@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from gpucommons.gpu import wire
+from gpucommons.gpu.agent.state_file import replace_privately
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.errors import BadAgentRequest, GpuError, LimitNotInForce
 from gpucommons.gpu.providers.base import Held, Injection
@@ -68,7 +69,7 @@ class Grants:
                 continue
             try:
                 self.grant(held.slice, held.uid)
-            except GpuError as error:
+            except (GpuError, OSError) as error:
                 # What runs goes on; its user is told that less is in force.
                 logger.warning("slice %s: %s", held.slice.slice_id, error)
                 self._granted[held.slice.slice_id] = Granted(
@@ -155,7 +156,11 @@ class Grants:
                 logger.warning("slice %s is not undone yet: %s", slice_id, error)
             else:
                 del self._leaving[slice_id]
-        self._save()
+        try:
+            self._save()
+        except OSError as error:
+            # A disk that somebody filled: what is on it names too much, which is undone again.
+            logger.warning("%s cannot be written: %s", self._path, error)
 
     def check(self, holders: Mapping[SliceId, Sequence[tuple[int, int]]], *, now_ms: int) -> None:
         """Read limits back that are due, and look at processes (pid, start) that hold a device."""
@@ -242,9 +247,7 @@ class Grants:
             "version": 1,
             "grants": [wire.slice_json(one.slice) | {"uid": one.uid} for one in held],
         }
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(document), encoding="utf-8")
-        partial.replace(self._path)
+        replace_privately(self._path, json.dumps(document))
 
     def _load(self) -> list[Held]:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,7 @@ class StateFile:
                 for saved in slices
             ],
         }
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(json.dumps(content), encoding="utf-8")
-        partial.replace(self._path)
+        replace_privately(self._path, json.dumps(content))
 
     def load(self) -> tuple[SavedSlice, ...]:
         """The slices of the last run; an unreadable file is set aside, not trusted."""
@@ -89,6 +88,22 @@ class StateFile:
             )
             for saved in content["slices"]
         )
+
+
+def replace_privately(path: Path, text: str) -> None:
+    """Put a file in place, whole, that only the agent can read: it names everybody's slices.
+
+    Raises
+    ------
+    OSError
+        When the disk is full; then the file is what it was.
+    """
+    partial = path.with_suffix(".partial")
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    partial.replace(path)
 
 
 def _boot_id() -> str:

@@ -116,11 +116,15 @@ class ShimProvider:
         """A process binds itself when it loads CUDA."""
 
     def strays(self, held: Held, pids: Sequence[int]) -> frozenset[int]:
-        """Processes that use the driver without the interposer."""
+        """Processes that use the driver without the interposer.
+
+        Those asked for hold the device, so one in which no driver is to be seen has it under
+        another name.
+        """
         if not _binds(held):
             return frozenset()
         folder = self._folder(held)
-        return frozenset(pid for pid in pids if shim.shimmed(folder, pid) is False)
+        return frozenset(pid for pid in pids if _is_stray(folder, pid))
 
     def resize(self, held: Held, memory_mib: int) -> None:
         """Another limit, in force at the next allocation.
@@ -182,6 +186,12 @@ class ShimProvider:
 def _binds(held: Held) -> bool:
     """One limit file speaks of one card."""
     return len(held.fractions) == 1
+
+
+def _is_stray(folder: Path, pid: int) -> bool:
+    found = shim.shimmed(folder, pid)
+    # One that ended meanwhile is none.
+    return not found if found is not None else Path(f"/proc/{pid}").exists()
 
 
 def _ledger_mib(folder: Path) -> int | None:

@@ -20,6 +20,10 @@ from gpucommons.gpu.shim.drivers import Drivers, find_drivers
 _REAL = {building.CUDA: "libcuda-real.so.1", building.NVML: "libnvidia-ml-real.so.1"}
 #: Some programs ask for the name that only the linker of programs uses.
 _CUDA_UNVERSIONED = "libcuda.so"
+#: A program with PyTorch maps about 1 MiB of lines. Whoever maps files by the ten thousand would keep
+#: the agent reading.
+_MAX_MAPS_BYTES = 8 << 20
+_MAPS_FIELDS = 6
 
 
 def probe(drivers: Drivers | None = None, libraries: Path = building.LIBRARIES) -> str | None:
@@ -100,22 +104,44 @@ def read_ledger(folder: Path) -> layout.LedgerView | None:
 def shimmed(folder: Path, pid: int, proc: Path = Path("/proc")) -> bool | None:
     """Whether a process uses the driver through this folder.
 
-    ``False``: it has loaded a driver and not the shim. ``None``: it has loaded no driver, or its
-    maps cannot be read.
+    ``False``: it has loaded a driver and not the shim, or hides what it has loaded. ``None``: it has
+    loaded no driver, or its maps cannot be read.
     """
     try:
-        maps = (proc / str(pid) / "maps").read_text(encoding="utf-8", errors="replace")
-        inode = str((folder / building.CUDA).stat().st_ino)
+        inode = b"%d" % (folder / building.CUDA).stat().st_ino
+        maps = _maps(proc / str(pid))
     except OSError:
         return None
-    # Address, rights, offset, device, inode, path.
-    fields = [line.split(maxsplit=5) for line in maps.splitlines() if "/" in line]
-    loaded = {(f[4], f[5]) for f in fields if Path(f[5]).name.startswith("libcuda.so")}
+    if len(maps) > _MAX_MAPS_BYTES:
+        return False
+    # Address, rights, offset, device, inode, path. Its user chose the names: the kernel writes a
+    # line feed as \012, and no other byte ends a line.
+    fields = (line.split(maxsplit=5) for line in maps.split(b"\n") if b"/libcuda.so" in line)
+    loaded = {
+        (f[4], f[5])
+        for f in fields
+        if len(f) == _MAPS_FIELDS and f[5].rsplit(b"/", 1)[-1].startswith(b"libcuda.so")
+    }
     # A container sees the folder elsewhere, so the same file will do; and a shim that an upgrade
     # replaced is still a shim.
-    replaced = f"{folder.resolve() / building.CUDA} (deleted)"
+    replaced = os.fsencode(folder.resolve() / building.CUDA) + b" (deleted)"
     ours = any(inode == mapped or path == replaced for mapped, path in loaded)
     return ours if loaded else None
+
+
+def _maps(process: Path) -> bytes:
+    """What a process has mapped, one byte more than we read at most."""
+    with (process / "maps").open("rb") as file:
+        found = file.read(_MAX_MAPS_BYTES + 1)
+    if found:
+        return found
+    # Its first thread has ended alone: the others know.
+    for thread in sorted((process / "task").iterdir()):
+        with contextlib.suppress(OSError), (thread / "maps").open("rb") as file:
+            found = file.read(_MAX_MAPS_BYTES + 1)
+        if found:
+            return found
+    return b""
 
 
 def release(folder: Path) -> None:

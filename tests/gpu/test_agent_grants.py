@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import pytest
@@ -192,3 +193,46 @@ def test_a_slice_without_a_grant_is_only_watched(node: Node) -> None:
     assert grants.isolation(SliceId("other")) == ("watched", "")
     grants.resize(SliceId("other"), 9000)
     grants.release(SliceId("other"))
+
+
+class Full:
+    """A disk that somebody filled."""
+
+    def __init__(self, node: Node) -> None:
+        self._partial = node.grants_file.with_suffix(".partial")
+
+    def __enter__(self) -> None:
+        self._partial.mkdir()
+
+    def __exit__(self, *_: object) -> None:
+        self._partial.rmdir()
+
+
+def test_a_full_disk_stops_no_look_while_a_limit_waits_to_be_undone(node: Node) -> None:
+    agent = node.agent()
+    agent.grant(HALF, None)
+    node.busy = True
+    agent.release(A)
+    with Full(node):
+        agent.retry()
+        node.busy = False
+        agent.retry()
+    assert not node.groups.exists(A)
+    assert node.on_disk() == [A]  # too much rather than too little
+    node.agent()
+    assert node.on_disk() == []
+
+
+def test_an_agent_starts_on_a_full_disk_and_says_what_it_could_not_verify(node: Node) -> None:
+    node.agent().grant(HALF, None)
+    with Full(node):
+        agent = node.agent(A)
+        assert agent.isolation(A)[0] == "watched"
+        assert agent.isolation(A)[1]
+    agent.grant(HALF, None)
+    assert agent.isolation(A) == ("kernel", "")
+
+
+def test_who_holds_what_is_for_the_agent_alone(node: Node) -> None:
+    node.agent().grant(HALF, None)
+    assert stat.S_IMODE(node.grants_file.stat().st_mode) == 0o600
