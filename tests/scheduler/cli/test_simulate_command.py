@@ -1,0 +1,81 @@
+"""``gpucommons simulate``: a trace or the recorded past under other quotas, before and after."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from gpucommons.scheduler.cli import main
+
+HEADER = "job_id,user,num_gpu,submit_time,duration\n"
+
+
+@pytest.fixture
+def trace(tmp_path: Path) -> Path:
+    """Two teams; b's jobs come while a has everything."""
+    rows = [f"a{i},a,8,{i},120" for i in range(6)] + [f"b{i},b,8,{60 + i},60" for i in range(4)]
+    path = tmp_path / "trace.csv"
+    path.write_text(HEADER + "\n".join([*rows, "z,a,1,600,10"]) + "\n")
+    return path
+
+
+def quotas(folder: Path, text: str) -> str:
+    path = folder / "quotas.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_a_trace_is_played_before_and_after(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    limit = (
+        "teams: [{name: a, quotas: {train: {guaranteed_milli_gpu: 8000, limit_milli_gpu: 8000}}}]"
+    )
+    plot = tmp_path / "waits.svg"
+    asked = ["simulate", "--trace", str(trace), "--quotas", quotas(tmp_path, limit)]
+
+    assert main([*asked, "--plot", str(plot), "--output", "json"]) == 0
+
+    answer = json.loads(capsys.readouterr().out)
+    before, after = answer["before"]["teams"]["a"], answer["after"]["teams"]["a"]
+    assert before["jobs"] == after["jobs"] == 6
+    assert after["median_wait_s"] > before["median_wait_s"]
+    assert answer["after"]["idle_gpu_h"] > answer["before"]["idle_gpu_h"]
+    picture = ET.fromstring(plot.read_text())  # noqa: S314 - our own file
+    assert len(list(picture.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + 2 * 2 + 2
+
+
+def test_the_table_names_teams_and_units(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["simulate", "--trace", str(trace)]) == 0
+
+    text = capsys.readouterr().out
+    assert "WORST IN TEN" in text
+    assert "a     before" in text
+    assert "idle GPU-h" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("teams: [{name: chemistry, quotas: {train: {}}}]", "names the team chemistry"),
+        ("teams: [{name: a, quotas: {train: {guaranteed_milli_gpu: 900000}}}]", "over by"),
+    ],
+)
+def test_quotas_that_cannot_be_are_refused(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    asked = ["simulate", "--trace", str(trace), "--quotas", quotas(tmp_path, text)]
+
+    assert main(asked) in {1, 2}
+    assert said in capsys.readouterr().err
+
+
+def test_a_wrong_line_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(HEADER + "x,a,two,0,5\n")
+
+    assert main(["simulate", "--trace", str(path)]) in {1, 2}
+    assert "line 2: num_gpu is 'two'" in capsys.readouterr().err
