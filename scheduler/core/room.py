@@ -1,18 +1,17 @@
-"""What is held and what is free on every device and node, as one mutable sketch of a cycle.
+"""What is held and what is free on every device and node, as one mutable sketch of a cluster.
 
-A :class:`Room` is built from the cluster once per cycle, shrinks as work is placed, and is forked
-where a search wants to try something.
+A :class:`Room` is built from a cluster once and goes with it from cycle to cycle: it shrinks as
+work is placed, and follows what has changed since. A search tries things out on copies of nodes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.holds import (
-    Hold,
     HoldKey,
     Load,
     block_mask,
@@ -216,25 +215,12 @@ class Room:
             )
         return found
 
-    def add(
-        self, workload: Workload, attempt: Attempt, only: Collection[int] | None = None
-    ) -> None:
-        """Take what an attempt (or only some of its ranks) holds."""
-        if only is None:
-            self.attempts[workload.workload_id] = attempt
+    def add(self, workload: Workload, attempt: Attempt) -> None:
+        """Take what an attempt holds."""
+        self.attempts[workload.workload_id] = attempt
         for hold in holds_of(workload, attempt):
-            if only is not None and hold.key.rank not in only:
-                continue
-            node = self.nodes.get(hold.placement.node_id)
-            if node is not None and all(d in node.devices for d in hold.placement.device_ids):
-                node.add(hold)
-
-    def remove(self, keys: Iterable[HoldKey]) -> None:
-        """Give back what these workers hold, wherever they are."""
-        wanted = set(keys)
-        for node in self.nodes.values():
-            for key in wanted & node.holds.keys():
-                node.remove(key)
+            if self._is_there(hold.placement):
+                self.nodes[hold.placement.node_id].add(hold)
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Give back all that an attempt holds."""
@@ -243,11 +229,6 @@ class Room:
             key = HoldKey(attempt.attempt_id, rank)
             if node is not None and key in node.holds:
                 node.remove(key)
-
-    def holds(self, pool: PoolName) -> Iterator[Hold]:
-        """All holds on usable nodes of a pool."""
-        for node in self.usable(pool):
-            yield from node.holds.values()
 
     def promise(self, workload: Workload) -> None:
         """Keep the devices of a nomination from everyone else.
@@ -262,10 +243,10 @@ class Room:
         victims = set(nomination.victims)
         extra: dict[NodeId, Load] = {}
         covered: set[HoldKey] = set()
-        for placement in nomination.placements:
-            node = self.nodes.get(placement.node_id)
-            if node is None:
-                continue  # a search looks at some of the nodes only
+        # A search looks at some of the nodes only; of a place that is gone nothing can be kept.
+        there = tuple(one for one in nomination.placements if self._is_there(one))
+        for placement in there:
+            node = self.nodes[placement.node_id]
             node.promised_by.add(workload.workload_id)
             for device_id in placement.device_ids:
                 node.devices[device_id].promised |= mask_of(placement)
@@ -280,9 +261,11 @@ class Room:
             node.promised = node.promised.plus(extra[node_id])
             node.touch()
         self.covered |= covered
-        self.promises[workload.workload_id] = _Promise(
-            nomination.placements, extra, frozenset(covered)
-        )
+        self.promises[workload.workload_id] = _Promise(there, extra, frozenset(covered))
+
+    def _is_there(self, placement: WorkerPlacement) -> bool:
+        node = self.nodes.get(placement.node_id)
+        return node is not None and all(one in node.devices for one in placement.device_ids)
 
     def unpromise(self, workload_id: WorkloadId) -> None:
         """Let go of a nomination's devices."""
@@ -291,16 +274,13 @@ class Room:
             return
         self.covered -= gone.covered
         for placement in gone.placements:
-            if placement.node_id not in self.nodes:
-                continue
             node = self.nodes[placement.node_id]
             node.promised_by.discard(workload_id)
             node.touch()
             devices = node.devices
             for device_id in placement.device_ids:
                 devices[device_id].promised &= ~mask_of(placement)
-        for node_id in gone.extra.keys() & self.nodes.keys():
-            load = gone.extra[node_id]
+        for node_id, load in gone.extra.items():
             self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
 
     def hides(self, workload_id: WorkloadId) -> bool:
@@ -313,7 +293,6 @@ class Room:
         return any(
             mask_of(one) & ~self.nodes[one.node_id].devices[device_id].held
             for one in promise.placements
-            if one.node_id in self.nodes
             for device_id in one.device_ids
         )
 
@@ -332,16 +311,3 @@ class Room:
             home.block_share = home.block_share.plus(home.share(block.milli_gpu))
             for device_id in block.device_ids:
                 home.devices[device_id].blocks |= block_mask(block)
-
-    def fork(self) -> Room:
-        """Return an independent copy."""
-        room = Room(
-            {node_id: node.fork() for node_id, node in self.nodes.items()},
-            dict(self.promises),
-            set(self.covered),
-            attempts=dict(self.attempts),
-            blocks=self.blocks,
-        )
-        for node in room.nodes.values():
-            node.touched = room.touched
-        return room

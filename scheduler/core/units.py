@@ -21,7 +21,6 @@ from gpucommons.scheduler.core.types import (
     HoldClass,
     NodeId,
     PoolName,
-    TeamName,
     WorkerPlacement,
     Workload,
     WorkloadId,
@@ -202,20 +201,6 @@ def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
 def spot(one: WorkerPlacement) -> tuple[object, ...]:
     """Where a worker lies, whatever its number."""
     return (one.role, one.node_id, one.device_ids, one.offset)
-
-
-def use_without(draft: Draft, team: TeamName, pool: PoolName, gone: Iterable[Unit]) -> Use:
-    """A team's use in a pool once these units have ended."""
-    use = draft.use(team, pool)
-    for unit in gone:
-        if draft.workloads[unit.workload_id].spec.team == team:
-            held = held_by(draft, unit)
-            use = Use(
-                use.fixed - held.fixed,
-                use.guaranteed - held.guaranteed,
-                use.borrowed - held.borrowed,
-            )
-    return use
 
 
 def held_by(draft: Draft, unit: Unit) -> Use:

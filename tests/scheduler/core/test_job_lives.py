@@ -338,6 +338,27 @@ def test_who_holds_a_gpu_that_is_gone_from_its_node_is_ended_with_the_reason() -
     assert world.get(notebook).ended_text == f"Its GPU {held[notebook]} is gone from n1"
 
 
+def test_who_was_promised_a_gpu_that_is_gone_gets_another() -> None:
+    nodes = (a_node("n1", gpus=1), a_node("n2", gpus=1))
+    world = World(*nodes, teams=[a_team("a"), a_team("b", guaranteed_milli_gpu=1000)])
+    for number in range(2):
+        world.run(a_job(f"a-{number}", team="a"))
+    owner = world.submit(a_job("b-1", team="b"))
+    promised = place_of(world, owner)
+    left = tuple(replace(one, devices=()) if one.node_id == promised else one for one in nodes)
+    world.step(NodesObserved(executor="fake", nodes=left))
+    assert place_of(world, owner) != promised
+    world.step(NodesObserved(executor="fake", nodes=tuple(replace(n, devices=()) for n in nodes)))
+    assert world.get(owner).nomination is None
+    assert world.state(owner) is State.QUEUED
+
+
+def place_of(world: World, job: WorkloadId) -> NodeId:
+    nomination = world.get(job).nomination
+    assert nomination is not None, world.get(job)
+    return nomination.placements[0].node_id
+
+
 def test_a_gpu_that_nobody_held_may_go_without_a_word_to_anybody() -> None:
     node = a_node(gpus=2)
     world = World(node, teams=[a_team()])
