@@ -18,6 +18,8 @@ class FakeProcess:
     uid: int = 1000
     #: What its environment says.
     claim: str | None = None
+    #: Control group.
+    group: str = ""
     command: tuple[str, ...] = ("python",)
     demand_ms: int = 0
     private_mib: int = 0
@@ -78,6 +80,11 @@ class FakeProcesses:
         """The slice that its environment names."""
         process = self._all.get(pid)
         return None if process is None else process.claim
+
+    def group(self, pid: int) -> str:
+        """Its control group."""
+        process = self._all.get(pid)
+        return "" if process is None else process.group
 
     def command(self, pid: int) -> tuple[str, ...]:
         """Its command line."""

@@ -67,6 +67,10 @@ class Processes(Protocol):
         """The slice that its environment names."""
         ...
 
+    def group(self, pid: int) -> str:
+        """Its control group; empty where that cannot be read."""
+        ...
+
     def command(self, pid: int) -> tuple[str, ...]:
         """Its command line; empty when it cannot be read."""
         ...
@@ -161,6 +165,10 @@ class LinuxProcesses:
                 return entry[len(prefix) :].decode(errors="replace")
         return None
 
+    def group(self, pid: int) -> str:
+        """Its control group; empty where that cannot be read."""
+        return self._read(f"{pid}/cgroup").decode(errors="replace")
+
     def command(self, pid: int) -> tuple[str, ...]:
         """Its command line; empty when it cannot be read."""
         content = self._read(f"{pid}/cmdline")
@@ -244,6 +252,10 @@ class PsutilProcesses:
             return self._psutil.Process(pid).environ().get(SLICE_VARIABLE)
         except (self._psutil.Error, OSError):
             return None
+
+    def group(self, pid: int) -> str:
+        """There are none."""
+        return ""
 
     def command(self, pid: int) -> tuple[str, ...]:
         """Its command line; empty when it cannot be read."""

@@ -8,7 +8,7 @@ own user counts as one, because processes of one account are not kept apart by a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.processes import Processes, ProcessStat
@@ -39,6 +39,8 @@ class Roots:
     starts: dict[int, int] = field(default_factory=dict)
     #: Users that may claim to be in the slice.
     uids: set[int] = field(default_factory=set)
+    #: Their control groups, which a user's process cannot leave on its own.
+    groups: set[str] = field(default_factory=set)
 
 
 class SliceProcesses:
@@ -65,6 +67,7 @@ class SliceProcesses:
         roots = self._roots[slice_id]
         roots.starts[pid] = stat.start
         roots.uids.add(uid)
+        roots.groups.add(self._processes.group(pid))
         for known in self._known.values():
             known.settled = False
         return True
@@ -96,6 +99,28 @@ class SliceProcesses:
                 return found
             pid = stat.parent
         return None
+
+    def adopt(self, holders: Iterable[int]) -> None:
+        """Count processes that hold a device and left their tree unseen to the slice they are of.
+
+        Forked twice and without its environment, a process is nobody's child. Its account and its
+        control group still tell it from what the same person runs at a desktop or over SSH.
+        """
+        for pid in holders:
+            known = self._known.get(pid)
+            if known is not None and known.slice_id is None:
+                known.slice_id = self._by_account(pid)
+
+    def _by_account(self, pid: int) -> SliceId | None:
+        uid, group = self._processes.uid(pid), self._processes.group(pid)
+        if uid == self._own_uid or not group:
+            return None
+        found = (
+            slice_id
+            for slice_id, roots in self._roots.items()
+            if uid in roots.uids and group in roots.groups
+        )
+        return next(found, None)
 
     def roots(self, slice_id: SliceId) -> Roots:
         """What was bound to this slice."""

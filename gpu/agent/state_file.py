@@ -50,6 +50,7 @@ class StateFile:
                 | {
                     "roots": [[pid, start] for pid, start in saved.roots.starts.items()],
                     "uids": sorted(saved.roots.uids),
+                    "groups": sorted(saved.roots.groups),
                 }
                 for saved in slices
             ],
@@ -84,6 +85,7 @@ class StateFile:
                 roots=Roots(
                     starts={int(p): int(s) for p, s in saved["roots"]} if same_boot else {},
                     uids={int(uid) for uid in saved["uids"]},
+                    groups=set(map(str, saved.get("groups", ()))) if same_boot else set(),
                 ),
             )
             for saved in content["slices"]

@@ -143,7 +143,7 @@ class Watch:
             if self._guard is None:
                 raise LimitNotInForce("This agent only watches; it makes no slices.")
             return self._guard.grants.grant(gpu_slice, uid)
-        except GpuError:
+        except (GpuError, OSError):
             if not was_open:
                 self.close(gpu_slice.slice_id)
             raise
@@ -183,9 +183,10 @@ class Watch:
         if self._open.pop(slice_id, None) is None:
             return
         self._processes.close(slice_id)
-        self._save()
         if self._guard is not None:
             self._guard.grants.release(slice_id)
+        # Last: on a full disk the limits are undone all the same.
+        self._save()
 
     def uids(self, slice_id: SliceId) -> frozenset[int]:
         """The users of the slice: for whom it was prepared, whose processes were bound to it."""
@@ -206,6 +207,9 @@ class Watch:
             for slice_id, held in self._open.items()
         ]
         self._note(self._seen(self._telemetry.read(holdings, now_ms=now_ms)))
+        # From the next look on they are counted, and stopped, with their slice.
+        for reading in self._readings.values():
+            self._processes.adopt(process.pid for process in reading.processes or ())
         if self._guard is not None:
             self._guard.look(self.slices, self._members, self._readings, now_ms=now_ms)
         self._looked_ms = now_ms

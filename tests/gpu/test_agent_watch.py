@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.telemetry import NOTHING_KNOWN, DeviceReading, ProcessReading
 
 A = SliceId("a")
 
@@ -207,3 +209,35 @@ def test_after_a_reboot_the_slices_are_open_and_own_no_process(node: Node) -> No
     again = node.restarted()
     assert again.slices == (half(),)
     assert again.reading(A, now_ms=node.now_ms)[1] == ()
+
+
+def test_who_left_the_tree_is_found_on_the_card_also_after_a_restart(tmp_path: Path) -> None:
+    class OneCard(SimulatedGpus):
+        def read(self, holdings: object, *, now_ms: int) -> dict[DeviceId, DeviceReading]:
+            held = ProcessReading(pid=300, memory_mib=30_000, compute_milli_gpu=0)
+            return {DeviceId("sim-0"): replace(NOTHING_KNOWN, processes=(held,))}
+
+    processes = FakeProcesses()
+    processes.start(FakeProcess(pid=200, group="/hub"))
+
+    def agent() -> Watch:
+        watch = Watch(
+            OneCard(simulated_devices(1), processes),
+            SliceProcesses(processes, own_uid=0),
+            StateFile(tmp_path / "open-slices.json"),
+        )
+        watch.restore(now_ms=0)
+        return watch
+
+    agent().open(half())
+    before = agent()
+    before.bind(A, 200)
+    processes.end(200)
+    processes.start(FakeProcess(pid=300, group="/hub"))
+    for watch in (before, agent()):
+        watch.look(now_ms=1000)
+        watch.look(now_ms=2000)
+        sample, pids = watch.reading(A, now_ms=2000)
+        assert pids == (300,)
+        assert sample is not None
+        assert sample.memory_used_mib == 30_000

@@ -203,3 +203,26 @@ def test_a_chain_of_thousands_of_processes_is_one_tree(
     for _ in range(20):
         members = pids(slices)[A]
     assert len(members) == 4001
+
+
+def test_who_left_the_tree_unseen_and_holds_a_device_is_counted_all_the_same(
+    node: FakeProcesses, slices: SliceProcesses
+) -> None:
+    node.start(FakeProcess(pid=200, group="/hub"))
+    slices.bind(A, 200)
+    node.start(FakeProcess(pid=300, group="/hub"))
+    holders = {
+        "at a desktop": FakeProcess(pid=301, group="/desktop"),
+        "somebody else": FakeProcess(pid=302, group="/hub", uid=1001),
+        "the agent's account": FakeProcess(pid=303, group="/hub", uid=1500),
+        "without groups": FakeProcess(pid=304),
+    }
+    for holder in holders.values():
+        node.start(holder)
+    slices.refresh()
+    slices.adopt([300, 999, *(holder.pid for holder in holders.values())])
+    assert pids(slices) == {A: (200, 300), B: ()}
+
+    node.start(FakeProcess(pid=305, parent=300))
+    node.end(200)
+    assert pids(slices)[A] == (300, 305)
