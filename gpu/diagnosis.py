@@ -13,6 +13,7 @@ from gpucommons.gpu.devices import Device
 from gpucommons.gpu.providers.base import Capability, NodeTraits
 from gpucommons.gpu.providers.cgroup_mem import FIRST_DRIVER
 from gpucommons.gpu.providers.mig import smallest_profile
+from gpucommons.gpu.usage import ISOLATION_MODES
 
 OK, ADVICE, PROBLEM = "ok", "advice", "problem"
 #: Below this the node soon cannot write checkpoints or its own records.
@@ -68,6 +69,11 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
     if facts.devices:
         hardware += [_driver(facts), _cgroup(facts), _interposer(facts), _mig(facts), _mps(facts)]
     return (*hardware, _accounts(facts), _interpreter(facts), _disk(facts))
+
+
+def weakest(facts: Facts) -> str:
+    """The isolation that every fraction on this node has at least."""
+    return max(facts.isolations.values(), key=ISOLATION_MODES.index, default="none")
 
 
 def enforced(facts: Facts) -> str:

@@ -39,7 +39,7 @@ def examine(state: Path) -> Facts:
 
 def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
     mount = find_mount()
-    existing = next(folder for folder in (state, *state.parents) if folder.exists())
+    existing = next(folder for folder in (state, *state.parents) if _is_there(folder))
     disk = shutil.disk_usage(existing)
     closed = closed_at(Path(sys.executable)) or closed_at(Path(__file__))
     facts = Facts(
@@ -68,6 +68,14 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
         isolations={d.device_id: isolation_of(stack, d) for d in telemetry.devices()},
         unknown_calls=_unknown_calls(),
     )
+
+
+def _is_there(folder: Path) -> bool:
+    """Whether this account can see it: another's state may lie in a closed folder."""
+    try:
+        return folder.exists()
+    except OSError:
+        return False
 
 
 def _controllers(mount: Path | None) -> tuple[str, ...]:

@@ -85,6 +85,10 @@ class SliceProcesses:
         """Whether the process was there at the last look."""
         return pid in self._known
 
+    def is_of(self, pid: int, uid: int) -> bool:
+        """Whether a live process is this account's."""
+        return self._processes.uid(pid) == uid
+
     def owner(self, pid: int) -> SliceId | None:
         """The slice of one process as of now, also of one born since the last look."""
         for _ in range(_MAX_DEPTH):

@@ -172,6 +172,10 @@ class Watch:
         """Make a process a root of the slice; False when it has ended already."""
         self._known(slice_id)
         if self._guard is not None:
+            wanted = self._guard.grants.uid(slice_id)
+            if wanted is not None and not self._processes.is_of(pid, wanted):
+                # The process that was meant is gone, and its pid is somebody else's by now.
+                return False
             self._guard.grants.attach(slice_id, pid)
         bound = self._processes.bind(slice_id, pid)
         if bound:

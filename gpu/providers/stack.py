@@ -34,7 +34,7 @@ PLAIN: tuple[SharingProvider, ...] = (
 MEMORY_LAYERS = ("cgroup_mem", "shim")
 
 _SENTENCES: Mapping[str, str] = {
-    "hardware": "The hardware keeps your slice apart: no neighbour can use its memory.",
+    "hardware": "The hardware keeps slices apart: no neighbour in theirs can use your memory.",
     "kernel": (
         "The driver stops every slice at its memory. Computing time is shared with your "
         "neighbours and not guaranteed."

@@ -24,6 +24,8 @@ _CUDA_UNVERSIONED = "libcuda.so"
 #: the agent reading.
 _MAX_MAPS_BYTES = 8 << 20
 _MAPS_FIELDS = 6
+#: What the dynamic linker reads in a search path as something else than a letter.
+_SEPARATORS = frozenset(":;$")
 
 
 def probe(drivers: Drivers | None = None, libraries: Path = building.LIBRARIES) -> str | None:
@@ -60,11 +62,15 @@ def prepare(  # noqa: PLR0913 - what lies in the folder, each by its name
     Raises
     ------
     ShimUnavailable
-        When the libraries are not built, or the machine has no driver.
+        When the libraries are not built, or the machine has no driver, or the linker would not
+        find the folder.
     """
     drivers = drivers or find_drivers()
     if (reason := probe(drivers)) is not None:
         raise ShimUnavailable(reason)
+    if _SEPARATORS.intersection(str(folder)):
+        message = f"{folder} cannot be searched for libraries: choose a state folder without : ; $"
+        raise ShimUnavailable(message)
     folder.mkdir(mode=0o755, exist_ok=True)
     folder.chmod(0o755)
     limit = layout.Limit(limit_bytes=limit_bytes, total_bytes=total_bytes or limit_bytes)

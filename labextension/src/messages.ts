@@ -72,7 +72,7 @@ export function messages(trans: TranslationBundle) {
     isolation(mode: string): string {
       const words: Record<string, string> = {
         hardware: trans.__('the hardware keeps your memory apart'),
-        kernel: trans.__('the driver stops everybody at their memory'),
+        kernel: trans.__('the driver stops every slice at its memory'),
         driver: trans.__('memory limited for each process'),
         cooperative: trans.__('memory limited for programs that cooperate'),
         watched: trans.__('memory watched: who stays over is stopped'),

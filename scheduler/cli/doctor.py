@@ -11,7 +11,7 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from gpucommons.gpu.diagnosis import PROBLEM, Facts, diagnose, enforced
+from gpucommons.gpu.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
 from gpucommons.gpu.examination import examine
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.scheduler.cli.connect import default_state_dir
@@ -40,5 +40,8 @@ def report(facts: Facts) -> tuple[dict[str, object], str]:
         "findings": [asdict(finding) for finding in findings],
     }
     rows = [(one.check, one.level, one.found, one.change) for one in findings]
-    sentence = isolation_sentence(mode) if facts.devices else "There is no GPU to share here."
+    # Of cards that differ, what holds on all of them.
+    sentence = (
+        isolation_sentence(weakest(facts)) if facts.devices else "There is no GPU to share here."
+    )
     return document, f"Isolation of fractions: {mode}. {sentence}\n\n{table(HEADER, rows)}"

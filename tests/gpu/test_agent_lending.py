@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.gpu.agent.grants import Grants
+from gpucommons.gpu.agent.guard import Guard
 from gpucommons.gpu.agent.requests import NodeFacts, Requests
 from gpucommons.gpu.agent.server import AgentServer
 from gpucommons.gpu.agent.state_file import StateFile
@@ -16,6 +18,7 @@ from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.providers import NodeTraits, provider_stack
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.unix_sockets import connect
@@ -112,3 +115,21 @@ def test_an_ordinary_users_agent_lends_nothing(
     watch.open(SLICE)
     ask(server, short_folder, b'{"request":"bind","slice_id":"a","pid":7}')
     assert lent == []
+
+
+def test_a_pid_that_became_somebody_elses_is_not_bound(
+    node: FakeProcesses, short_folder: Path
+) -> None:
+    gpus = SimulatedGpus(simulated_devices(1), node)
+    stack = provider_stack(NodeTraits(simulated=True))
+    grants = Grants(stack, gpus.devices(), short_folder / "grants.json")
+    watch = Watch(
+        gpus,
+        SliceProcesses(node, own_uid=0),
+        StateFile(short_folder / "open-slices.json"),
+        Guard(grants=grants, watchdog=None),
+    )
+    watch.prepare(SLICE, 1001)
+    assert [watch.bind(A, pid) for pid in (8, 9, 999)] == [False] * 3
+    assert watch.uids(A) == {1001}
+    assert watch.bind(A, 7)

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.diagnosis import ADVICE, OK, PROBLEM, Facts, Finding, diagnose, enforced
+from gpucommons.gpu.diagnosis import (
+    ADVICE,
+    OK,
+    PROBLEM,
+    Facts,
+    Finding,
+    diagnose,
+    enforced,
+    weakest,
+)
+from gpucommons.gpu.examination import examine
 from gpucommons.gpu.providers import Capability, MigProfile, NodeTraits
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="H200-141", memory_mib=143_771)
@@ -113,3 +124,23 @@ def test_mps_is_never_advised() -> None:
     assert (found(facts, "MPS").level, "trust each other" in found(facts, "MPS").change) == (
         OK, True,
     )  # fmt: skip
+
+
+def test_cards_that_differ_promise_what_holds_on_all_of_them() -> None:
+    facts = replace(OLD, isolations={"GPU-0": "watched", "GPU-1": "kernel"})
+    assert (enforced(facts), weakest(facts)) == ("kernel, watched", "watched")
+    assert weakest(Facts()) == "none"
+
+
+def test_a_state_folder_that_may_not_be_looked_at_ends_no_examination(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    true_exists = Path.exists
+
+    def exists(path: Path) -> bool:
+        if path.is_relative_to("/closed"):
+            raise PermissionError(13, "Permission denied")
+        return true_exists(path)
+
+    monkeypatch.setattr(Path, "exists", exists)
+    assert examine(Path("/closed/state")).state == "/"

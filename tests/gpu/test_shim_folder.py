@@ -149,6 +149,16 @@ def test_wild_numbers_are_only_numbers(a_slice: Path) -> None:
     assert [holder.used_bytes for holder in view.holders] == [most]  # the other is being taken
 
 
+@pytest.mark.parametrize("odd", [":", ";", "$LIB"])
+def test_a_folder_that_the_linker_would_not_find_is_refused(
+    machine: Any, tmp_path: Path, odd: str
+) -> None:
+    folder = tmp_path / f"a{odd}b"
+    with pytest.raises(ShimUnavailable, match="without : ; \\$"):
+        machine.slice(folder, 100)
+    assert not folder.exists()
+
+
 # --- who is in it, and where it works -------------------------------------------------------------
 
 

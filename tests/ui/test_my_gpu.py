@@ -18,7 +18,7 @@ pytestmark = pytest.mark.ui
 #: What every isolation mode says of itself.
 MODES = {
     "hardware": "Isolation hardware: the hardware keeps your memory apart",
-    "kernel": "Isolation kernel: the driver stops everybody at their memory; compute is shared",
+    "kernel": "Isolation kernel: the driver stops every slice at its memory; compute is shared",
     "driver": "Isolation driver: memory limited for each process; compute is shared",
     "cooperative": "Isolation cooperative: memory limited for programs that cooperate;"
     " compute is shared",
