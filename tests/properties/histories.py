@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
@@ -66,7 +67,9 @@ rough = st.one_of(
     step,
     step,
     st.tuples(
-        st.sampled_from(["quota", "node_lost", "node_back", "fence", "cordon", "headroom"]),
+        st.sampled_from(
+            ["quota", "node_lost", "gpu_lost", "node_back", "fence", "cordon", "headroom"]
+        ),
         small,
         small,
         small,
@@ -108,6 +111,7 @@ class History:
         self.check = check
         self.before = self.world.cluster
         self.away: set[str] = set()
+        self.lost_gpus: set[str] = set()
         self.crashed = False
 
     def play(self, steps: list[tuple[str, int, int, int, int]]) -> None:
@@ -246,16 +250,31 @@ class History:
         self.world.ask(PutPools(pools=(changed,)), "admin")
 
     def _observe_nodes(self) -> None:
-        seen = tuple(node for node in self.all_nodes if node.node_id not in self.away)
+        seen = tuple(
+            replace(
+                node, devices=tuple(d for d in node.devices if d.device_id not in self.lost_gpus)
+            )
+            for node in self.all_nodes
+            if node.node_id not in self.away
+        )
         self.world.step(NodesObserved(executor="fake", nodes=seen))
 
     def _node_lost(self, number: int, *_: int) -> None:
         self.away.add(self.all_nodes[number % len(self.all_nodes)].node_id)
         self._observe_nodes()
 
+    def _gpu_lost(self, number: int, which: int, *_: int) -> None:
+        """A node no longer has one of its GPUs."""
+        devices = self.all_nodes[number % len(self.all_nodes)].devices
+        self.lost_gpus.add(devices[which % len(devices)].device_id)
+        self._observe_nodes()
+
     def _node_back(self, number: int, *_: int) -> None:
-        node = self.all_nodes[number % len(self.all_nodes)].node_id
+        """With all that it had."""
+        found = self.all_nodes[number % len(self.all_nodes)]
+        node = found.node_id
         self.away.discard(node)
+        self.lost_gpus -= {device.device_id for device in found.devices}
         self._observe_nodes()
         self.world.ask(SetNodeState(node_id=node, state=NodeState.READY), "admin")
 
