@@ -83,7 +83,7 @@ def test_a_gang_gets_the_tightest_part_that_takes_it(
     cluster = _cluster(jobs)
     draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
     draft.survey()
-    before = draft.room.fork()
+    before = {node_id: node.fork() for node_id, node in draft.room.nodes.items()}
     found = place(draft.room, _workers(gang), HoldClass.OVER_QUOTA, TRAIN)
     expected = _tightest(cluster, gang)
     if expected is None:
@@ -91,8 +91,10 @@ def test_a_gang_gets_the_tightest_part_that_takes_it(
     else:
         assert [one.index for one in found] == list(range(len(gang)))
         assert _level({one.node_id for one in found}) == expected
-    for node_id, node in before.nodes.items():
-        assert draft.room.nodes[node_id].devices == node.devices, "a search takes nothing"
+    for node_id, node in before.items():
+        after = draft.room.nodes[node_id]
+        assert after.devices == node.devices, "a search takes nothing"
+        assert after.promised == node.promised, "a search takes nothing"
 
 
 def test_roles_that_need_each_others_node_are_not_placed_greedily() -> None:
