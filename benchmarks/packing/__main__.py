@@ -7,7 +7,9 @@ in addition move a few fractional or CPU-only pods for one that fits nowhere.
 
 All four fill the same arrays. Ours are scored by the very objects that place workers in a cycle of
 the core (``scheduler/core/packing``: learned demand, policy, board); what a cycle adds, quotas,
-holds and exact bits of a device, has no counterpart in these traces. Seconds are processor time.
+holds and exact bits of a device, has no counterpart in these traces. Moves alone are searched for
+here (:mod:`.moves`): the core's own search goes by checkpoints and run times, which no trace has.
+Seconds are processor time.
 """
 
 from __future__ import annotations

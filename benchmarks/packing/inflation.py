@@ -9,13 +9,14 @@ from pathlib import Path
 
 from benchmarks.packing.arrivals import arrivals, installed_milli_gpu, shuffled
 from benchmarks.packing.baselines import BestFit, fixed_order_fgd
+from benchmarks.packing.holding import devices_for, give, take
+from benchmarks.packing.moves import MOST_MOVES, Held, Movables, find
 from benchmarks.packing.traces import TraceNode, read_nodes, read_pods
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
-from gpucommons.scheduler.core.packing.moves import MOST_MOVES, Held, Movables, find
 from gpucommons.scheduler.core.packing.rows import Rows
 
 MIGRATE = "gpucommons-migrate"
@@ -74,11 +75,11 @@ class Cluster:
         if row is None:
             self.make_room(ask)
         else:
-            self.put(ask, row, self.board.positions(ask, row))
+            self.put(ask, row, devices_for(self.board, ask, row))
 
     def put(self, ask: Ask, row: int, positions: tuple[int, ...]) -> None:
         """Place a pod here."""
-        self.board.rows.take(row, positions, ask)
+        take(self.board.rows, row, positions, ask)
         self.allocated_milli_gpu += ask.milli_gpu
         self.placed += 1
 
@@ -119,10 +120,10 @@ class MovingCluster(Cluster):
         self._in_vain.clear()
         rows = self.board.rows
         for one in found.moves:
-            rows.give(one.held.row, one.held.positions, one.held.ask)
+            give(rows, one.held.row, one.held.positions, one.held.ask)
             self._movables.remove(one.held)
         for one in found.moves:
-            rows.take(one.row, one.positions, one.held.ask)
+            take(rows, one.row, one.positions, one.held.ask)
             self._movables.add(one.held._replace(row=one.row, positions=one.positions))
         self.moved += len(found.moves)
         self.put(ask, found.row, found.positions)

@@ -71,14 +71,6 @@ class Board:
         """Position of the device that a share should take in a row."""
         return int(self._column(ask).devices[row])
 
-    def positions(self, ask: Ask, row: int) -> tuple[int, ...]:
-        """Devices for an ask that fits a row: the best one for a share, else the first whole."""
-        if ask.shared:
-            return (self.device(ask, row),)
-        free = self.rows.plain[row][0]
-        whole = [position for position, left in enumerate(free) if left >= ask.milli]
-        return tuple(whole[: ask.devices])
-
     def refuse(self, ask: Ask, row: int) -> None:
         """Leave a row out for this shape until it changes: a finer check found no place in it."""
         self._column(ask).scores[row] = NO_FIT

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gpucommons.scheduler.core.packing.asks import Ask
-
 Ints = NDArray[np.int64]
 
 
@@ -44,35 +42,12 @@ class Rows:
     def write(self, row: int, free: Sequence[int], cpu_milli: int, memory_mib: int) -> None:
         """Set what is free in a row."""
         self.plain[row] = (list(free), cpu_milli, memory_mib)
-        self._note(row)
-
-    def take(self, row: int, positions: Sequence[int], ask: Ask) -> None:
-        """Take what an ask needs, at these devices."""
-        self._add(row, positions, ask, -1)
-
-    def give(self, row: int, positions: Sequence[int], ask: Ask) -> None:
-        """Give back what was taken."""
-        self._add(row, positions, ask, 1)
-
-    def _add(self, row: int, positions: Sequence[int], ask: Ask, sign: int) -> None:
-        free, cpu_milli, memory_mib = self.plain[row]
-        for position in positions:
-            free[position] += sign * ask.milli
-        self.plain[row] = (
-            free,
-            cpu_milli + sign * ask.cpu_milli,
-            memory_mib + sign * ask.memory_mib,
-        )
-        self._note(row)
-
-    def changed_since(self, writes: int) -> Ints:
-        """Rows written since a reader had seen so many writes, in order."""
-        return np.flatnonzero(self._last_write > writes)
-
-    def _note(self, row: int) -> None:
-        free, cpu_milli, memory_mib = self.plain[row]
         self.free[row, : len(free)] = free
         self.cpu_milli[row] = cpu_milli
         self.memory_mib[row] = memory_mib
         self.writes += 1
         self._last_write[row] = self.writes
+
+    def changed_since(self, writes: int) -> Ints:
+        """Rows written since a reader had seen so many writes, in order."""
+        return np.flatnonzero(self._last_write > writes)

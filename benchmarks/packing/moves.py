@@ -3,6 +3,9 @@
 The smallest set first: one that moves, then two, then three; of equal sets the one that moves the
 least GPU. A set counts only if the ask then fits and everyone who moved has a place. Everything is
 tried out on the live rows, which are left as they were.
+
+The product's own search is :mod:`gpucommons.scheduler.core.moves`, which knows gangs, checkpoints and
+bits; here is the same idea on the traces' arrays, where whole-GPU pods stay where they are.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
+from benchmarks.packing.holding import devices_for, give, take
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.rows import Rows
@@ -144,26 +148,26 @@ def _tried(board: Board, ask: Ask, row: int, held: Sequence[Held]) -> Moves | No
     rows = board.rows
     done: list[tuple[Ask, int, tuple[int, ...]]] = []
 
-    def take(one: Ask, where: int, positions: tuple[int, ...]) -> tuple[int, ...]:
-        rows.take(where, positions, one)
+    def put(one: Ask, where: int, positions: tuple[int, ...]) -> tuple[int, ...]:
+        take(rows, where, positions, one)
         done.append((one, where, positions))
         return positions
 
     for one in held:
-        rows.give(one.row, one.positions, one.ask)
-    place = take(ask, row, board.positions(ask, row))
+        give(rows, one.row, one.positions, one.ask)
+    place = put(ask, row, devices_for(board, ask, row))
     moves = []
     # The largest first: the small ones find a place in what is left.
     for one in sorted(held, key=_weight, reverse=True):
         target = board.best(one.ask)
         if target is None:
             break
-        positions = take(one.ask, target, board.positions(one.ask, target))
+        positions = put(one.ask, target, devices_for(board, one.ask, target))
         moves.append(Move(held=one, row=target, positions=positions))
     for shape, where, positions in reversed(done):
-        rows.give(where, positions, shape)
+        give(rows, where, positions, shape)
     for one in held:
-        take(one.ask, one.row, one.positions)
+        put(one.ask, one.row, one.positions)
     if len(moves) < len(held):
         return None
     return Moves(row=row, positions=place, moves=tuple(moves))

@@ -5,11 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from packings import Node
 
+from benchmarks.packing.holding import devices_for, give, take
+from benchmarks.packing.moves import Held, Movables, Moves, find
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
-from gpucommons.scheduler.core.packing.moves import Held, Movables, Moves, find
 from gpucommons.scheduler.core.packing.rows import Rows
 
 WHOLE = Ask(1, 1000, 4, 4)
@@ -23,7 +24,7 @@ def board_of(*nodes: Node) -> Board:
 
 
 def held_on(board: Board, key: int, ask: Ask, row: int, *positions: int) -> Held:
-    board.rows.take(row, positions, ask)
+    take(board.rows, row, positions, ask)
     return Held(key, ask, row, positions)
 
 
@@ -75,8 +76,8 @@ def test_nobody_moves_without_a_place() -> None:
 def test_what_may_not_move_stays() -> None:
     """Only what is named as movable is moved."""
     board = board_of(("a", [1000], 9, 9), ("a", [1000], 9, 9))
-    board.rows.take(0, (0,), HALF)
-    board.rows.take(1, (0,), HALF)
+    take(board.rows, 0, (0,), HALF)
+    take(board.rows, 1, (0,), HALF)
 
     assert find(board, WHOLE, Movables()) is None
 
@@ -108,7 +109,7 @@ def test_a_plan_works_and_looking_changes_nothing(
     for key, (one, wish) in enumerate(work):
         row = wish % len(some)
         if board.scores(one)[row] > 0:
-            held = held_on(board, key, one, row, *board.positions(one, row))
+            held = held_on(board, key, one, row, *devices_for(board, one, row))
             movables.add(held)
             all_held.append(held)
     if board.best(ask) is not None:
@@ -130,11 +131,11 @@ def _figures(rows: Rows) -> list[tuple[list[int], int, int]]:
 
 def _carry_out(rows: Rows, ask: Ask, found: Moves) -> None:
     for move in found.moves:
-        rows.give(move.held.row, move.held.positions, move.held.ask)
-    rows.take(found.row, found.positions, ask)
+        give(rows, move.held.row, move.held.positions, move.held.ask)
+    take(rows, found.row, found.positions, ask)
     assert len(found.positions) == ask.devices
     for move in found.moves:
-        rows.take(move.row, move.positions, move.held.ask)
+        take(rows, move.row, move.positions, move.held.ask)
         assert len(move.positions) == move.held.ask.devices
     for free, cpu_milli, memory_mib in rows.plain:
         assert min([*free, cpu_milli, memory_mib]) >= 0
@@ -143,7 +144,7 @@ def _carry_out(rows: Rows, ask: Ask, found: Moves) -> None:
 def _one_move_helps(board: Board, ask: Ask, held: Held) -> bool:
     """Brute force: it moves to any row, on any device, and then the ask fits."""
     rows = board.rows
-    rows.give(held.row, held.positions, held.ask)
+    give(rows, held.row, held.positions, held.ask)
     helps = False
     for row in range(len(rows)):
         free, cpu_milli, memory_mib = rows.plain[row]
@@ -151,8 +152,8 @@ def _one_move_helps(board: Board, ask: Ask, held: Held) -> bool:
             continue
         devices = [(i,) for i, left in enumerate(free) if left >= held.ask.milli]
         for positions in devices if held.ask.devices else [()]:
-            rows.take(row, positions, held.ask)
+            take(rows, row, positions, held.ask)
             helps = helps or board.best(ask) == held.row
-            rows.give(row, positions, held.ask)
-    rows.take(held.row, held.positions, held.ask)
+            give(rows, row, positions, held.ask)
+    take(rows, held.row, held.positions, held.ask)
     return helps
