@@ -141,7 +141,10 @@ def _own(folder: Path) -> TextIO:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Root's agent serves other users' slices below; the sockets carry their own modes.
     folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    lock = (folder / "agent.lock").open("w", encoding="ascii")
+    path = folder / "agent.lock"
+    # Whoever can open it can hold it, and then no agent would ever start again.
+    lock = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "w")
+    path.chmod(0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import suppress
 
-_RECEIVE_BYTES = 65_536
 #: Whoever connects as fast as they are accepted must not keep the agent from looking.
 _MAX_AT_ONCE = 16
 
@@ -51,7 +50,8 @@ class Connection:
             When the bytes without an end exceed the bound.
         """
         try:
-            chunk = self.socket.recv(_RECEIVE_BYTES)
+            # No more than one line may have: a flood of empty ones is taken in small portions.
+            chunk = self.socket.recv(self._max_line_bytes)
         except BlockingIOError:
             return []
         except OSError:

@@ -140,6 +140,19 @@ def test_sockets_are_for_their_owner_alone(agent: AgentClient, short_folder: Pat
     assert mode(path.parent) == 0o700
 
 
+def test_its_files_are_for_its_account_alone_also_the_lock(
+    agent: AgentClient, short_folder: Path
+) -> None:
+    # Whoever may open a lock may hold it, and no agent would ever start again.
+    open_to_others = [
+        path.name
+        for path in short_folder.iterdir()
+        if path.is_file() and stat.S_IMODE(path.stat().st_mode) & 0o077
+    ]
+    assert open_to_others == []
+    assert (short_folder / "agent.lock").exists()
+
+
 def test_a_closed_slice_leaves_nothing(agent: AgentClient, short_folder: Path) -> None:
     path = agent.open(half())
     with connect(path, timeout_s=60) as connection:

@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from gpucommons.gpu.agent.connections import Acceptor
+from gpucommons.gpu.agent.connections import Acceptor, Connection
 from gpucommons.gpu.agent.state_file import StateFile
 
 
@@ -27,3 +27,13 @@ def test_a_flood_of_connections_is_taken_in_portions() -> None:
     taken = list(islice(acceptor.accept(cast("socket.socket", Flood())), 1000))
     acceptor.close()
     assert 0 < len(taken) < 100
+
+
+def test_a_flood_of_empty_lines_is_taken_in_portions() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        connection = Connection(ours, max_line_bytes=1024, max_pending_bytes=1024)
+        theirs.sendall(b"\n" * 60_000)
+        lines = connection.receive()
+    assert lines is not None
+    assert 0 < len(lines) <= 1024
