@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, delete, select, tuple_, update
@@ -70,8 +70,7 @@ def check_lead(connection: Connection, epoch: Epoch) -> int:
 
 def write(connection: Connection, changes: Changes) -> None:
     """Everything of a cycle but its verdicts and events."""
-    for workload in changes.workloads:
-        _write_workload(connection, workload)
+    _write_workloads(connection, changes.workloads)
     for team in changes.teams:
         _write_document(connection, "team", team.name, encode(team))
     for name in changes.removed_teams:
@@ -94,10 +93,23 @@ def write(connection: Connection, changes: Changes) -> None:
         _write_document(connection, "demand", pool_name, _encoded(learned))
 
 
-def _write_workload(connection: Connection, workload: Workload) -> None:
+def _write_workloads(connection: Connection, changed: Sequence[Workload]) -> None:
+    """All in one statement: when the first of a long line starts, everybody's place in it changes."""
+    if not changed:
+        return
+    rows = [_row_of(workload) for workload in changed]
+    statement = insert_into(connection)(workloads)
+    new = {name: statement.excluded[name] for name in rows[0] if name != "workload_id"}
+    connection.execute(
+        statement.on_conflict_do_update(index_elements=[workloads.c.workload_id], set_=new), rows
+    )
+
+
+def _row_of(workload: Workload) -> dict[str, Any]:
     plain = to_plain(workload)
     spec = plain.pop("spec")
-    values = {
+    return {
+        "workload_id": workload.workload_id,
         "kind": workload.spec.kind.value,
         "state": workload.state.value,
         "live": not is_final(workload),
@@ -109,11 +121,6 @@ def _write_workload(connection: Connection, workload: Workload) -> None:
         "spec": encode_plain(spec),
         "standing": encode_plain(plain),
     }
-    connection.execute(
-        insert_into(connection)(workloads)
-        .values(workload_id=workload.workload_id, **values)
-        .on_conflict_do_update(index_elements=[workloads.c.workload_id], set_=values)
-    )
 
 
 def _write_document(connection: Connection, kind: str, name: str, document: str) -> None:
