@@ -111,6 +111,8 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     async def prepare_slice(self, held: SliceView) -> Injection | None:
         """Let the agent of this machine make the slice, and refuse the start if it cannot."""
         if not self.agent_dir:
+            if held.isolation != "none":
+                raise self._no_limit("This hub does not know the node agent: set `agent_dir`.")
             return None
         uid = None if self.shared_account else _uid_of(self.user.name)
         agent = AgentClient(Path(self.agent_dir) / "control.sock")

@@ -168,6 +168,15 @@ async def test_without_an_agent_only_a_slice_without_any_limit_starts(
     assert await local.prepare_slice(simulated) is None
 
 
+async def test_a_hub_that_knows_no_agent_starts_nothing_that_has_a_limit() -> None:
+    local = spawner("ann", shared_account=True)
+    with pytest.raises(HTTPError) as refused:
+        await local.prepare_slice(HELD)
+    assert "agent_dir" in refused_with(refused.value)
+    unlimited = HELD.model_copy(update={"isolation": "none"})
+    assert await local.prepare_slice(unlimited) is None
+
+
 def test_a_server_enters_its_group_before_it_becomes_its_user(tmp_path: Path) -> None:
     group = tmp_path / "group"
     group.mkdir()
