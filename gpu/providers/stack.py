@@ -33,6 +33,9 @@ PLAIN: tuple[SharingProvider, ...] = (
 #: same again, later.
 MEMORY_LAYERS = ("cgroup_mem", "shim")
 
+#: Modes whose limit speaks of one card: a slice with shares of several is not bound by them.
+_OF_ONE_CARD = ("driver", "cooperative")
+
 _SENTENCES: Mapping[str, str] = {
     "hardware": "The hardware keeps slices apart: no neighbour in theirs can use your memory.",
     "kernel": (
@@ -95,7 +98,10 @@ class ProviderStack:
             for share in held.slice.shares
             if share.device_id in known
         ]
-        return max(modes, key=ISOLATION_MODES.index, default="none")
+        weakest = max(modes, key=ISOLATION_MODES.index, default="none")
+        if len(held.fractions) > 1 and weakest in _OF_ONE_CARD:
+            return "watched" if self.traits.watched else "none"
+        return weakest
 
     def prepare(self, held: Held) -> Injection:
         """Make the slice; the strongest has the last word on what the workload gets.

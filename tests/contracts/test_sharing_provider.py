@@ -314,3 +314,15 @@ def test_a_share_names_the_profile_that_is_at_least_as_large() -> None:
         "1g.5gb", "2g.10gb", "4g.20gb", None,
     ]  # fmt: skip
     assert smallest_profile((), CARDS[0], 250) is None
+
+
+def test_limits_of_one_card_are_not_promised_for_shares_of_several(tmp_path: Path) -> None:
+    providers = [MAKERS[name](tmp_path) for name in ORDER]
+    shim = NodeTraits(driver="580.95.05", shim=True, watched=True)
+    stack = provider_stack(shim, providers)
+    assert stack.isolation_of(held((0, 500))) == "cooperative"
+    assert stack.isolation_of(held((0, 500), (1, 500))) == "watched"
+    alone = provider_stack(NodeTraits(driver="580.95.05", shim=True), providers)
+    assert alone.isolation_of(held((0, 500), (1, 500))) == "none"
+    limited = NodeTraits(driver="615.71.09", cgroup_parent="/x", memory_limits=True, watched=True)
+    assert provider_stack(limited, providers).isolation_of(held((0, 500), (1, 500))) == "kernel"
