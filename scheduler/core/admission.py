@@ -97,12 +97,12 @@ def _count_leaving(
         return
     kept: set[tuple[object, ...]] = set()
     if attempt.stop.why == "resize" and workload.nomination is not None:
-        kept = {_place(one) for one in workload.nomination.placements}
+        kept = {place_of(one) for one in workload.nomination.placements}
     milli = sum(
         placed_milli_gpu(one)
         for one in attempt.placements
         if class_of_worker(attempt.hold_class, one) is HoldClass.OVER_QUOTA
-        and _place(one) not in kept
+        and place_of(one) not in kept
     )
     found[attempt.attempt_id] = (workload.spec.team, pool_of(draft, attempt.placements), milli)
 
@@ -299,7 +299,7 @@ def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -
     kept = tuple(
         replace(one, slice_id=None)
         for rank, one in enumerate(attempt.placements)
-        if rank not in freed and any(_place(one) == _place(k) for k in kept_before)
+        if rank not in freed and any(place_of(one) == place_of(k) for k in kept_before)
     )
     indexes: dict[str, int] = {}
     renumbered = []
@@ -324,7 +324,8 @@ def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -
     return victim
 
 
-def _place(one: WorkerPlacement) -> tuple[object, ...]:
+def place_of(one: WorkerPlacement) -> tuple[object, ...]:
+    """Where a worker lies, whatever its number."""
     return (one.role, one.node_id, one.device_ids, one.offset)
 
 

@@ -18,8 +18,8 @@ from gpucommons.scheduler.core.givers import Givers
 from gpucommons.scheduler.core.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
 from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.shares import bits_of, shares_in, suits
-from gpucommons.scheduler.core.spots import Spot, starts
+from gpucommons.scheduler.core.shares import bits_of, shares_in
+from gpucommons.scheduler.core.spots import Spot, starts, suits
 from gpucommons.scheduler.core.types import HoldClass, WorkloadId
 from gpucommons.scheduler.core.units import Cost, dearness, rank
 

@@ -16,7 +16,7 @@ import numpy as np
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.finding import find_in
-from gpucommons.scheduler.core.holds import Load
+from gpucommons.scheduler.core.holds import FULL, Load
 from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
@@ -143,13 +143,12 @@ class _Ladder:
         )
         if found is not None:
             return found
-        nodes = list(dict.fromkeys(id(self.view.places[row][0]) for row in rows.tolist()))
-        by_id = {id(self.view.places[row][0]): self.view.places[row][0] for row in rows.tolist()}
+        here = (self.view.places[row][0] for row in rows.tolist())
+        nodes = {node.node.node_id: node for node in here}
         if len(nodes) > EXACT_NODES:
             return None
-        return _Search(self.view.open_bits, self.hold_class).through(
-            [by_id[one] for one in nodes], self.workers
-        )
+        search = _Search(self.view.open_bits, self.hold_class)
+        return search.through(list(nodes.values()), self.workers)
 
 
 def _largest_first(workers: Sequence[Worker]) -> list[int]:
@@ -192,7 +191,7 @@ def _on_nodes(
 
 
 def _open(device: DeviceRoom, hold_class: HoldClass) -> int:
-    return ((1 << WHOLE_MILLI_GPU) - 1) & ~device.blocked(hold_class)
+    return FULL & ~device.blocked(hold_class)
 
 
 @dataclass(slots=True)

@@ -209,14 +209,21 @@ def _impossible(draft: Draft, workload: Workload) -> Reason | None:
 def _fits_empty(draft: Draft, workers: tuple[Worker, ...], pool: PoolName) -> bool:
     alike = {replace(worker, role="", index=0) for worker in workers}
     if len(alike) > 1:
-        empty = Room.of(draft.nodes.values(), (), ())
-        return bool(place(empty, workers, HoldClass.OVER_QUOTA, pool))
+        return bool(place(_empty(draft), workers, HoldClass.OVER_QUOTA, pool))
     left = len(workers)
     for node in draft.room.usable(pool):
         left -= capacity(node, workers[0])
         if left <= 0:
             return True
     return False
+
+
+def _empty(draft: Draft) -> Room:
+    """All nodes with nothing on them; made once for all who wait."""
+    found = draft.searches.get(("empty",))
+    if not isinstance(found, Room):
+        found = draft.searches["empty",] = Room.of(draft.nodes.values(), (), ())
+    return found
 
 
 def _ask(workload: Workload) -> str:

@@ -1,8 +1,8 @@
 """Winning devices back from other teams: for fixed and guaranteed quota, and for a fair share.
 
 Quota wins back whatever is borrowed, at once. A share is won back only from teams that borrow more
-for their weight and still will afterwards or that have had their turn, and only from work that has had its minimum run time
-and was not stopped for the like within the last half-life.
+for their weight and still will afterwards, or that have had their turn; and only from work that has
+had its minimum run time and was not stopped for the like within the last half-life.
 """
 
 from __future__ import annotations

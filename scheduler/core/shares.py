@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucommons.scheduler.core.demand import Worker, is_block_size
-from gpucommons.scheduler.core.node_room import DeviceRoom
+from gpucommons.scheduler.core.demand import is_block_size
 from gpucommons.scheduler.core.spots import lowest, starts
 
 
@@ -15,11 +14,6 @@ def bits_of(mask: int) -> Iterator[int]:
         bit = mask & -mask
         yield bit.bit_length() - 1
         mask ^= bit
-
-
-def suits(device: DeviceRoom, worker: Worker) -> bool:
-    """The device is of the kind asked for."""
-    return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
 
 
 def shares_in(free: int, milli_gpu: int) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from gpucommons.scheduler.core.admission import Unit, condemned
+from gpucommons.scheduler.core.admission import Unit, condemned, place_of
 from gpucommons.scheduler.core.demand import bounds, class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import HoldKey
@@ -21,7 +21,6 @@ from gpucommons.scheduler.core.types import (
     HoldClass,
     NodeId,
     PoolName,
-    WorkerPlacement,
     Workload,
     WorkloadId,
 )
@@ -155,12 +154,12 @@ class Units:
         lost = 0 if ending else work_lost(workload, attempt, self.draft.now_ms)
         surplus = _surplus(workload, attempt)
         promise = workload.nomination
-        kept = set() if promise is None else set(map(spot, promise.placements))
+        kept = set() if promise is None else set(map(place_of, promise.placements))
         rest = []
         for number, one in enumerate(attempt.placements):
             key = HoldKey(attempt.attempt_id, number)
             may = takes[class_of_worker(attempt.hold_class, one)]
-            freed = resizing and spot(one) not in kept
+            freed = resizing and place_of(one) not in kept
             if freed and (final or may):
                 yield Unit(
                     workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
@@ -196,11 +195,6 @@ def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
         if one.role == first and one.device_ids
     ]
     return set(ranks[low:])
-
-
-def spot(one: WorkerPlacement) -> tuple[object, ...]:
-    """Where a worker lies, whatever its number."""
-    return (one.role, one.node_id, one.device_ids, one.offset)
 
 
 def held_by(draft: Draft, unit: Unit) -> Use:

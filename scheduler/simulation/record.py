@@ -57,9 +57,9 @@ class Story:
     milli_gpu: int
     submitted_ms: Millis
     run_ms: int | None
-    #: When its first attempt ran.
+    #: When its first attempt ran; for a live one that may be before the simulation.
     started_ms: Millis | None = None
-    #: When it last went back into line or started: a live one may have run before.
+    #: When it reached a final state.
     ended_ms: Millis | None = None
     attempts: int = 0
     evictions: int = 0

@@ -49,8 +49,8 @@ def set_up(trace: Trace, load: float) -> Setting:
     """Size a cluster so that the trace's GPU time fills this part of it.
 
     Every team's quota is its part of the trace's GPU time in whole nodes, at least one: a partition
-    that divides nodes would waste GPUs, and be too easy to beat. A job larger than its team's quota could never run in a static partition; it gets
-    the quota for as much longer, under every policy.
+    that divides nodes would waste GPUs, and be too easy to beat. A job larger than its team's quota
+    could never run in a static partition; it gets the quota for as much longer, under every policy.
     """
     nodes = max(1, round(trace.work / (max(1, trace.span_ms) * load * GPUS_PER_NODE)))
     nodes = max(nodes, len(trace.work_of_teams()))

@@ -1,6 +1,7 @@
 """Jobs of a trace file: who submitted what when, and how long it ran.
 
-Four sets of columns are known; which one a file has is seen from its header. Gaps between
+Three sets of columns are known, one of them with teams or without; which one a file has is seen
+from its header. Gaps between
 submissions and run lengths are capped, so that one holiday or one forgotten job does not decide
 the result. Jobs without a GPU or without a run are left out and counted.
 """
