@@ -141,18 +141,8 @@ def admit(
     if workload.nomination is not None:
         unpromise(draft, workload)
         draft.searches.clear()
-    attempt_id = AttemptId(next(draft.new_ids))
     ordered = in_order(workload, placements)
-    attempt = Attempt(
-        attempt_id=attempt_id,
-        workload_id=workload.workload_id,
-        number=len(workload.attempts) + 1,
-        state=AttemptState.RESERVED,
-        hold_class=hold_class,
-        placements=with_slices(attempt_id, ordered),
-        reserved_ms=draft.now_ms,
-        resumed_from=workload.checkpoint,
-    )
+    attempt = _new_attempt(draft, workload, ordered, hold_class)
     lease = is_lease(workload)
     workload = draft.put(
         move(
@@ -179,6 +169,25 @@ def admit(
         data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
     )
     return workload
+
+
+def _new_attempt(
+    draft: Draft,
+    workload: Workload,
+    ordered: Sequence[WorkerPlacement],
+    hold_class: HoldClass,
+) -> Attempt:
+    attempt_id = AttemptId(next(draft.new_ids))
+    return Attempt(
+        attempt_id=attempt_id,
+        workload_id=workload.workload_id,
+        number=len(workload.attempts) + 1,
+        state=AttemptState.RESERVED,
+        hold_class=hold_class,
+        placements=with_slices(attempt_id, ordered),
+        reserved_ms=draft.now_ms,
+        resumed_from=workload.checkpoint,
+    )
 
 
 def unpromise(draft: Draft, workload: Workload) -> None:

@@ -34,10 +34,6 @@ def for_priority(
 ) -> Plan | None:
     """Find lower-priority jobs of the same team whose devices and quota let this one start."""
     spec = workload.spec
-    workers = must_have(spec)
-    need = milli_gpu(workers)
-    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
-    use = draft.use(spec.team, pool)
 
     def takeable(other: Workload, held: HoldClass) -> bool:
         return (
@@ -49,24 +45,10 @@ def for_priority(
             and may_be_stopped(draft, other)
         )
 
-    inside = hold_class is HoldClass.GUARANTEED
-    lacking = Lacking(
-        spec.team,
-        guaranteed=use.guaranteed + need - guarantee if inside else 0,
-        training=0 if limit is None else use.training + need - limit,
-    )
     right = ("priority", spec.team, priority(workload), hold_class)
-    found = cheapest(
-        Search(
-            draft,
-            pool,
-            workers,
-            hold_class,
-            units_of(draft, right, pool, takeable),
-            right,
-            lacking,
-        )
-    )
+    units = units_of(draft, right, pool, takeable)
+    lacking = _lacking(draft, workload, pool, hold_class, guarantee)
+    found = cheapest(Search(draft, pool, must_have(spec), hold_class, units, right, lacking))
     if found is None or not found[0]:
         return None
     return Plan(
@@ -76,4 +58,19 @@ def for_priority(
         "preempt",
         f"for {spec.name} (higher priority)",
         stops.PRIORITY,
+    )
+
+
+def _lacking(
+    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+) -> Lacking:
+    """Quota that its team must get back from its own work."""
+    team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
+    limit = quota_of(draft.teams, team, pool).limit_milli_gpu
+    use = draft.use(team, pool)
+    inside = hold_class is HoldClass.GUARANTEED
+    return Lacking(
+        team,
+        guaranteed=use.guaranteed + need - guarantee if inside else 0,
+        training=0 if limit is None else use.training + need - limit,
     )

@@ -43,7 +43,7 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.processes import Processes
-from gpucommons.scheduler.simulation.record import Eviction, Record, Story, right_of
+from gpucommons.scheduler.simulation.record import Eviction, Record, Story
 
 #: Exit status of a process that SIGTERM ended.
 _STOPPED = 143
@@ -141,18 +141,7 @@ class Simulation:
         """One step of the core on everything that has come due by now."""
         self.now_ms = now_ms
         began_ms = self._clock_ms()
-        intents: list[Intent] = []
-        observations: list[Observation] = []
-        while self._events and self._events[0][0] <= now_ms:
-            at_ms, _, event = heappop(self._events)
-            seen = self._happen(Millis(at_ms), event)
-            if isinstance(seen, Intent):
-                intents.append(seen)
-            elif seen is not None:
-                observations.append(seen)
-        if intents or not _only_starts(observations):
-            # Who started frees nothing: such a step is cheap as long as nothing else is told.
-            observations[:0] = self._saved()
+        intents, observations = self._come_due()
         outcome = advance(
             self.cluster,
             intents,
@@ -184,6 +173,22 @@ class Simulation:
         return outcome
 
     # --- events ------------------------------------------------------------------------------
+
+    def _come_due(self) -> tuple[list[Intent], list[Observation]]:
+        """What is asked for and reported by now."""
+        intents: list[Intent] = []
+        observations: list[Observation] = []
+        while self._events and self._events[0][0] <= self.now_ms:
+            at_ms, _, event = heappop(self._events)
+            seen = self._happen(Millis(at_ms), event)
+            if isinstance(seen, Intent):
+                intents.append(seen)
+            elif seen is not None:
+                observations.append(seen)
+        if intents or not _only_starts(observations):
+            # Who started frees nothing: such a step is cheap as long as nothing else is told.
+            observations[:0] = self._saved()
+        return intents, observations
 
     def _push(self, at_ms: int, event: _Event) -> None:
         heappush(self._events, (at_ms, next(self._order), event))
@@ -372,18 +377,7 @@ class Simulation:
             )
             story = self.record.stories[event.workload_id]
             story.evictions += 1
-            self.record.evictions.append(
-                Eviction(
-                    at_ms=event.at_ms,
-                    workload_id=event.workload_id,
-                    team=story.team,
-                    right=right_of(str(event.data.get("rule", ""))),
-                    hold_class=attempt.hold_class,
-                    resized=event.data.get("why") == "resize",
-                    milli_gpu=int(event.data["milli_gpu"]),
-                    lost_milli_gpu_ms=int(event.data["lost_milli_gpu_ms"]),
-                )
-            )
+            self.record.evictions.append(Eviction.of(event, story, attempt.hold_class))
 
 
 def _asked(spec: Spec) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpucommons.scheduler.core.state import Event
 from gpucommons.scheduler.core.types import HoldClass, Millis, TeamName, WorkloadId
 
 
@@ -46,6 +47,20 @@ class Eviction:
     milli_gpu: int
     #: Work thrown away; what the next attempt spends on loading is added when it starts.
     lost_milli_gpu_ms: int
+
+    @classmethod
+    def of(cls, event: Event, story: Story, hold_class: HoldClass) -> Eviction:
+        """Read a receipt."""
+        return cls(
+            at_ms=event.at_ms,
+            workload_id=story.workload_id,
+            team=story.team,
+            right=right_of(str(event.data.get("rule", ""))),
+            hold_class=hold_class,
+            resized=event.data.get("why") == "resize",
+            milli_gpu=int(event.data["milli_gpu"]),
+            lost_milli_gpu_ms=int(event.data["lost_milli_gpu_ms"]),
+        )
 
 
 @dataclass(slots=True)

@@ -19,6 +19,9 @@ from gpucommons.scheduler.errors import BadRequest
 
 LONGEST_GAP_MS = 6 * 3_600_000
 LONGEST_RUN_MS = 72 * 3_600_000
+#: What is larger is no time and no job, but a slip in the file.
+_MOST_GPUS = 100_000
+_MOST = 1e12
 #: Teams made of users where a trace names none.
 MADE_TEAMS = 8
 
@@ -104,6 +107,8 @@ def read_trace(path: Path, *, most: int | None = None) -> Trace:
         raise BadRequest(message) from error
     except UnicodeDecodeError as error:
         raise BadRequest(f"{path} is no text in UTF-8. Name a CSV file of jobs.") from error
+    except csv.Error as error:
+        raise BadRequest(f"{path} is no CSV file: {error}. Name a CSV file of jobs.") from error
     kept = [one for one in raw if one.gpus > 0 and one.run_ms > 0]
     if not kept:
         raise BadRequest(f"{path} has no job with a GPU and a run length: nothing to replay.")
@@ -200,20 +205,20 @@ def _cell(row: Row, column: str) -> str:
     return found.strip()
 
 
-def _number(row: Row, column: str) -> float:
+def _number(row: Row, column: str, most: float = _MOST) -> float:
     text = _cell(row, column)
     try:
         number = float(text)
     except ValueError:
         number = -1.0
-    if not 0 <= number < float("inf"):
-        message = f"{column} is {text!r}, which is no number from 0 on."
+    if not 0 <= number <= most:
+        message = f"{column} is {text!r}, which is no number from 0 to {most:.0f}."
         raise _BadCell(message)
     return number
 
 
 def _gpus(row: Row, column: str) -> int:
-    number = _number(row, column)
+    number = _number(row, column, _MOST_GPUS)
     if number != int(number):
         message = f"{column} is {row[column]!r}: a job has whole GPUs here."
         raise _BadCell(message)
