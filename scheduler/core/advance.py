@@ -9,6 +9,7 @@ from gpucommons.scheduler.core import intents as asked
 from gpucommons.scheduler.core import observations as seen
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.reclaim import may_be_stopped
 from gpucommons.scheduler.core.state import (
     AttemptSignalled,
     AttemptStarted,
@@ -50,7 +51,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
         for intent in intents:
             if intent.intent_id not in refused:
                 asked.apply(draft, intent)
-        if observations and not intents and draft.settled and _are_quiet(observations):
+        if observations and not intents and draft.settled and _are_quiet(draft, observations):
             draft.count()
         else:
             cycle.decide(draft, explain=explain)
@@ -75,8 +76,16 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
     )
 
 
-def _are_quiet(observations: Sequence[Observation]) -> bool:
-    return all(isinstance(one, _QUIET) for one in observations)
+def _are_quiet(draft: Draft, observations: Sequence[Observation]) -> bool:
+    return all(isinstance(one, _QUIET) and not _is_prey(draft, one) for one in observations)
+
+
+def _is_prey(draft: Draft, observation: Observation) -> bool:
+    """A job that may be stopped as soon as it runs: somebody may have waited for just that."""
+    if not isinstance(observation, AttemptStarted):
+        return False
+    workload = draft.holder_of(observation.attempt_id)
+    return workload is not None and may_be_stopped(draft, workload)
 
 
 def _unmet(draft: Draft, intents: Sequence[Intent]) -> dict[IntentId, str]:

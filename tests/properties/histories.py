@@ -88,6 +88,7 @@ class History:
         nodes: tuple[int, ...] = (4, 2),
         headroom: int = 0,
         cpu_milli: int = 64_000,
+        min_run_ms: int = 60_000,
         quotas: tuple[tuple[int, int, int | None], ...] = (
             (1500, 1000, None),
             (500, 2000, 3000),
@@ -99,7 +100,14 @@ class History:
         )
         self.world = World(
             *self.all_nodes,
-            pools=[a_pool(headroom_milli_gpu=headroom, notice_ms=10_000, grace_ms=20_000)],
+            pools=[
+                a_pool(
+                    headroom_milli_gpu=headroom,
+                    min_run_ms=min_run_ms,
+                    notice_ms=10_000,
+                    grace_ms=20_000,
+                )
+            ],
             teams=[
                 a_team(
                     name, fixed_milli_gpu=fixed, guaranteed_milli_gpu=saved, limit_milli_gpu=limit
@@ -244,9 +252,7 @@ class History:
 
     def _headroom(self, size: int, *_: int) -> None:
         pool = self.world.cluster.pools[TRAIN]
-        changed = a_pool(
-            headroom_milli_gpu=size * 125, notice_ms=pool.notice_ms, grace_ms=pool.grace_ms
-        )
+        changed = replace(pool, headroom_milli_gpu=size * 125)
         self.world.ask(PutPools(pools=(changed,)), "admin")
 
     def _observe_nodes(self) -> None:

@@ -56,14 +56,20 @@ def _both_ways(
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    st.lists(rough, max_size=50), st.sampled_from([0, 500, 1000]), st.sampled_from([64_000, 2000])
+    st.lists(rough, max_size=50),
+    st.sampled_from([0, 500, 1000]),
+    st.sampled_from([64_000, 2000]),
+    st.sampled_from([60_000, 0]),
 )
 def test_going_on_and_beginning_anew_decide_the_same(
-    steps: Any, headroom: int, cpu_milli: int
+    steps: Any, headroom: int, cpu_milli: int, min_run_ms: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builders, "advance", _both_ways)
-        History(lambda _: None, headroom=headroom, cpu_milli=cpu_milli).play(steps)
+        history = History(
+            lambda _: None, headroom=headroom, cpu_milli=cpu_milli, min_run_ms=min_run_ms
+        )
+        history.play(steps)
 
 
 def test_a_trial_does_not_take_what_the_next_cycle_goes_on_from() -> None:

@@ -31,6 +31,8 @@ orderly = st.lists(step, max_size=40)
 #: Plenty, or so little that processors are what is short.
 cpu = st.sampled_from([64_000, 2000])
 anything = st.lists(rough, max_size=50)
+#: Without a minimum run time a job may be stopped as soon as it runs.
+min_run = st.sampled_from([60_000, 0])
 
 
 @many
@@ -56,15 +58,15 @@ def test_quotas_hold(steps: Any) -> None:
 
 
 @many
-@given(anything, cpu)
-def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int) -> None:
+@given(anything, cpu, min_run)
+def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int, min_run_ms: int) -> None:
     def check(history: History) -> None:
         before = history.world.cluster
         again = history.world.step()
         assert again.changes.empty, again.changes
         assert again.cluster == before
 
-    History(check, cpu_milli=cpu_milli).play(steps)
+    History(check, cpu_milli=cpu_milli, min_run_ms=min_run_ms).play(steps)
 
 
 @many

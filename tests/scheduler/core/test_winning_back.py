@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import TRAIN, World, a_job, a_node, a_team
+from builders import TRAIN, World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.types import Role, State, WorkloadId
 
@@ -66,6 +66,15 @@ def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
         world.now
         >= world.get(stopped).attempts[0].ended_ms + world.cluster.pools[TRAIN].half_life_ms
     )
+
+
+def test_without_a_minimum_run_time_a_job_may_be_stopped_as_soon_as_it_runs() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("a")], pools=[a_pool(min_run_ms=0)])
+    low = world.submit(a_job("low", team="a", priority="low"))
+    high = world.submit(a_job("high", team="a", priority="high"))
+    assert world.state(high) is State.QUEUED
+    world.start(low)
+    assert victims_of(world, high) == [low]
 
 
 def test_a_guarantee_does_not_wait_for_half_lives() -> None:
