@@ -72,6 +72,8 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
             # The hub has no such server any more, but only a reading of its slice proves that its
             # processes are gone. The spawner asks again until then.
             end(draft, old, Cancel(workload_id=old.workload_id, why="stopped"), by)
+            # Who starts it anew by hand wants what was chosen there, not the restart without a GPU.
+            _restart_on_cpu(draft, draft.workloads[old.workload_id], wanted=False)
             message = (
                 "The GPU of your last server is still being cleared. That takes a few seconds;"
                 " start again then."

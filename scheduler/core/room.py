@@ -7,11 +7,12 @@ work is placed, and follows what has changed since. A search tries things out on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.holds import (
+    Hold,
     HoldKey,
     Load,
     block_mask,
@@ -219,8 +220,9 @@ class Room:
         """Take what an attempt holds."""
         self.attempts[workload.workload_id] = attempt
         for hold in holds_of(workload, attempt):
-            if self._is_there(hold.placement):
-                self.nodes[hold.placement.node_id].add(hold)
+            node = self.nodes.get(hold.placement.node_id)
+            if node is not None:
+                node.add(_on(node, hold))
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Give back all that an attempt holds."""
@@ -311,3 +313,12 @@ class Room:
             home.block_share = home.block_share.plus(home.share(block.milli_gpu))
             for device_id in block.device_ids:
                 home.devices[device_id].blocks |= block_mask(block)
+
+
+def _on(node: NodeRoom, hold: Hold) -> Hold:
+    """The hold without devices that its node has lost: what is left of it is still held."""
+    placement = hold.placement
+    there = tuple(one for one in placement.device_ids if one in node.devices)
+    if len(there) == len(placement.device_ids):
+        return hold
+    return replace(hold, placement=replace(placement, device_ids=there))

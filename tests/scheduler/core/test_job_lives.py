@@ -338,6 +338,20 @@ def test_who_holds_a_gpu_that_is_gone_from_its_node_is_ended_with_the_reason() -
     assert world.get(notebook).ended_text == f"Its GPU {held[notebook]} is gone from n1"
 
 
+def test_what_is_left_of_a_job_s_gpus_stays_held_until_its_processes_are_gone() -> None:
+    node = a_node(gpus=2, cpu_milli=4000)
+    world = World(node, teams=[a_team()])
+    job = world.run(a_job("d-1", 2000, cpu_milli=3000))
+    world.step(NodesObserved(executor="fake", nodes=(replace(node, devices=node.devices[:1]),)))
+    for_its_gpu = world.submit(a_job("d-2"))
+    for_its_cpu = world.submit(a_job("d-3", 0, cpu_milli=2000))
+    assert world.get(for_its_gpu).current is None
+    assert world.get(for_its_cpu).current is None
+    world.end(job, None)
+    assert world.state(for_its_gpu) is State.STARTING
+    assert world.state(for_its_cpu) is State.STARTING
+
+
 def test_who_was_promised_a_gpu_that_is_gone_gets_another() -> None:
     nodes = (a_node("n1", gpus=1), a_node("n2", gpus=1))
     world = World(*nodes, teams=[a_team("a"), a_team("b", guaranteed_milli_gpu=1000)])

@@ -204,6 +204,18 @@ def test_a_restart_without_gpu_is_given_up_after_two_minutes() -> None:
     assert world.ask(Restarted(workload_id=lease)).error is None
 
 
+def test_who_starts_a_server_by_hand_after_giving_the_gpu_back_is_not_restarted_without_one() -> (
+    None
+):
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    world.ask(Cancel(workload_id=lease, why="released"))
+    assert world.try_submit(a_notebook(), redeem=True).error is not None
+    world.end(lease, None)
+    assert world.step().acts == ()
+
+
 def test_a_warning_is_given_and_taken_back() -> None:
     world = World(teams=[a_team(fixed_milli_gpu=1000)])
     lease = world.submit(a_notebook(), redeem=True)
