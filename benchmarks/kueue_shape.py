@@ -116,10 +116,15 @@ def _figures(
     simulation: Simulation, classes: dict[WorkloadId, str], begin_ms: int
 ) -> dict[str, Any]:
     stories = simulation.record.stories
-    end_ms = max(story.ended_ms or 0 for story in stories.values())
+    end_ms = begin_ms
     waits: dict[str, list[int]] = {}
     for workload_id, name in classes.items():
-        waits.setdefault(name, []).append(stories[workload_id].wait_ms or 0)
+        story = stories[workload_id]
+        if story.wait_ms is None or story.ended_ms is None:
+            # Counted as no wait it would flatter the mean.
+            raise RuntimeError(f"{workload_id} never ran to its end: {story.refused}")
+        waits.setdefault(name, []).append(story.wait_ms)
+        end_ms = max(end_ms, story.ended_ms)
     held = simulation.record.held(begin_ms, end_ms)
     whole = COHORTS * QUEUES * QUOTA * WHOLE_MILLI_GPU * (end_ms - begin_ms)
     return {
