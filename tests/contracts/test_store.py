@@ -8,6 +8,8 @@ from dataclasses import replace
 import pytest
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.learning import learned
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cancel, Changes, Event, Intent, Submit, Verdict
 from gpucommons.scheduler.core.types import (
@@ -217,6 +219,7 @@ def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
         blocks=(block,),
         policy=Policy(max_run_ms=5),
         usage={(VISION, pool.name): 12},
+        demand={pool.name: learned([Ask.of(250, 1, 2, ("A100-40",))] * 20)},
     )
     store.commit(epoch, changes)
     store.commit(
@@ -236,6 +239,7 @@ def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
     assert loaded.blocks == (block,)
     assert loaded.policy == Policy(max_run_ms=5)
     assert dict(loaded.usage) == {(VISION, pool.name): 12}
+    assert dict(loaded.demand) == dict(changes.demand)
     assert (loaded.usage_at_ms, loaded.now_ms) == (NOW, NOW + 5)
 
 
