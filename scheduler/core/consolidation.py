@@ -49,9 +49,13 @@ def moves_left(draft: Draft, pool: PoolName) -> int:
     share = draft.pools[pool].moved_permille
     if not share:
         return 0
-    here = [one for one in draft.among(draft.register.holding) if _lies_in(draft, one, pool)]
-    moved = [one for one in here if _moved_since(one, draft.now_ms - PERIOD_MS)]
-    return max(0, max(1, len(here) * share // 1000) - len(moved))
+    here = moved = 0
+    for workload_id in draft.register.holding:
+        workload = draft.workloads[workload_id]
+        if _lies_in(draft, workload, pool):
+            here += 1
+            moved += _moved_since(workload, draft.now_ms - PERIOD_MS)
+    return max(0, max(1, here * share // 1000) - moved)
 
 
 def _lies_in(draft: Draft, workload: Workload, pool: PoolName) -> bool:
@@ -62,8 +66,10 @@ def _lies_in(draft: Draft, workload: Workload, pool: PoolName) -> bool:
 
 
 def _moved_since(workload: Workload, since_ms: int) -> bool:
-    stops = (attempt.stop for attempt in workload.attempts)
-    return any(one is not None and one.why == MOVE and one.announced_ms > since_ms for one in stops)
+    return any(
+        one.stop is not None and one.stop.why == MOVE and one.stop.announced_ms > since_ms
+        for one in workload.attempts
+    )
 
 
 def may_be_moved(draft: Draft, workload: Workload) -> bool:

@@ -103,6 +103,7 @@ class Draft:
     #: What guarantees are worth with the nodes there are; None until somebody asks.
     guarantees: Guarantees | None = None
     _usage: dict[tuple[TeamName, PoolName], int] | None = None
+    _usage_at: dict[int, dict[tuple[TeamName, PoolName], int]] = field(default_factory=dict)
     #: What guarantees gave up a moment ago and nobody may borrow yet.
     released: list[Released] = field(default_factory=list)
     #: How many promises were taken back.
@@ -271,11 +272,26 @@ class Draft:
         asked = shape(workload.spec)
         return all((kind, asked, pool) in self.misses for pool in workload.spec.pools)
 
-    def accounts(self, pool: PoolName) -> fair_share.Accounts:
-        """What teams had and have of a pool's surplus."""
+    def accounts(
+        self, pool: PoolName, usage: fair_share.Usage, uses: quota.Uses
+    ) -> fair_share.Accounts:
+        """What teams had and have of a pool's surplus; the same ones while nothing changes."""
+        key = ("accounts", pool, id(usage))
+        found = self.searches.get(key)
+        if isinstance(found, fair_share.Accounts) and found.usage is usage and found.uses == uses:
+            return found
         half_life_ms = fair_share.half_life_of(self.pools, pool)
-        usage = self._brought_up(fair_share.looked_at_ms(self.now_ms, half_life_ms))
-        return fair_share.Accounts(self.teams, pool, half_life_ms, usage, self.uses)
+        accounts = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
+        self.searches[key] = accounts
+        return accounts
+
+    def usage_looked_at(self, pool: PoolName) -> dict[tuple[TeamName, PoolName], int]:
+        """Decayed use of the surplus when was last looked at whose turn it is."""
+        half_life_ms = fair_share.half_life_of(self.pools, pool)
+        at_ms = fair_share.looked_at_ms(self.now_ms, half_life_ms)
+        if at_ms not in self._usage_at:
+            self._usage_at[at_ms] = self._brought_up(at_ms)
+        return self._usage_at[at_ms]
 
     def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
         """Decayed use of the surplus up to now, from what was held since the last cycle."""

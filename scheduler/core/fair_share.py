@@ -13,7 +13,7 @@ same on every machine.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.quota import Use, Uses, leaves, quota_of
 from gpucommons.scheduler.core.resources import Pool, Team
@@ -99,16 +99,27 @@ class Account:
 
 @dataclass(frozen=True, slots=True)
 class Accounts:
-    """The surplus of one pool, by team and department."""
+    """The surplus of one pool, by team and department. What was asked once is remembered."""
 
     teams: Teams
     pool: PoolName
     half_life_ms: int
     usage: Usage
     uses: Uses
+    _accounts: dict[TeamName, Account] = field(default_factory=dict, compare=False)
+    _lines: dict[TeamName, tuple[int, ...]] = field(default_factory=dict, compare=False)
+    _budgets: dict[tuple[TeamName, int], dict[TeamName, int]] = field(
+        default_factory=dict, compare=False
+    )
 
     def of(self, team: TeamName) -> Account:
         """One team, or a department with everything below it."""
+        found = self._accounts.get(team)
+        if found is None:
+            found = self._accounts[team] = self._add_up(team)
+        return found
+
+    def _add_up(self, team: TeamName) -> Account:
         usage = borrowed = weight = 0
         for leaf in leaves(self.teams, team):
             key = (leaf, self.pool)
@@ -119,19 +130,25 @@ class Accounts:
 
     def line(self, team: TeamName) -> tuple[int, ...]:
         """Standings from the department down to the team: in this order they are compared."""
-        found = []
-        for one in path_to(self.teams, team):
-            account = self.of(one)
-            found.append(
-                standing(account.usage, account.borrowed, account.weight, self.half_life_ms)
+        found = self._lines.get(team)
+        if found is None:
+            accounts = [self.of(one) for one in path_to(self.teams, team)]
+            found = self._lines[team] = tuple(
+                standing(one.usage, one.borrowed, one.weight, self.half_life_ms) for one in accounts
             )
-        return tuple(found)
+        return found
 
     def budget(self, claimant: TeamName, need_milli_gpu: int) -> dict[TeamName, int]:
         """How much of what each team borrows a claimant may take for its share, in milli-GPU.
 
         Departments are compared where they part from the claimant's. Who had most loses first.
         """
+        key = (claimant, need_milli_gpu)
+        if key not in self._budgets:
+            self._budgets[key] = self._shared_out(claimant, need_milli_gpu)
+        return self._budgets[key]
+
+    def _shared_out(self, claimant: TeamName, need_milli_gpu: int) -> dict[TeamName, int]:
         found: dict[TeamName, int] = {}
         left: dict[TeamName, int] = {}
         borrowers = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from gpucommons.scheduler.core import fair_share
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lines import Front, Fronts, Rank, fronts, in_turn, keyed_fronts
 from gpucommons.scheduler.core.register import LineKey, Place
@@ -36,9 +35,7 @@ def in_team(workload: Workload) -> tuple[int, int, str]:
 
 def team_line(draft: Draft, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
     """How much of a pool's surplus a department and its team have had."""
-    half_life_ms = fair_share.half_life_of(draft.pools, pool)
-    accounts = fair_share.Accounts(draft.teams, pool, half_life_ms, usage, draft.uses)
-    return accounts.line(team)
+    return draft.accounts(pool, usage, draft.uses).line(team)
 
 
 def for_guarantee(

@@ -8,9 +8,8 @@ had its minimum run time and was not stopped for the like within the last half-l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
-from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core import amounts, stops
 from gpucommons.scheduler.core.admission import Plan, leaving
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
@@ -85,6 +84,8 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     budget = _budget(draft, workload, pool)
     if not _gives_something(draft, budget) and not leaving(draft):
         return None  # nobody has too much, or only in larger parts, and nobody ends anyway
+    if not amounts.suffice(draft, pool, workers, budget, may_be_stopped):
+        return None
     found = cheapest(
         Search(
             draft,
@@ -118,11 +119,12 @@ def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:
     )
 
 
-def _budget(draft: Draft, workload: Workload, pool: PoolName) -> dict[TeamName, int]:
+def _budget(draft: Draft, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
     """What each team may lose; what it is losing already no longer counts as its own."""
     uses = dict(draft.uses)
     for team, where, milli in leaving(draft).values():
         if where == pool and (team, pool) in uses:
             uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
     need = milli_gpu(must_have(workload.spec))
-    return replace(draft.accounts(pool), uses=uses).budget(workload.spec.team, need)
+    accounts = draft.accounts(pool, draft.usage_looked_at(pool), uses)
+    return accounts.budget(workload.spec.team, need)

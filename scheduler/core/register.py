@@ -22,6 +22,7 @@ from gpucommons.scheduler.core.types import (
     AttemptState,
     HoldClass,
     Kind,
+    NodeId,
     PoolName,
     State,
     TeamName,
@@ -77,12 +78,21 @@ _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ADMITTED, _ACTING = (_BIT[name] fo
 _TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL = (_BIT[name] for name in _SETS[6:])
 
 
+class Lent(NamedTuple):
+    """What a workload borrows, or was promised to borrow."""
+
+    team: TeamName
+    #: The least of it that can be taken back, in milli-GPU.
+    part: int
+    #: Milli-GPU by node.
+    nodes: tuple[tuple[NodeId, int], ...]
+
+
 class _Known(NamedTuple):
     sets: int
     attempt_id: AttemptId | None
     in_line: bool
-    #: The smallest part of what it borrows, in milli-GPU; 0 where it borrows nothing.
-    borrows: int = 0
+    lent: Lent | None = None
 
 
 _UNKNOWN = _Known(0, None, in_line=False)
@@ -116,9 +126,11 @@ class Register:
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.lines: dict[LineKey, Line] = {}
+        #: Who borrows, and what.
+        self.lent: dict[WorkloadId, Lent] = {}
+        self.lent_changes = 0
         #: By team, how many workloads borrow in parts of a size and not in smaller ones.
         self.borrowed_parts: dict[TeamName, Counter[int]] = {}
-        self._teams: dict[WorkloadId, TeamName] = {}
         self._keys: dict[WorkloadId, LineKey] = {}
         self._known: dict[WorkloadId, _Known] = {}
         self._sets = tuple((_BIT[name], getattr(self, name)) for name in _SETS)
@@ -168,8 +180,14 @@ class Register:
                 self.attempts.pop(before.attempt_id, None)
             if after.attempt_id is not None:
                 self.attempts[after.attempt_id] = workload_id
-        if before.borrows != after.borrows:
-            self._count_parts(workload_id, workload, before.borrows, after.borrows)
+        if before.lent != after.lent:
+            self._count_lent(before.lent, sign=-1)
+            self._count_lent(after.lent, sign=1)
+            self.lent_changes += 1
+            if after.lent is None:
+                del self.lent[workload_id]
+            else:
+                self.lent[workload_id] = after.lent
         if before.in_line and not after.in_line:
             self._leave(workload_id)
         elif after.in_line and not before.in_line and workload is not None:
@@ -177,19 +195,12 @@ class Register:
             line = self.lines.setdefault(key, Line(key))
             insort(line.members, Place(workload.submitted_ms, workload_id))
 
-    def _count_parts(
-        self, workload_id: WorkloadId, workload: Workload | None, before: int, after: int
-    ) -> None:
-        if workload is not None:
-            self._teams[workload_id] = workload.spec.team
-        parts = self.borrowed_parts.setdefault(self._teams[workload_id], Counter())
-        parts[before] -= 1
-        parts[after] += 1
-        for size in (before, after):
-            if size == 0 or parts[size] <= 0:
-                del parts[size]
-        if after == 0:
-            del self._teams[workload_id]
+    def _count_lent(self, lent: Lent | None, *, sign: int) -> None:
+        if lent is not None:
+            parts = self.borrowed_parts.setdefault(lent.team, Counter())
+            parts[lent.part] += sign
+            if not parts[lent.part]:
+                del parts[lent.part]
 
     def _leave(self, workload_id: WorkloadId) -> None:
         line = self.lines[self._keys[workload_id]]
@@ -214,8 +225,9 @@ def _facts(workload: Workload) -> _Known:
         sets |= _DEPENDENT
     if attempt is not None:
         sets |= _of_attempt(workload, attempt)
-        borrows = _smallest_part(attempt.hold_class, attempt.placements, elastic(workload.spec))
-        return _Known(sets, attempt.attempt_id, in_line=False, borrows=borrows)
+        splits = elastic(workload.spec)
+        lent = _lent(workload, attempt.hold_class, attempt.placements, splits=splits)
+        return _Known(sets, attempt.attempt_id, in_line=False, lent=lent)
     if state is State.PAUSED:
         return _Known(sets | _PAUSED, None, in_line=False)
     if state not in WAITING_STATES:
@@ -224,22 +236,27 @@ def _facts(workload: Workload) -> _Known:
         sets |= _HINDERED
     lease = is_lease(workload)
     promise = workload.nomination
-    borrows = 0 if promise is None else _smallest_part(promise.hold_class, promise.placements)
-    return _Known(sets | _TICKETS if lease else sets, None, in_line=not lease, borrows=borrows)
+    lent = None if promise is None else _lent(workload, promise.hold_class, promise.placements)
+    return _Known(sets | _TICKETS if lease else sets, None, in_line=not lease, lent=lent)
 
 
-def _smallest_part(
-    hold_class: HoldClass, placements: Sequence[WorkerPlacement], splits: bool = False
-) -> int:
-    """The least that can be taken back of what is borrowed: of an elastic job one worker."""
+def _lent(
+    workload: Workload,
+    hold_class: HoldClass,
+    placements: Sequence[WorkerPlacement],
+    *,
+    splits: bool = False,
+) -> Lent | None:
+    """What is borrowed there; an elastic job can give back one worker alone."""
     borrowed = [
-        placed_milli_gpu(one)
+        (one.node_id, placed_milli_gpu(one))
         for one in placements
         if one.device_ids and class_of_worker(hold_class, one) is HoldClass.OVER_QUOTA
     ]
     if not borrowed:
-        return 0
-    return min(borrowed) if splits else sum(borrowed)
+        return None
+    sizes = [milli for _, milli in borrowed]
+    return Lent(workload.spec.team, min(sizes) if splits else sum(sizes), tuple(borrowed))
 
 
 def _to_restart(workload: Workload) -> bool:

@@ -54,16 +54,17 @@ class View:
                 alike = tuple(d for d in node.devices.values() if d.device.kind == kind)
                 self.places.append((node, alike))
             self._rows_of[node.node.node_id] = range(first, len(self.places))
+        #: The place of each node among the nodes.
+        self.ordinals = {node.node.node_id: i for i, node in enumerate(nodes)}
         self._kinds = tuple(devices[0].device.kind if devices else "" for _, devices in self.places)
         self._counts = tuple(len(devices) for _, devices in self.places)
         self.rows = Rows(self._kinds, self._counts)
-        ordinals = {node.node.node_id: i for i, node in enumerate(nodes)}
         racks = {
             rack: i for i, rack in enumerate(sorted({n.node.rack for n in nodes if n.node.rack}))
         }
         #: Node and rack of each row (-1: no rack), and whether it is its node's first.
         self.node_of_row = np.array(
-            [ordinals[node.node.node_id] for node, _ in self.places], dtype=np.int64
+            [self.ordinals[node.node.node_id] for node, _ in self.places], dtype=np.int64
         )
         self.rack_of_row = np.array(
             [racks.get(node.node.rack or "", -1) for node, _ in self.places], dtype=np.int64
@@ -120,6 +121,14 @@ def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> In
     whole = (view.rows.free == WHOLE_MILLI_GPU).sum(axis=1)
     found: Ints = np.bincount(view.node_of_row, weights=whole).astype(np.int64)
     return found
+
+
+def free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, Ints]:
+    """How much is free for a class on each usable node of a pool, and which node is which."""
+    view = _view(room, pool, hold_class, outside=False)
+    view.read(room)
+    free = view.rows.free.sum(axis=1)
+    return view, np.bincount(view.node_of_row, weights=free).astype(np.int64)
 
 
 def views_of(room: Room, pool: PoolName, hold_class: HoldClass) -> Iterator[View]:

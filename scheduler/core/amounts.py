@@ -1,0 +1,94 @@
+"""Whether work could fit at all if others gave what they may: amounts first, devices later.
+
+A search for victims looks at devices, bits and loads. Most searches fail on amounts alone, and
+those are quickly added up: what is free on each node, and what each borrower has there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpucommons.scheduler.core.demand import Worker, milli_gpu, placed_milli_gpu
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.packing.rows import Ints
+from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
+from gpucommons.scheduler.core.views import View, free_per_node
+
+#: May this workload's devices be taken now?
+Takeable = Callable[[Draft, Workload], bool]
+
+
+def suffice(
+    draft: Draft,
+    pool: PoolName,
+    workers: Sequence[Worker],
+    budget: Mapping[TeamName, int],
+    takeable: Takeable,
+) -> bool:
+    """No is certain: as borrowers they fit nowhere though every team gave up to its budget.
+
+    Yes only means that it is worth a closer look.
+    """
+    view, free = free_per_node(draft.room, pool, HoldClass.OVER_QUOTA)
+    lent = _lent(draft, pool, view, takeable)
+    within = free + _ending(draft, view)
+    most = int(within.sum())
+    for team, milli in budget.items():
+        parts = [there for part, there in lent.get(team, ()) if part <= milli]
+        if parts:
+            there = np.minimum(np.sum(parts, axis=0), milli)
+            most += min(milli, int(there.sum()))
+            within = within + there
+    sizes = Counter(worker.milli_gpu for worker in workers if worker.milli_gpu)
+    return most >= milli_gpu(tuple(workers)) and all(
+        int((within // size).sum()) >= count for size, count in sizes.items()
+    )
+
+
+#: By team: the parts in which it borrows, and how much of such on each node.
+_Lent = dict[TeamName, list[tuple[int, Ints]]]
+
+
+@dataclass(slots=True)
+class _Known:
+    """What is lent, as long as nobody began or ceased to borrow."""
+
+    changes: int
+    lent: _Lent = field(default_factory=dict)
+
+
+def _lent(draft: Draft, pool: PoolName, view: View, takeable: Takeable) -> _Lent:
+    key = ("lent", pool)
+    known = draft.searches.get(key)
+    changes = draft.register.lent_changes
+    if isinstance(known, _Known) and known.changes == changes:
+        return known.lent
+    sums: dict[tuple[TeamName, int], list[int]] = {}
+    for workload_id, lent in draft.register.lent.items():
+        if takeable(draft, draft.workloads[workload_id]):
+            here = sums.setdefault((lent.team, lent.part), [0] * len(view.ordinals))
+            for node_id, milli in lent.nodes:
+                number = view.ordinals.get(node_id)
+                if number is not None:
+                    here[number] += milli
+    known = draft.searches[key] = _Known(changes)
+    for (team, part), here in sums.items():
+        known.lent.setdefault(team, []).append((part, np.array(here, dtype=np.int64)))
+    return known.lent
+
+
+def _ending(draft: Draft, view: View) -> Ints:
+    """What is being cleared on each node anyway, and what is promised to those who are stopped."""
+    found = np.zeros(len(view.ordinals), dtype=np.int64)
+    for workload_id in draft.register.stopping:
+        workload = draft.workloads[workload_id]
+        for source in (workload.current, workload.nomination):
+            for one in () if source is None else source.placements:
+                number = view.ordinals.get(one.node_id)
+                if number is not None:
+                    found[number] += placed_milli_gpu(one)
+    return found

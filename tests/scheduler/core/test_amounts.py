@@ -1,0 +1,62 @@
+"""Amounts rule out only what a search for victims would not have found either."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpucommons.scheduler.core import amounts, reclaim
+from gpucommons.scheduler.core.resources import Pool
+from gpucommons.scheduler.simulation.conditions import Conditions
+from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
+from gpucommons.scheduler.simulation.trace import TraceJob
+
+HALF_LIFE_MS = 60_000
+
+
+def _a_busy_week(seed: int) -> Setting:
+    chosen = random.Random(seed)  # noqa: S311 - a history that repeats, no secret
+    jobs = [
+        TraceJob(
+            name=f"job-{number}",
+            team=chosen.choice(["nlp", "speech", "vision"]),
+            user="ann",
+            gpus=chosen.choice([1, 1, 2, 3, 4, 8, 12]),
+            submit_ms=chosen.randrange(600_000),
+            run_ms=chosen.randrange(1_000, 200_000),
+        )
+        for number in range(80)
+    ]
+    jobs.sort(key=lambda one: one.submit_ms)
+    return Setting(nodes=4, quotas={"nlp": 8, "speech": 8, "vision": 8}, jobs=tuple(jobs), shrunk=0)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_amounts_rule_out_no_search_finds(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[bool] = []
+    answers: Counter[bool] = Counter()
+
+    def note(*asked: Any) -> bool:
+        said.append(amounts_suffice(*asked))
+        return True
+
+    def searched_anyway(*asked: Any) -> Any:
+        said.clear()
+        plan = for_share(*asked)
+        answers.update(said)
+        assert plan is None or all(said)
+        return plan
+
+    amounts_suffice, for_share = amounts.suffice, reclaim.for_share
+    monkeypatch.setattr(amounts, "suffice", note)
+    monkeypatch.setattr(reclaim, "for_share", searched_anyway)
+    pool = replace(
+        Pool(name=POOL, executor="simulation"), half_life_ms=HALF_LIFE_MS, min_run_ms=5_000
+    )
+    simulation_of(_a_busy_week(seed), Conditions(leave_ms=500), pool).run()
+    assert answers[True]
+    assert answers[False]
