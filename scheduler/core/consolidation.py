@@ -13,7 +13,7 @@ from dataclasses import replace
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core import guarantee, moves, surplus
 from gpucommons.scheduler.core.admission import Plan, nominate, promise
-from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only, shape
+from gpucommons.scheduler.core.demand import milli_gpu, must_have, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.lifecycle import is_lease
@@ -39,9 +39,16 @@ _RIGHT = ("move",)
 def consolidate(draft: Draft, in_line: Iterable[Workload], guarantees: Guarantees) -> None:
     """Give everyone who still waits a turn, while moves are left."""
     left: dict[PoolName, int] = {}
+    unused = {pool: _unused(draft, pool) for pool in draft.pools}
     for workload in in_line:
-        if workload.nomination is None and not on_cpu_only(workload.spec):
+        need = milli_gpu(must_have(workload.spec))
+        # Nobody who moves holds less afterwards: what was too little stays too little.
+        if workload.nomination is None and need and _is_enough(workload, need, unused):
             _consider(draft, workload, guarantees, left)
+
+
+def _is_enough(workload: Workload, need: int, unused: dict[PoolName, int]) -> bool:
+    return any(unused.get(pool, 0) >= need for pool in workload.spec.pools)
 
 
 def moves_left(draft: Draft, pool: PoolName) -> int:
@@ -49,12 +56,13 @@ def moves_left(draft: Draft, pool: PoolName) -> int:
     share = draft.pools[pool].moved_permille
     if not share:
         return 0
-    here = moved = 0
-    for workload_id in draft.register.holding:
-        workload = draft.workloads[workload_id]
-        if _lies_in(draft, workload, pool):
-            here += 1
-            moved += _moved_since(workload, draft.now_ms - PERIOD_MS)
+    since_ms = draft.now_ms - PERIOD_MS
+    told = [draft.workloads[workload_id] for workload_id in draft.register.moved]
+    moved = sum(_moved_since(one, since_ms) and _lies_in(draft, one, pool) for one in told)
+    holding = draft.register.holding
+    if max(1, len(holding) * share // 1000) <= moved:
+        return 0
+    here = sum(_lies_in(draft, draft.workloads[workload_id], pool) for workload_id in holding)
     return max(0, max(1, here * share // 1000) - moved)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.types import HoldClass, Kind, Role, Spec, WorkerPlacement
@@ -51,8 +52,12 @@ def _of_role(role: Role, first: int, end: int) -> tuple[Worker, ...]:
 
 def must_have(spec: Spec) -> tuple[Worker, ...]:
     """Workers without which it does not start."""
-    first, *others = spec.roles
-    low, _ = bounds(spec)
+    return _needed(spec.roles, bounds(spec)[0])
+
+
+@lru_cache(maxsize=4096)
+def _needed(roles: tuple[Role, ...], low: int) -> tuple[Worker, ...]:
+    first, *others = roles
     rest = tuple(worker for role in others for worker in _of_role(role, 0, role.count))
     return _of_role(first, 0, low) + rest
 
@@ -60,12 +65,14 @@ def must_have(spec: Spec) -> tuple[Worker, ...]:
 def may_have(spec: Spec) -> tuple[Worker, ...]:
     """Workers an elastic job takes where there is room."""
     low, high = bounds(spec)
-    return _of_role(spec.roles[0], low, high)
+    return _of_role(spec.roles[0], low, high) if low < high else ()
 
 
 def milli_gpu(workers: tuple[Worker, ...]) -> int:
     """Milli-GPU of all workers together."""
-    return sum(worker.milli_gpu for worker in workers)
+    if len(workers) == 1:
+        return workers[0].milli_gpu
+    return sum([worker.milli_gpu for worker in workers])
 
 
 def placed_milli_gpu(placement: WorkerPlacement) -> int:

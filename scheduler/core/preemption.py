@@ -22,7 +22,8 @@ from gpucommons.scheduler.core.victims import cheapest
 def lowest_held(draft: Draft) -> dict[TeamName, int]:
     """The lowest priority of a job that holds or was promised devices, by team."""
     found: dict[TeamName, int] = {}
-    for workload in draft.among(draft.register.holding | draft.register.nominated):
+    for workload_id in draft.register.holding | draft.register.nominated:
+        workload = draft.workloads[workload_id]
         if not is_lease(workload):
             team = workload.spec.team
             found[team] = min(found.get(team, HIGHEST), priority(workload))

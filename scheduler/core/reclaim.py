@@ -121,8 +121,9 @@ def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:
 
 def _budget(draft: Draft, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
     """What each team may lose; what it is losing already no longer counts as its own."""
-    uses = dict(draft.uses)
-    for team, where, milli in leaving(draft).values():
+    gone = leaving(draft)
+    uses = dict(draft.uses) if gone else draft.uses
+    for team, where, milli in gone.values():
         if where == pool and (team, pool) in uses:
             uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
     need = milli_gpu(must_have(workload.spec))

@@ -72,10 +72,11 @@ _SETS = (
     "hindered",
     "dependent",
     "final",
+    "moved",
 )
 _BIT = {name: 1 << i for i, name in enumerate(_SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ADMITTED, _ACTING = (_BIT[name] for name in _SETS[:6])
-_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL = (_BIT[name] for name in _SETS[6:])
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED = (_BIT[name] for name in _SETS[6:])
 
 
 class Lent(NamedTuple):
@@ -123,6 +124,8 @@ class Register:
         #: It runs after others.
         self.dependent: set[WorkloadId] = set()
         self.final: set[WorkloadId] = set()
+        #: It holds, and was told to move at some time.
+        self.moved: set[WorkloadId] = set()
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.lines: dict[LineKey, Line] = {}
@@ -279,4 +282,6 @@ def _of_attempt(workload: Workload, attempt: Attempt) -> int:
         or workload.redeem_by_ms is not None
     ):
         sets |= _ACTING
+    if any(one.stop is not None and one.stop.why == "move" for one in workload.attempts):
+        sets |= _MOVED
     return sets
