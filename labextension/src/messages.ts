@@ -309,7 +309,7 @@ export function messages(trans: TranslationBundle) {
       if (window === null) {
         const why: Record<string, string> = {
           history: trans.__(
-            'too little is known of how long what runs there takes'
+            'too little is known about how long the work in its way runs'
           ),
           'not-in-sight': trans.__('not in sight within two weeks'),
           calibration: trans.__('past estimates were wrong too often')

@@ -48,7 +48,7 @@ describe('the likely start', () => {
   });
 
   it.each([
-    ['history', 'too little is known of how long what runs there takes'],
+    ['history', 'too little is known about how long the work in its way runs'],
     ['not-in-sight', 'not in sight within two weeks'],
     ['calibration', 'past estimates were wrong too often']
   ])('says why it is unknown: %s', (unknown, why) => {

@@ -190,16 +190,31 @@ def _add_simulate(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
     play = commands.add_parser(
-        "simulate", parents=[shared], help="the last days, or a trace, under other quotas"
+        "simulate",
+        parents=[shared],
+        help="the last days, or a trace, under other quotas",
+        description="Play the last days of this scheduler, or a file of jobs, once as quotas are and"
+        " once with those of a file, and compare. Nothing is changed.",
     )
-    play.add_argument("--days", type=_days, default=7, help="the last so many, 1 to 31 (default 7)")
+    play.add_argument(
+        "--days", type=_days, default=7, help="how many of the last, 1 to 31 (default 7)"
+    )
     play.add_argument(
         "--quotas", type=Path, metavar="FILE.yaml", help="teams with the quotas to try"
     )
-    play.add_argument("--trace", type=Path, metavar="F.csv", help="jobs of a file instead")
-    play.add_argument("--load", type=_load, default=0.85, help="part of the GPUs that it fills")
-    play.add_argument("--jobs", type=_positive, help="only so many lines of the trace")
-    play.add_argument("--plot", type=Path, metavar="OUT.svg", help="draw the waits")
+    play.add_argument(
+        "--trace", type=Path, metavar="F.csv", help="a CSV file of jobs instead of the last days"
+    )
+    play.add_argument(
+        "--load",
+        type=_load,
+        default=0.85,
+        help="with --trace: as many GPUs as its jobs fill to this part (default 0.85)",
+    )
+    play.add_argument("--jobs", type=_positive, help="with --trace: only its first so many jobs")
+    play.add_argument(
+        "--plot", type=Path, metavar="OUT.svg", help="draw the longest waits, before and after"
+    )
     play.set_defaults(run=simulate.simulate)
 
 

@@ -42,7 +42,8 @@ def simulate(arguments: argparse.Namespace) -> int:
         answer = _of_trace(arguments, config)
     if arguments.plot is not None:
         _draw(arguments.plot, answer)
-    show(answer, as_text(answer), output=arguments.output)
+    compares = bool(config.teams or config.pools)
+    show(answer, as_text(answer, compares=compares), output=arguments.output)
     return 0
 
 
@@ -73,7 +74,9 @@ def _of_trace(arguments: argparse.Namespace, config: models.ConfigModel) -> mode
         )
         raise BadRequest(message)
     before = _played(setting, _as_set_up(setting), Pool(name=POOL, executor="simulation"))
-    after = _played(setting, _as_set_up(setting) | changed, _pool(config))
+    after = before
+    if config.teams or config.pools:
+        after = _played(setting, _as_set_up(setting) | changed, _pool(config))
     left_out = f" {trace.left_out} without a GPU or a run were left out." if trace.left_out else ""
     return models.ReplayView(
         from_ms=before.from_ms,
@@ -126,8 +129,10 @@ def _played(setting: Setting, quotas: Mapping[TeamName, Quota], pool: Pool) -> O
 # --- showing ---------------------------------------------------------------------------------
 
 
-def as_text(answer: models.ReplayView) -> str:
-    """Two rows for each team, and what is idle."""
+def as_text(answer: models.ReplayView, *, compares: bool) -> str:
+    """Two rows for each team, or one where nothing was changed, and what is idle."""
+    if not compares:
+        return _one_side(answer)
     rows: list[tuple[Any, ...]] = []
     names = sorted(answer.before.teams.keys() | answer.after.teams.keys())
     for name in [*names, "all"]:
@@ -139,6 +144,18 @@ def as_text(answer: models.ReplayView) -> str:
     use = " → ".join(f"{side.utilisation_percent:.1f} %" for side in sides)
     idle = " → ".join(f"{side.idle_gpu_h:.1f}" for side in sides)
     return f"{printable(answer.text)}\n{table(HEADER, rows)}\nin use {use}, idle GPU-h {idle}"
+
+
+def _one_side(answer: models.ReplayView) -> str:
+    side = answer.before
+    rows = [_row(name, "", figures) for name, figures in sorted(side.teams.items())]
+    rows.append(_row("all", "", side.total))
+    header, *lines = [(name, *figures) for name, _, *figures in (HEADER, *rows)]
+    return (
+        f"{printable(answer.text)}\n{table(header, lines)}\n"
+        f"in use {side.utilisation_percent:.1f} %, idle GPU-h {side.idle_gpu_h:.1f}\n"
+        "Other quotas beside these: --quotas FILE.yaml"
+    )
 
 
 def _row(name: str, label: str, figures: models.ReplayFigures) -> tuple[Any, ...]:

@@ -360,9 +360,10 @@ def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
         if (
             guarantee.entitled(draft, workload)
             and guarantee.left(draft, guarantees, spec.team, pool) >= need
-            and _fits(draft, workers, HoldClass.GUARANTEED, pool)
         ):
-            return HoldClass.GUARANTEED
+            # What is inside of a guarantee takes back what is lent before it borrows itself.
+            fits = _fits(draft, workers, HoldClass.GUARANTEED, pool)
+            return HoldClass.GUARANTEED if fits else None
         if (
             spec.over_quota
             and surplus.may_borrow(draft, spec.team, pool) >= need

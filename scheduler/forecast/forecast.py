@@ -16,7 +16,7 @@ from gpucommons.scheduler.forecast.windows import (
 )
 
 _WHY_NOT = {
-    Unknown.HISTORY: "too little is known of how long what runs there takes",
+    Unknown.HISTORY: "too little is known about how long the work in its way runs",
     Unknown.NOT_IN_SIGHT: "not in sight within two weeks",
     Unknown.CALIBRATION: "past estimates were wrong too often",
 }

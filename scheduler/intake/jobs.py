@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.resources import Team
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Role, Spec, UserName, WorkloadId
-from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.errors import BadRequest, Misconfigured
 from gpucommons.scheduler.intake.fit import check_can_run, known_pools, training_pools, trains_in
 from gpucommons.scheduler.intake.policies import (
     Asked,
@@ -58,6 +58,11 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     asks_gpu = any(role.milli_gpu for role in request.roles)
     # An admin may submit for any team, but has to name it.
     named_by_admin = principal.admin and request.team is not None
+    if principal.admin and request.team is None and not principal.teams:
+        message = (
+            f"You are in no team: name the one that pays (team). Teams: {names(cluster.teams)}."
+        )
+        raise BadRequest(message)
     team = choose_team(
         request.team,
         frozenset(cluster.teams) if named_by_admin else principal.teams,

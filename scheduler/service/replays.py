@@ -54,7 +54,8 @@ def replay(
         workloads=len(stage.past),
         before=side_view(before),
         after=side_view(after),
-        text=_sentence(stage, after, request.days),
+        text=_sentence(stage, after, request.days)
+        + (" Nothing would have been different." if request.changes and before == after else ""),
     )
 
 

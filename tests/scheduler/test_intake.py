@@ -108,7 +108,7 @@ def test_people_submit_for_their_own_teams(
 def test_an_admin_names_any_team(world: ServiceWorld) -> None:
     request = a_request(team="nlp")
     assert job_spec(request, world.admin, world.cluster, Found()).team == "nlp"
-    with pytest.raises(Forbidden, match="in no team"):
+    with pytest.raises(BadRequest, match=r"name the one that pays .*nlp, vision"):
         job_spec(a_request(), world.admin, world.cluster, Found())
 
 

@@ -83,16 +83,27 @@ function sentence(text) {
 function comparison(rows) {
   const table = document.createElement('table');
   table.className = 'stack replayed';
-  rows.forEach((cells, number) => {
-    const row = table.insertRow();
-    cells.forEach((text, column) => {
-      const heading = number === 0 || column === 0;
-      const cell = document.createElement(heading ? 'th' : 'td');
+  const body = table.createTBody();
+  const [header, ...others] = rows;
+  const titles = table.createTHead().insertRow();
+  header?.forEach(text => titles.append(heading(text, 'col')));
+  for (const [name, ...cells] of others) {
+    const row = body.insertRow();
+    row.append(heading(name, 'row'));
+    cells.forEach((text, number) => {
+      const cell = row.insertCell();
       cell.textContent = text;
-      row.append(cell);
+      cell.dataset.label = header[number + 1];
     });
-  });
+  }
   return table;
+}
+
+function heading(text, scope) {
+  const cell = document.createElement('th');
+  cell.textContent = text;
+  cell.scope = scope;
+  return cell;
 }
 
 async function save(form) {

@@ -103,12 +103,13 @@ def reason_view(reason: Reason | None, ways: Sequence[Way] = ()) -> models.Reaso
     """Why something waits. A size that a whole cycle found says more than a look at the room."""
     if reason is None:
         return None
-    size = next((way for way in ways if way.milli_gpu is not None and way.at_once), None)
+    size = next((way for way in ways if way.milli_gpu is not None), None)
+    if size is None:
+        startable, unblock = reason.startable_milli_gpu, reason.unblock
+    else:
+        startable, unblock = size.milli_gpu if size.at_once else None, size.text
     return models.ReasonView(
-        code=reason.code,
-        text=reason.text,
-        unblock=reason.unblock if size is None else size.text,
-        startable_milli_gpu=reason.startable_milli_gpu if size is None else size.milli_gpu,
+        code=reason.code, text=reason.text, unblock=unblock, startable_milli_gpu=startable
     )
 
 

@@ -48,13 +48,27 @@ def test_a_trace_is_played_before_and_after(
     assert len(list(picture.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + 2 * 2 + 2
 
 
-def test_the_table_names_teams_and_units(trace: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["simulate", "--trace", str(trace)]) == 0
+def test_the_table_names_teams_and_units(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    changed = quotas(tmp_path, "teams: [{name: a, quotas: {train: {guaranteed_milli_gpu: 8000}}}]")
+    assert main(["simulate", "--trace", str(trace), "--quotas", changed]) == 0
 
     text = capsys.readouterr().out
     assert "WORST IN TEN" in text
     assert "a     before" in text
     assert "idle GPU-h" in text
+
+
+def test_without_other_quotas_there_is_one_side(
+    trace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["simulate", "--trace", str(trace)]) == 0
+
+    text = capsys.readouterr().out
+    assert "before" not in text
+    assert [line.split()[0] for line in text.splitlines()[2:5]] == ["a", "b", "all"]
+    assert text.splitlines()[-1] == "Other quotas beside these: --quotas FILE.yaml"
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from builders import TRAIN, World, a_job, a_node, a_pool, a_team
+from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.counterfactuals import ways
 from gpucommons.scheduler.core.orders import SpareAttempt
 from gpucommons.scheduler.core.resources import Quota
 from gpucommons.scheduler.core.state import Cancel, SetQuotas
@@ -321,3 +322,17 @@ def test_a_reason_names_the_smaller_size_that_would_start_now() -> None:
     assert job.reason.unblock == "Would start now with 2 GPUs."
     assert job.reason.startable_milli_gpu == 2000
     assert job.position == 1
+
+
+def test_a_size_for_which_others_would_be_stopped_is_not_said_to_start_now() -> None:
+    """A guaranteed share takes back what is lent, though the free half of a notebook's GPU fits it."""
+    team = a_team(fixed_milli_gpu=1000, guaranteed_milli_gpu=500)
+    world = World(a_node(gpus=2), teams=[team])
+    world.run(a_notebook())
+    world.run(a_job("d-1"))
+    job = world.get(world.submit(a_job("d-2")))
+    assert job.reason is not None
+    assert job.reason.startable_milli_gpu is None
+    assert job.reason.unblock is None
+    told = [way.text for way in ways(world.cluster, job.workload_id, world.now)]
+    assert "Would be next with ½ GPU: others would be stopped for it." in told

@@ -181,7 +181,7 @@ def test_the_sentence_says_the_window_and_how_right_such_were() -> None:
 def test_without_a_window_it_says_why() -> None:
     history = told(None, Calibration(), NOW, endless=True)
     assert history.text == (
-        "Likely start unknown: too little is known of how long what runs there takes."
+        "Likely start unknown: too little is known about how long the work in its way runs."
     )
     far = told(None, Calibration(), NOW, endless=False)
     assert far.text == "Likely start unknown: not in sight within two weeks."

@@ -158,6 +158,21 @@ async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: A
     await expect(page.get_by_role("button", name="Save")).to_be_disabled()
 
 
+async def test_last_week_reads_as_cards_on_a_phone(open_page: Any) -> None:
+    page = await open_page("admin", "admin/teams", size=PHONE, allow_admin_writes=True)
+    await page.get_by_label("Fixed of vision in a100").fill("3")
+    await page.get_by_role("button", name="Replay last week").click()
+
+    vision = page.locator(".replayed tbody tr").first
+    await expect(vision.get_by_role("rowheader")).to_have_text("vision")
+    labels = await vision.locator("td").evaluate_all("cells => cells.map(c => c.dataset.label)")
+    assert labels == ["Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h"]
+    await expect(page.locator(".replayed thead")).to_be_hidden()
+    await expect(vision.get_by_text("0 s → 40 s")).to_be_visible()
+    await page.screenshot(path=PICTURES / "admin-replay-phone.png", full_page=True)
+    assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
 async def test_a_refresh_never_takes_an_edit_away(
     open_page: Any, scheduler: Any, cluster: Any
 ) -> None:

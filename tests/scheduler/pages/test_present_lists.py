@@ -38,7 +38,7 @@ def test_each_wait_says_its_likely_start_and_what_would_start_it(cluster: Any) -
     unknown = models.ForecastView(
         made_ms=cluster.NOW,
         unknown="history",
-        text="Likely start unknown: too little is known of how long what runs there takes.",
+        text="Likely start unknown: too little is known about how long the work in its way runs.",
     )
     rows = waiting_rows(
         [cluster.jobs().jobs[0].model_copy(update={"forecast": likely})],
@@ -48,7 +48,7 @@ def test_each_wait_says_its_likely_start_and_what_would_start_it(cluster: Any) -
 
     assert [row.likely for row in rows] == ["unknown", "", "10–25 min"]
     assert [row.likely_note for row in rows] == [
-        "too little is known of how long what runs there takes.",
+        "too little is known about how long the work in its way runs.",
         "",
         "right 8 of 10",
     ]

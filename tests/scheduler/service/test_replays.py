@@ -58,6 +58,14 @@ def test_the_same_quotas_give_the_same_past_twice(busy: ServiceWorld) -> None:
     assert "4 notebooks and jobs" in view.text
 
 
+def test_a_change_without_consequence_is_said(busy: ServiceWorld) -> None:
+    said = "Nothing would have been different."
+
+    assert said in replays.replay(busy.service, busy.admin, wish(0, fixed=0, team="nlp")).text
+    assert said not in replays.replay(busy.service, busy.admin, wish(1000)).text
+    assert said not in replays.replay(busy.service, busy.admin, wish()).text
+
+
 def test_a_lower_limit_makes_jobs_wait(busy: ServiceWorld) -> None:
     view = replays.replay(busy.service, busy.admin, wish(1000))
 
