@@ -146,7 +146,9 @@ class Units:
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
             yield Unit(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
             return
-        takes = {c: self._takeable(workload, c) for c in (attempt.hold_class, HoldClass.OVER_QUOTA)}
+        takes = {attempt.hold_class: self._takeable(workload, attempt.hold_class)}
+        if stop is not None or any(one.surplus for one in attempt.placements):
+            takes[HoldClass.OVER_QUOTA] = self._takeable(workload, HoldClass.OVER_QUOTA)
         if not any(takes.values()):
             return
         # Notice was given for somebody who still waits: it ends without a further loss.

@@ -10,11 +10,14 @@ from __future__ import annotations
 from dataclasses import replace
 from heapq import heapify, heappop, heappush
 
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.clearing import Case, Option, Rank
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.gangs import for_gang
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.search import Found, Search
 from gpucommons.scheduler.core.spots import best_spot, placed
+from gpucommons.scheduler.core.types import HoldClass
 
 #: How dear, which node, which version of it, and the place.
 _Entry = tuple[Rank, int, int, Case, Option]
@@ -44,6 +47,12 @@ def _offers(search: Search) -> _Offers:
     return found
 
 
+def _is_too_full(node: NodeRoom, worker: Worker, hold_class: HoldClass) -> bool:
+    """Less is free than it asks for, however that lies."""
+    free = [WHOLE_MILLI_GPU - d.blocked(hold_class).bit_count() for d in node.devices.values()]
+    return sum(free) < worker.milli_gpu
+
+
 class _Offers:
     """The cheapest place on each node for one kind of worker, the cheapest of them first."""
 
@@ -59,7 +68,11 @@ class _Offers:
         heapify(self._heap)
 
     def _entry(self, search: Search, number: int) -> list[_Entry]:
-        case = search.case(search.units.nodes[self._names[number]])
+        node = search.units.nodes[self._names[number]]
+        here = search.units.on(node)
+        if not here and _is_too_full(node, self._worker, search.hold_class):
+            return []
+        case = Case(search.draft.room, node, here, search.hold_class)
         option = case.option(self._worker)
         if option is None:
             return []
