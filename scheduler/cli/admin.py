@@ -134,10 +134,10 @@ def nodes(arguments: argparse.Namespace) -> int:
 def _device(device: models.DeviceView) -> tuple[object, str, str]:
     kind = device.kind + (" (simulated)" if device.simulated else "")
     holds = (
-        f"{hold.name or hold.team}:{format_milli_gpu(hold.milli_gpu)}:{hold.shown_as}"
+        f"{hold.name or hold.team} {format_milli_gpu(hold.milli_gpu)} ({hold.shown_as})"
         for hold in device.holds
     )
-    return device.index, kind, " ".join(holds) or "free"
+    return device.index, kind, ", ".join(holds) or "free"
 
 
 def idle(arguments: argparse.Namespace) -> int:

@@ -171,8 +171,8 @@ def test_the_capacity_map_shows_who_holds_what(
 
     text = cli("nodes", by="root").out
 
-    assert f"{job.name}:1:" in text
-    assert ":½:notebook" in text
+    assert f"{job.name} 1 (" in text
+    assert " ½ (notebook" in text
     assert ["c1", "cpu", "ready", "no", "GPU"] in rows(text)
     by_rest = admin.send(calls.nodes()).model_dump(mode="json")
     assert cli("nodes", "--output", "json", by="root").json == by_rest
