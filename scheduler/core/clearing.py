@@ -202,7 +202,11 @@ class Case:
         if not self._bears(self.everything, need):
             return None
         best: Option | None = None
+        seen: set[int] = set()
         for mask, device_ids, offset in self._places(worker, gone, used, need, allowed is None):
+            if mask in seen:
+                continue  # other devices of the same jobs
+            seen.add(mask)
             if best is not None and rank(self.units(mask & ~gone), self.paid) >= best.rank:
                 continue
             filled = self.filled(mask | gone, need, keep=gone)
