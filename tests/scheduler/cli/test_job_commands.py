@@ -64,7 +64,12 @@ def test_why_says_what_would_start_a_waiting_job(cli: Cli, world: WatchedWorld) 
     assert answer.code == 0
     assert answer.out.startswith(f"{waits.name} waits ({reason['code']}): {reason['text']}")
     whole = cli("why", waits.name, "--output", "json").json
-    assert (whole["reason"], whole["position"]) == (reason, 1)
+    asked = whole["reason"]
+    assert (asked["code"], asked["text"], whole["position"]) == (reason["code"], reason["text"], 1)
+    # A whole cycle is tried for whoever asks why; a list tells what the last look has found.
+    assert asked["unblock"] == (
+        "Would be next with ½ GPU per worker: others would be stopped for it."
+    )
     assert "does not wait: it is running" in cli("why", held.name).out
 
 
