@@ -44,7 +44,7 @@ def quotas(line: Timeline, machine: Machine) -> None:
 
 def waiting(line: Timeline, machine: Machine, job: str) -> None:
     """C5, C11: why it waits, the same from the command line."""
-    reason = _json(machine, "why", job)
+    reason = _json(machine, "why", job)["reason"]
     check(bool(reason and reason["code"] and reason["text"]), f"C5: {reason}")
     line.row("C5", f"waiting, {reason['code']}: “{reason['text']}”")
     line.row("C11", "the command line gives the same answer")
