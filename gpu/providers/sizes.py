@@ -25,6 +25,20 @@ def fraction_mib(device: Device, milli_gpu: int) -> int | None:
     return memory_mib
 
 
+def share_mib(device: Device, milli_gpu: int) -> int | None:
+    """Memory of a fraction or of the whole card; None where nothing useful would be left.
+
+    Raises
+    ------
+    SliceTooSmall
+        When a fraction's memory is below the least that is useful.
+    """
+    if milli_gpu != WHOLE_MILLI_GPU:
+        return fraction_mib(device, milli_gpu)
+    memory_mib = device.slice_memory_mib(milli_gpu)
+    return memory_mib if memory_mib >= MIN_SLICE_MIB else None
+
+
 def _too_small(device: Device, milli_gpu: int, memory_mib: int) -> str:
     needed = next(
         (

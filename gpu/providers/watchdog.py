@@ -6,7 +6,7 @@ stopped (``gpu.watchdog_policy``). That is a reaction after seconds, not a limit
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices import Device
 from gpucommons.gpu.providers.base import (
     Capability,
     Grant,
@@ -15,7 +15,7 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     NothingOutside,
 )
-from gpucommons.gpu.providers.sizes import fraction_mib
+from gpucommons.gpu.providers.sizes import share_mib
 
 
 class WatchdogProvider(NothingOutside):
@@ -39,11 +39,8 @@ class WatchdogProvider(NothingOutside):
         SliceTooSmall
             When the share's memory is below the least that is useful.
         """
-        if milli_gpu == WHOLE_MILLI_GPU:
-            memory_mib: int | None = device.slice_memory_mib(milli_gpu)
-        else:
-            memory_mib = fraction_mib(device, milli_gpu)
-        if memory_mib is None or memory_mib < MIN_SLICE_MIB:
+        memory_mib = share_mib(device, milli_gpu)
+        if memory_mib is None:
             return None
         return Grant(
             provider=self.name, milli_gpu=milli_gpu, memory_mib=memory_mib, isolation="watched"
