@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpucommons.gpu.slices import SliceId, format_milli_gpu
+from gpucommons.gpu.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core import quota, stops
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.evolving import evolve
+from gpucommons.scheduler.core.evolving import evolve, quick
 from gpucommons.scheduler.core.holds import HoldKey
-from gpucommons.scheduler.core.lifecycle import is_lease, move
+from gpucommons.scheduler.core.lifecycle import admitted, is_lease, move
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -32,6 +32,7 @@ from gpucommons.scheduler.core.types import (
 REDEEM_WITHIN_MS = 120_000
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Unit:
     """What can be taken back in one piece: an attempt, one surplus worker, or a promise."""
@@ -111,6 +112,8 @@ def in_order(
     workload: Workload, placements: Sequence[WorkerPlacement]
 ) -> tuple[WorkerPlacement, ...]:
     """Workers by role and index: the place in this order is a worker's rank."""
+    if len(placements) == 1:
+        return tuple(placements)
     roles = [role.name for role in workload.spec.roles]
     return tuple(sorted(placements, key=lambda one: (roles.index(one.role), one.index)))
 
@@ -119,9 +122,8 @@ def with_slices(
     attempt_id: AttemptId, placements: Sequence[WorkerPlacement]
 ) -> tuple[WorkerPlacement, ...]:
     """Name the slice of every worker that has one."""
-    # The tail of the id is random enough, and a socket's path has little room.
     return tuple(
-        evolve(one, slice_id=SliceId(f"{attempt_id[-12:]}-{rank}")) if one.device_ids else one
+        evolve(one, slice_id=worker_slice(attempt_id, rank)) if one.device_ids else one
         for rank, one in enumerate(placements)
     )
 
@@ -138,29 +140,30 @@ def admit(
     hold_class: HoldClass,
 ) -> Workload:
     """Reserve devices: a new attempt that holds them from now on."""
+    _has_its_place(draft, workload)
     if workload.nomination is not None:
         unpromise(draft, workload)
         draft.searches.clear()
     ordered = in_order(workload, placements)
     attempt = _new_attempt(draft, workload, ordered, hold_class)
     lease = is_lease(workload)
-    workload = draft.put(
-        move(
-            workload,
-            State.GRANTED if lease else State.ADMITTED,
-            draft.now_ms,
-            attempts=(*workload.attempts, attempt),
-            nomination=None,
-            reason=None,
-            position=None,
-            redeem_by_ms=Millis(draft.now_ms + REDEEM_WITHIN_MS) if lease else None,
-        )
-    )
+    changes = {
+        "attempts": (*workload.attempts, attempt),
+        "nomination": None,
+        "reason": None,
+    }
+    if lease:
+        until_ms = Millis(draft.now_ms + REDEEM_WITHIN_MS)
+        moved = move(workload, State.GRANTED, draft.now_ms, redeem_by_ms=until_ms, **changes)
+    else:
+        moved = admitted(workload, draft.now_ms, **changes)
+        draft.admitted.add(workload.workload_id)
+    workload = draft.put(moved)
     draft.room.add(workload, attempt)
     quota.count(
         draft.uses, (workload.spec.team, pool_of(draft, attempt.placements)), hold_class, ordered
     )
-    held = sum(placed_milli_gpu(one) for one in ordered)
+    held = sum([placed_milli_gpu(one) for one in ordered])
     where = ", ".join(sorted({one.node_id for one in ordered}))
     draft.tell(
         "granted" if lease else "admitted",
@@ -169,6 +172,14 @@ def admit(
         data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
     )
     return workload
+
+
+def _has_its_place(draft: Draft, workload: Workload) -> None:
+    """Whoever was kept from a place for its sake has another turn."""
+    if workload.workload_id in draft.reservations:
+        draft.searches.clear()
+        draft.misses.clear()
+        draft.withdrawn += 1
 
 
 def _new_attempt(
@@ -182,7 +193,8 @@ def _new_attempt(
         attempt_id=attempt_id,
         workload_id=workload.workload_id,
         number=len(workload.attempts) + 1,
-        state=AttemptState.RESERVED,
+        # A job starts with this cycle's acts; a lease waits for its server.
+        state=AttemptState.RESERVED if is_lease(workload) else AttemptState.STARTING,
         hold_class=hold_class,
         placements=with_slices(attempt_id, ordered),
         reserved_ms=draft.now_ms,
@@ -220,6 +232,7 @@ def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
     victims = _give_notice(draft, workload, plan)
     if not victims:
         return admit(draft, workload, plan.placements, plan.hold_class)
+    _has_its_place(draft, workload)
     nomination = Nomination(
         placements=in_order(workload, plan.placements),
         hold_class=plan.hold_class,
@@ -280,6 +293,9 @@ def _give_notice(draft: Draft, beneficiary: Workload, plan: Plan) -> tuple[Attem
         if attempt is None:
             withdraw(draft, victim)
             continue
+        if not any(unit.keys for unit in units):
+            _take_destination(draft, victim, attempt)
+            continue
         victims.append(attempt.attempt_id)
         if any(unit.whole for unit in units):
             if victim.nomination is not None:
@@ -298,6 +314,16 @@ def _give_notice(draft: Draft, beneficiary: Workload, plan: Plan) -> tuple[Attem
             if node is not None:
                 node.touch()
     return tuple(victims)
+
+
+def _take_destination(draft: Draft, mover: Workload, attempt: Attempt) -> None:
+    """Take the place that a job is to move to; without it, whoever it makes room for asks anew."""
+    withdraw(draft, mover)
+    stop = attempt.stop
+    if stop is not None and stop.beneficiary is not None and not stop.signalled:
+        waiting = draft.workloads.get(stop.beneficiary)
+        if waiting is not None:
+            withdraw(draft, waiting)
 
 
 def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:

@@ -6,10 +6,13 @@ They are committed before anything is done about them; :mod:`.intents` applies t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
+from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.core.resources import NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.types import (
+    Checkpoint,
     IntentId,
     Millis,
     NodeId,
@@ -31,6 +34,8 @@ class Submit:
     spec: Spec
     #: Take a free slice in this very cycle (or this user's grant), else refuse: the spawner's call.
     redeem: bool = False
+    #: What ``spec.resume_from`` had saved when this was asked: a job long over is known no more.
+    checkpoint: Checkpoint | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,6 +67,30 @@ class Keep:
 
     workload_id: WorkloadId
     for_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResizeSlice:
+    """Another memory limit for a notebook's slice, while it is in use."""
+
+    workload_id: WorkloadId
+    memory_mib: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoteAgent:
+    """Put on record what a node agent did to somebody's processes, or refused."""
+
+    #: Empty where the scheduler itself has something to say about a node.
+    node: str
+    at_ms: Millis
+    #: ``memory-warn``, ``memory-terminate``, ``limit-refused``, …
+    kind: str
+    text: str
+    slice_id: SliceId | None = None
+    #: Whom it is about, where that is no slice's holder.
+    workload_id: WorkloadId | None = None
+    data: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,8 +162,10 @@ Action = (
     | Resume
     | Keep
     | ReportIdle
+    | ResizeSlice
     | Started
     | Restarted
+    | NoteAgent
     | SetQuotas
     | PutTeams
     | PutPools

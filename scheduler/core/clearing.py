@@ -67,11 +67,9 @@ class Case:
         self.node = node
         self.hold_class = hold_class
         self.parts: list[_Part] = []
-        self._here = here
+        self.here = here
         self._room = room
         self._givers: Givers | None = None
-        #: Workloads that are stopped already.
-        self.paid: Collection[WorkloadId] = ()
         numbers: dict[int, int] = {}
         for key, unit in here:
             number = numbers.setdefault(id(unit), len(numbers))
@@ -89,6 +87,8 @@ class Case:
                 held, promised = part.held.get(device_id, 0), part.promised.get(device_id, 0)
                 self._there.setdefault(device_id, []).append((number, held, promised))
         self._now = node.free(hold_class)
+        #: What is free with these units gone.
+        self._loads: dict[int, Load] = {0: self._now}
 
     def _add_hold(self, part: _Part, key: HoldKey) -> None:
         placement = self.node.holds[key].placement
@@ -131,8 +131,12 @@ class Case:
 
     def load(self, gone: int) -> Load:
         """Processor and memory that the class may use once these units are gone."""
-        if not gone:
-            return self._now
+        found = self._loads.get(gone)
+        if found is None:
+            found = self._loads[gone] = self._load(gone)
+        return found
+
+    def _load(self, gone: int) -> Load:
         given, firm = self._given(gone)
         if self.hold_class is HoldClass.GUARANTEED:
             now = self.node.free(HoldClass.FIXED).plus(given)
@@ -145,7 +149,7 @@ class Case:
 
     def _given(self, gone: int) -> tuple[Load, Load]:
         if self._givers is None:
-            self._givers = Givers(self._room, self.node, self._here)
+            self._givers = Givers(self._room, self.node, self.here)
         return self._givers.given(bits_of(gone))
 
     def cleared(self, gone: int) -> NodeRoom:
@@ -207,7 +211,7 @@ class Case:
             if mask in seen:
                 continue  # other devices of the same jobs
             seen.add(mask)
-            if best is not None and rank(self.units(mask & ~gone), self.paid) >= best.rank:
+            if best is not None and rank(self.units(mask & ~gone), used.paid) >= best.rank:
                 continue
             filled = self.filled(mask | gone, need, keep=gone)
             if filled is None:
@@ -215,19 +219,19 @@ class Case:
             units = self.units(filled & ~gone)
             if allowed is not None and not allowed(units):
                 continue
-            found = Option(rank(units, self.paid), units, filled & ~gone, device_ids, offset)
+            found = Option(rank(units, used.paid), units, filled & ~gone, device_ids, offset)
             if best is None or found.rank < best.rank:
                 best = found
         return best
 
-    def options(self, worker: Worker) -> Iterator[Option]:
-        """All places for a worker, each with those who have to go for it."""
+    def options(self, worker: Worker, most: int) -> Iterator[Option]:
+        """All places for a worker for which no more than so many have to go, each with them."""
         need = Load(worker.cpu_milli, worker.memory_mib)
         if not self._bears(self.everything, need):
             return
         for mask, device_ids, offset in self._places(worker, 0, Used(), need, any_will_do=False):
-            filled = self.filled(mask, need, keep=0)
-            if filled is not None:
+            filled = self.filled(mask, need, keep=0) if mask.bit_count() <= most else None
+            if filled is not None and filled.bit_count() <= most:
                 units = self.units(filled)
                 yield Option(rank(units), units, filled, device_ids, offset)
 
@@ -273,12 +277,15 @@ class Case:
         self, worker: Worker, gone: int, used: Used, need: Load, any_will_do: bool
     ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
         found: list[tuple[Rank, int, DeviceId]] = []
+        ranks: dict[int, Rank] = {}
         for device_id, device in self.node.devices.items():
             if not suits(device, worker) or used.bits.get(device_id):
                 continue
             if self.free(device, self.everything) == FULL:
                 mask = self._lying(device_id, FULL)
-                found.append((rank(self.units(mask & ~gone), self.paid), mask, device_id))
+                if mask not in ranks:
+                    ranks[mask] = rank(self.units(mask & ~gone), used.paid)
+                found.append((ranks[mask], mask, device_id))
         count = worker.whole_gpus
         if len(found) < count:
             return
@@ -351,6 +358,8 @@ class Used:
     bits: dict[DeviceId, int] = field(default_factory=dict)
     load: Load = Load()
     count: int = 0
+    #: Workloads that are stopped already, wherever: more of them costs nothing more.
+    paid: Collection[WorkloadId] = ()
 
     def add(self, worker: Worker, option: Option) -> None:
         """Take an option's place."""

@@ -7,28 +7,32 @@ a move costs its job a restart, for the sake of somebody who might as well have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core import guarantee, moves, surplus
+from gpucommons.scheduler.core import guarantee, moves, ordering, proportions, surplus
 from gpucommons.scheduler.core.admission import Plan, nominate, promise
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.quota import pool_of, quota_of
-from gpucommons.scheduler.core.search import Lacking, Search
-from gpucommons.scheduler.core.stops import MOVE, pool_settings
+from gpucommons.scheduler.core.reclaim import may_be_stopped
+from gpucommons.scheduler.core.search import Lacking, Search, inside_guarantee
+from gpucommons.scheduler.core.stops import CONSOLIDATION, MOVE, pool_settings
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
     AttemptState,
     HoldClass,
+    NodeId,
     Nomination,
     PoolName,
+    Reason,
     WorkerPlacement,
     Workload,
+    WorkloadId,
 )
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
@@ -36,19 +40,21 @@ PERIOD_MS = 3_600_000
 _RIGHT = ("move",)
 
 
-def consolidate(draft: Draft, in_line: Iterable[Workload], guarantees: Guarantees) -> None:
+def consolidate(
+    draft: Draft, obstacles: Mapping[WorkloadId, Reason], guarantees: Guarantees
+) -> None:
     """Give everyone who still waits a turn, while moves are left."""
     left: dict[PoolName, int] = {}
     unused = {pool: _unused(draft, pool) for pool in draft.pools}
-    for workload in in_line:
+
+    def is_enough(workload: Workload) -> bool:
         need = milli_gpu(must_have(workload.spec))
-        # Nobody who moves holds less afterwards: what was too little stays too little.
-        if workload.nomination is None and need and _is_enough(workload, need, unused):
+        return need > 0 and any(unused.get(pool, 0) >= need for pool in workload.spec.pools)
+
+    # Nobody who moves holds less afterwards: what was too little stays too little.
+    for workload in ordering.by_priority(draft, obstacles, is_enough):
+        if workload.nomination is None:
             _consider(draft, workload, guarantees, left)
-
-
-def _is_enough(workload: Workload, need: int, unused: dict[PoolName, int]) -> bool:
-    return any(unused.get(pool, 0) >= need for pool in workload.spec.pools)
 
 
 def moves_left(draft: Draft, pool: PoolName) -> int:
@@ -73,6 +79,14 @@ def _lies_in(draft: Draft, workload: Workload, pool: PoolName) -> bool:
     return pool_of(draft.nodes, attempt.placements) == pool
 
 
+def next_moves(draft: Draft) -> Iterator[int]:
+    """When a move is forgotten, so that somebody who still waits may have the next one."""
+    for workload_id in draft.register.moved & draft.workloads.keys():
+        for one in draft.workloads[workload_id].attempts:
+            if one.stop is not None and one.stop.why == MOVE:
+                yield one.stop.announced_ms + PERIOD_MS
+
+
 def _moved_since(workload: Workload, since_ms: int) -> bool:
     return any(
         one.stop is not None and one.stop.why == MOVE and one.stop.announced_ms > since_ms
@@ -80,8 +94,11 @@ def _moved_since(workload: Workload, since_ms: int) -> bool:
     )
 
 
-def may_be_moved(draft: Draft, workload: Workload) -> bool:
-    """A job that runs, has had its minimum run time, loses little, and was never moved before."""
+def may_be_moved(draft: Draft, workload: Workload, hold_class: HoldClass) -> bool:
+    """A job that runs, has had its minimum run time, loses little, and was never moved before.
+
+    Nor is it moved for a borrower as long as it may not be stopped for one.
+    """
     attempt = workload.current
     if (
         attempt is None
@@ -95,8 +112,17 @@ def may_be_moved(draft: Draft, workload: Workload) -> bool:
     ran_ms = draft.now_ms - attempt.started_ms
     if ran_ms < pool_settings(draft, attempt).min_run_ms or _moved_since(workload, -1):
         return False
+    if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(draft, workload):
+        return False
     # Without a checkpoint no more may be lost than the time that a start may take anyway.
     return workload.checkpoint is not None or ran_ms <= workload.spec.start_timeout_ms
+
+
+def _may_move_for(hold_class: HoldClass, workload: Workload) -> bool:
+    """Work inside a guarantee makes room for its like only, and for nobody who borrows."""
+    attempt = workload.current
+    inside = attempt is not None and attempt.hold_class is HoldClass.GUARANTEED
+    return hold_class is HoldClass.GUARANTEED or not inside
 
 
 def _consider(
@@ -111,6 +137,8 @@ def _consider(
         if left[pool] <= 0:
             continue
         for hold_class in _classes(draft, workload, pool, guarantees):
+            if hold_class is HoldClass.OVER_QUOTA and _lendable(draft, pool) < need:
+                continue  # nobody who moves for a borrower is inside a guarantee either
             miss = ("move", hold_class, asked, pool)
             if miss in draft.misses:
                 continue
@@ -129,6 +157,11 @@ def _unused(draft: Draft, pool: PoolName) -> int:
     return WHOLE_MILLI_GPU * sum(len(n.devices) for n in draft.room.usable(pool)) - used
 
 
+def _lendable(draft: Draft, pool: PoolName) -> int:
+    """What is unused and not kept for guarantees."""
+    return _unused(draft, pool) - WHOLE_MILLI_GPU * draft.room.held_back(pool)
+
+
 def _classes(
     draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
 ) -> Iterator[HoldClass]:
@@ -137,10 +170,7 @@ def _classes(
     limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
     if limit is not None and draft.use(spec.team, pool).training + need > limit:
         return
-    if (
-        guarantee.entitled(draft, workload)
-        and guarantee.left(draft, guarantees, spec.team, pool) >= need
-    ):
+    if guarantee.covers(draft, workload, guarantees, pool):
         yield HoldClass.GUARANTEED
     if spec.over_quota and surplus.may_borrow(draft, spec.team, pool) >= need:
         yield HoldClass.OVER_QUOTA
@@ -149,12 +179,23 @@ def _classes(
 def _find(
     draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
 ) -> moves.Moves | None:
-    key = ("movable", pool)
+    spec = workload.spec
+    inside = hold_class is HoldClass.GUARANTEED
+    without = proportions.too_lean(draft, spec, pool) if inside else frozenset[NodeId]()
+    right = (*_RIGHT, hold_class, without)
+    key = ("movable", pool, *right)
     units = draft.searches.get(key)
     if not isinstance(units, moves.Movable):
-        units = draft.searches[key] = moves.Movable(draft, pool, may_be_moved)
-    lacking = Lacking(workload.spec.team)
-    search = Search(draft, pool, must_have(workload.spec), hold_class, units, _RIGHT, lacking)
+
+        def movable(draft: Draft, one: Workload) -> bool:
+            return may_be_moved(draft, one, hold_class) and _may_move_for(hold_class, one)
+
+        units = draft.searches[key] = moves.Movable(draft, pool, movable, without)
+    lacking = Lacking(spec.team)
+    if inside:
+        search = inside_guarantee(spec, pool, units, right, lacking)
+    else:
+        search = Search(draft, pool, must_have(spec), hold_class, units, right, lacking)
     kept = draft.reservations.get(workload.workload_id, ())
     _reserve(draft, kept, kept=False)
     found = moves.find(search, most)
@@ -176,8 +217,11 @@ def _reserve(draft: Draft, placements: Iterable[WorkerPlacement], *, kept: bool)
 
 def _carry_out(draft: Draft, workload: Workload, found: moves.Moves, hold_class: HoldClass) -> None:
     """Promise everybody a place, then give notice."""
-    text = f"to make room for {workload.spec.name}, and goes on elsewhere"
-    plan = Plan(found.placements, hold_class, found.units, MOVE, text, "consolidation")
+    team = workload.spec.team
+    own = all(draft.workloads[one].spec.team == team for one in found.destinations)
+    # All who move read the same sentence: another team's job is not named to them.
+    text = f"to make room for {workload.spec.name if own else f'a job of {team}'}, and goes on elsewhere"
+    plan = Plan(found.placements, hold_class, found.units, MOVE, text, CONSOLIDATION)
     nominate(draft, workload, plan)
     movers = [draft.workloads[workload_id] for workload_id in found.destinations]
     leaving = [one.current for one in movers if one.current is not None]

@@ -6,20 +6,23 @@ it also counts who is ahead in line and who would be stopped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.beside_gpus import in_words
 from gpucommons.scheduler.core.demand import bounds
+from gpucommons.scheduler.core.holds import Load
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.ordering import PRIORITIES
+from gpucommons.scheduler.core.proportions import nearest, part_of
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.resources import Policy
+from gpucommons.scheduler.core.resources import Node, Policy
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Spec, Workload, WorkloadId
+from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Role, Spec, Workload, WorkloadId
 
 #: Sizes below one GPU that are worth asking for, the largest first.
 _SHARES = (500, 250, 125)
@@ -56,7 +59,15 @@ def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[
     workload = cluster.workloads.get(workload_id)
     if workload is None or workload.state not in WAITING_STATES or workload.nomination is not None:
         return
-    for kind in (_smaller, _fewer_workers, _other_kinds, _other_pools, _borrowing, _priorities):
+    for kind in (
+        _smaller,
+        _leaner,
+        _fewer_workers,
+        _other_kinds,
+        _other_pools,
+        _borrowing,
+        _priorities,
+    ):
         found: Way | None = None
         for way, spec in kind(cluster, workload.spec):
             at_once = _helps(cluster, replace(workload, spec=spec), now_ms)
@@ -102,6 +113,29 @@ def _smaller(cluster: Cluster, spec: Spec) -> _Options:
             each = " per worker" if bounds(spec)[0] > 1 or others else ""
             way = Way(change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size)
             yield way, replace(spec, roles=(replace(first, milli_gpu=size), *others))
+
+
+def _leaner(cluster: Cluster, spec: Spec) -> _Options:
+    """With no more processor and memory than goes with its GPUs."""
+    if spec.kind is Kind.NOTEBOOK:
+        return
+    for pool in spec.pools:
+        nodes = [one for one in cluster.nodes.values() if one.pool == pool and one.devices]
+        roles = tuple(_in_proportion(role, nodes) for role in spec.roles)
+        if roles != spec.roles:
+            most = max(
+                (one for one in roles if one.milli_gpu),
+                key=lambda one: (one.cpu_milli, one.memory_mib),
+            )
+            beside = in_words(Load(most.cpu_milli, most.memory_mib))
+            yield Way(change=f"with {beside} per worker", at_once=True), replace(spec, roles=roles)
+
+
+def _in_proportion(role: Role, nodes: Sequence[Node]) -> Role:
+    parts = [part_of(node, role.milli_gpu) for node in nodes] if role.milli_gpu else []
+    asked = Load(role.cpu_milli, role.memory_mib)
+    load = asked.lower(nearest(parts, asked) or asked)
+    return replace(role, cpu_milli=load.cpu_milli, memory_mib=load.memory_mib)
 
 
 def _offered(cluster: Cluster, spec: Spec) -> tuple[int, ...]:

@@ -12,6 +12,7 @@ from gpucommons.scheduler.core import (
     consolidation,
     deadlines,
     eligibility,
+    growing,
     guarantee,
     headroom,
     leases,
@@ -20,6 +21,7 @@ from gpucommons.scheduler.core import (
     observations,
     ordering,
     preemption,
+    proportions,
     reasons,
     stops,
     surplus,
@@ -27,15 +29,7 @@ from gpucommons.scheduler.core import (
 from gpucommons.scheduler.core.admission import admit_cleared, nominate, unpromise, withdraw
 from gpucommons.scheduler.core.demand import elastic, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
-from gpucommons.scheduler.core.lifecycle import attempt_moved, move
-from gpucommons.scheduler.core.types import (
-    AttemptState,
-    HoldClass,
-    Reason,
-    State,
-    Workload,
-    WorkloadId,
-)
+from gpucommons.scheduler.core.types import HoldClass, Reason, Workload, WorkloadId
 
 #: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
 _ROUNDS = 5
@@ -54,12 +48,20 @@ def decide(draft: Draft, *, explain: bool = True) -> None:
         withdraw(draft, workload)
     for _ in range(_ROUNDS):
         before = (draft.withdrawn, draft.left_over)
+        draft.begin_round()
         _turns(draft, obstacles)
-        if before == (draft.withdrawn, draft.left_over):
-            break  # nobody lost a promise, or could have more, after its own turn
-    # Who is stopped for nobody any more goes on; who was admitted starts.
-    _spare_the_unneeded(draft)
-    _start_admitted(draft)
+        if before != (draft.withdrawn, draft.left_over):
+            continue  # somebody lost a promise, or could have more, after its own turn
+        # Who is stopped for nobody any more goes on, and what it was to move to is free again.
+        if not _spare_the_unneeded(draft):
+            break
+    else:
+        _spare_the_unneeded(draft)
+    # What was placed may have moved the headroom: what follows speaks of what the next cycle finds.
+    _keep_headroom(draft)
+    lending.hold_back(draft, guarantee.in_force(draft))
+    # What is idle then, elastic jobs that run may take.
+    growing.grow(draft)
     # 8 Reasons for everyone still waiting.
     if explain:
         reasons.explain(draft, obstacles)
@@ -72,8 +74,7 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(draft, draft.workloads[workload.workload_id])
     _redeem(draft)
-    for pool in draft.pools.values():
-        headroom.keep(draft, pool.name, pool.headroom_milli_gpu)
+    _keep_headroom(draft)
     # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
     guarantees = guarantee.in_force(draft)
     entitled = partial(guarantee.entitled, draft)
@@ -87,11 +88,16 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     for workload in ordering.by_standing(draft, usage, _just_admitted(draft)):
         surplus.grow(draft, workload)
     # 6 Preempt inside a team, by priority.
-    lowest = preemption.lowest_held(draft)
-    for workload in ordering.for_priority(draft, obstacles, lowest):
+    hopeful = preemption.below(draft).hopeful
+    for workload in ordering.by_priority(draft, obstacles, hopeful):
         _preempt(draft, workload, guarantees)
     # 7 Move a few jobs where only fragmentation keeps one waiting.
-    consolidation.consolidate(draft, ordering.by_priority(draft, obstacles), guarantees)
+    consolidation.consolidate(draft, obstacles, guarantees)
+
+
+def _keep_headroom(draft: Draft) -> None:
+    for pool in draft.pools.values():
+        headroom.keep(draft, pool.name, pool.headroom_milli_gpu)
 
 
 def _redeem(draft: Draft) -> None:
@@ -100,7 +106,7 @@ def _redeem(draft: Draft) -> None:
 
 
 def _just_admitted(draft: Draft) -> list[Workload]:
-    return [one for one in draft.among(draft.register.admitted) if elastic(one.spec)]
+    return [one for one in draft.among(draft.admitted) if elastic(one.spec)]
 
 
 def _preempt(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
@@ -109,7 +115,7 @@ def _preempt(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         return
     for pool in spec.pools:
         ways = []
-        if guarantee.entitled(draft, workload):
+        if guarantee.entitled(draft, workload) and proportions.may_be_kept(draft, spec, pool):
             ways.append(HoldClass.GUARANTEED)
         if spec.over_quota and surplus.may_borrow(draft, spec.team, pool):
             ways.append(HoldClass.OVER_QUOTA)
@@ -125,10 +131,11 @@ def _preempt(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
             draft.misses.add(miss)
 
 
-def _spare_the_unneeded(draft: Draft) -> None:
+def _spare_the_unneeded(draft: Draft) -> bool:
     stopping = draft.among(draft.register.stopping)
     if not stopping:
-        return
+        return False
+    spared = False
     needed = {
         attempt_id
         for workload in draft.among(draft.register.nominated)
@@ -142,10 +149,6 @@ def _spare_the_unneeded(draft: Draft) -> None:
         if attempt.stop.why in stops.FOR_OTHERS:
             unpromise(draft, workload)
             stops.spare(draft, workload)
-
-
-def _start_admitted(draft: Draft) -> None:
-    for workload in draft.among(draft.register.admitted):
-        starting = attempt_moved(workload, AttemptState.STARTING)
-        attempts = (*workload.attempts[:-1], starting)
-        draft.put(move(workload, State.STARTING, draft.now_ms, attempts=attempts))
+            draft.searches.clear()
+            spared = True
+    return spared

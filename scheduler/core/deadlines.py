@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core import consolidation, growing, stops
 from gpucommons.scheduler.core.clock import Times
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
@@ -106,6 +106,9 @@ def next_deadline(draft: Draft) -> Millis | None:
         return Millis(draft.now_ms + 1)
     due = [one.until_ms for one in draft.released if one.until_ms > draft.now_ms]
     due.extend(Millis(at) for at in _turns(draft))
+    due.extend(Millis(at) for at in growing.next_growth(draft) if at > draft.now_ms)
+    if any(line.members for line in draft.register.lines.values()):
+        due.extend(Millis(at) for at in consolidation.next_moves(draft) if at > draft.now_ms)
     found = draft.clock.next_ms(times)
     if found is not None:
         due.append(Millis(found))
@@ -150,6 +153,8 @@ def _times(draft: Draft, workload: Workload) -> list[int]:
         if limit is not None:
             due.append(attempt.started_ms + limit)
         due.append(stops.stoppable_from_ms(draft, workload, attempt) or 0)
+        # From then on it may be moved, also where share and priority have to wait for longer.
+        due.append(attempt.started_ms + stops.pool_settings(draft, attempt).min_run_ms)
     return due
 
 

@@ -39,6 +39,8 @@ def bounds(spec: Spec) -> tuple[int, int]:
 
 def elastic(spec: Spec) -> bool:
     """It may run with fewer workers than it likes."""
+    if spec.min_workers is None and spec.max_workers is None:
+        return False
     low, high = bounds(spec)
     return low < high
 
@@ -52,7 +54,20 @@ def _of_role(role: Role, first: int, end: int) -> tuple[Worker, ...]:
 
 def must_have(spec: Spec) -> tuple[Worker, ...]:
     """Workers without which it does not start."""
-    return _needed(spec.roles, bounds(spec)[0])
+    roles = spec.roles
+    low = roles[0].count if spec.min_workers is None else spec.min_workers
+    # Asked several times at every turn: to hash the roles would cost more than all the rest.
+    seen = _SEEN.get(id(roles))
+    if seen is None or seen[0] is not roles or seen[1] != low:
+        if len(_SEEN) >= _MOST_SEEN:
+            _SEEN.clear()
+        seen = _SEEN[id(roles)] = (roles, low, _needed(roles, low))
+    return seen[2]
+
+
+#: Workers of roles by identity; the roles are kept too, so that no others get their identity.
+_SEEN: dict[int, tuple[tuple[Role, ...], int, tuple[Worker, ...]]] = {}
+_MOST_SEEN = 4096
 
 
 @lru_cache(maxsize=4096)
@@ -82,7 +97,8 @@ def placed_milli_gpu(placement: WorkerPlacement) -> int:
 
 def on_cpu_only(spec: Spec) -> bool:
     """It asks for no GPU at all."""
-    return all(role.milli_gpu == 0 for role in spec.roles)
+    roles = spec.roles
+    return not roles[0].milli_gpu and not any(role.milli_gpu for role in roles)
 
 
 def class_of_worker(hold_class: HoldClass, placement: WorkerPlacement) -> HoldClass:
@@ -100,5 +116,7 @@ def is_block_size(milli: int) -> bool:
 
 def shape(spec: Spec) -> tuple[object, ...]:
     """Equal for specs that fit the same places, so one failed search answers for all of them."""
-    roles = tuple((r.count, r.milli_gpu, r.gpu_kind, r.cpu_milli, r.memory_mib) for r in spec.roles)
+    roles = tuple(
+        [(r.count, r.milli_gpu, r.gpu_kind, r.cpu_milli, r.memory_mib) for r in spec.roles]
+    )
     return (spec.kind is Kind.NOTEBOOK, spec.pools, roles, spec.min_workers, spec.max_workers)

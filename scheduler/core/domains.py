@@ -15,16 +15,17 @@ import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import Worker
-from gpucommons.scheduler.core.finding import find_in
+from gpucommons.scheduler.core.finding import best_on, find_in, find_wished
 from gpucommons.scheduler.core.holds import FULL, Load
 from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.learning import NEUTRAL
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.spots import Spot, best_spot, give_back, spots_on, take
+from gpucommons.scheduler.core.spots import Spot, give_back, spots_on, take
 from gpucommons.scheduler.core.types import HoldClass, PoolName
 from gpucommons.scheduler.core.views import View, views_of
+from gpucommons.scheduler.core.wishes import NONE, Wishes
 
 #: Parts with more nodes than these are not searched through.
 EXACT_NODES = 64
@@ -56,14 +57,21 @@ class _Need:
 
 
 def together(
-    room: Room, pool: PoolName, workers: Sequence[Worker], hold_class: HoldClass
+    room: Room,
+    pool: PoolName,
+    workers: Sequence[Worker],
+    hold_class: HoldClass,
+    wishes: Wishes = NONE,
 ) -> Spots | None:
-    """Return a spot for each worker in the tightest part that takes them all, or None."""
+    """Return a spot for each worker in the tightest part that takes them all, or None.
+
+    Of parts that are equally tight, the one that is most wished for takes them.
+    """
     if room.known is None:
-        return _on_nodes(room.usable(pool), workers, hold_class)
+        return _on_nodes(room.usable(pool), workers, hold_class, wishes)
     for view in views_of(room, pool, hold_class):
         board = view.board(room, room.known.get(pool, NEUTRAL))
-        found = _Ladder(room, pool, view, workers, hold_class).climb(board)
+        found = _Ladder(room, pool, view, workers, hold_class, wishes).climb(board)
         if found is not None:
             return found
     return None
@@ -78,21 +86,31 @@ class _Ladder:
     view: View
     workers: Sequence[Worker]
     hold_class: HoldClass
+    wishes: Wishes
     need: _Need = field(init=False)
 
     def __post_init__(self) -> None:
         self.need = _Need.of(self.workers)
 
     def climb(self, board: Board) -> Spots | None:
-        """The first part that takes the gang."""
-        for rows in self._parts():
-            found = self._in(rows, board)
-            if found is not None:
-                return found
+        """The first part that takes the gang; of equally tight ones the most wished for."""
+        for parts in self._levels():
+            best: Spots | None = None
+            for rows in parts:
+                found = self._in(rows, board)
+                if found is not None and not self.wishes:
+                    return found
+                if found is not None and (best is None or self._worth(found) > self._worth(best)):
+                    best = found
+            if best is not None:
+                return best
         return None
 
-    def _parts(self) -> Iterator[Ints]:
-        """Rows of every part in which the amounts suffice."""
+    def _worth(self, spots: Spots) -> int:
+        return sum(self.wishes.get(spot.node.node.node_id, 0) for spot in spots)
+
+    def _levels(self) -> Iterator[Iterable[Ints]]:
+        """Rows of every part in which the amounts suffice: the nodes, the racks, the pool."""
         rows = self.view.rows
         figures = np.stack(
             (
@@ -103,13 +121,12 @@ class _Ladder:
                 rows.memory_mib * self.view.first_rows,
             )
         )
-        yield from self._enough(figures, self.view.node_of_row)
+        yield self._enough(figures, self.view.node_of_row)
         racks = self.view.rack_of_row
         if racks.max(initial=-1) >= 0:
-            yield from self._enough(figures, racks)
-        everywhere = np.arange(len(rows))
+            yield self._enough(figures, racks)
         if len(rows) and self._suffices(figures.sum(axis=1)):
-            yield everywhere
+            yield (np.arange(len(rows)),)
 
     def _suffices(self, figures: Ints) -> bool:
         need = self.need
@@ -129,18 +146,18 @@ class _Ladder:
             & (sums[2] >= need.cpu_milli)
             & (sums[3] >= need.memory_mib)
         ).nonzero()[0]
-        # The one with least to spare first; of equals the first.
-        order = np.lexsort((enough, sums[2][enough], sums[0][enough]))
+        # The most wished for, then the one with least to spare first; of equals the first.
+        wished = np.zeros(count, dtype=np.int64)
+        if self.wishes:
+            np.maximum.at(wished, part_of_row[inside], self.view.wished(self.wishes)[inside])
+        order = np.lexsort((enough, sums[2][enough], sums[0][enough], -wished[enough]))
         for part in enough[order][:PARTS].tolist():
             yield (part_of_row == part).nonzero()[0]
 
     def _in(self, rows: Ints, board: Board) -> Spots | None:
-        found = _greedy(
-            self.workers,
-            lambda worker: find_in(
-                self.view, self.view.board_again(self.room, board), worker, rows
-            ),
-        )
+        found = self._greedy_in(rows, board, self.wishes)
+        if found is None and self.wishes:
+            found = self._greedy_in(rows, board, NONE)
         if found is not None:
             return found
         here = (self.view.places[row][0] for row in rows.tolist())
@@ -149,6 +166,15 @@ class _Ladder:
             return None
         search = _Search(self.view.open_bits, self.hold_class)
         return search.through(list(nodes.values()), self.workers)
+
+    def _greedy_in(self, rows: Ints, board: Board, wishes: Wishes) -> Spots | None:
+        def best(worker: Worker) -> Spot | None:
+            again = self.view.board_again(self.room, board)
+            if wishes:
+                return find_wished(self.view, again, worker, wishes, rows)
+            return find_in(self.view, again, worker, rows)
+
+        return _greedy(self.workers, best)
 
 
 def _largest_first(workers: Sequence[Worker]) -> list[int]:
@@ -181,10 +207,12 @@ def _greedy(workers: Sequence[Worker], best: Callable[[Worker], Spot | None]) ->
 
 
 def _on_nodes(
-    nodes: Sequence[NodeRoom], workers: Sequence[Worker], hold_class: HoldClass
+    nodes: Sequence[NodeRoom], workers: Sequence[Worker], hold_class: HoldClass, wishes: Wishes
 ) -> Spots | None:
     """On a few nodes, looked at one by one."""
-    found = _greedy(workers, lambda worker: best_spot(nodes, worker, hold_class))
+    found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, wishes))
+    if found is None and wishes:
+        found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, NONE))
     if found is not None or len(nodes) > EXACT_NODES:
         return found
     return _Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)

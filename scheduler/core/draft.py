@@ -13,16 +13,24 @@ from typing import Any
 from gpucommons.scheduler.core import fair_share, quota
 from gpucommons.scheduler.core.clock import Clock
 from gpucommons.scheduler.core.demand import must_have, shape
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.lifecycle import is_ended_lease
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.register import Register
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.state import Changes, Cluster, Derived, Event, Released, Verdict
+from gpucommons.scheduler.core.sketch import Settled, Sketch
+from gpucommons.scheduler.core.state import (
+    Changes,
+    Cluster,
+    Derived,
+    Event,
+    Released,
+    Spare,
+    Verdict,
+)
 from gpucommons.scheduler.core.types import (
     AttemptId,
-    Kind,
     Millis,
     NodeId,
     PoolName,
@@ -39,39 +47,6 @@ Guarantees = dict[PoolName, dict[TeamName, int]]
 
 #: Later than any time: nothing is due.
 _NEVER = 1 << 62
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """Until when, and under which rules, nothing is to be decided unless something happens."""
-
-    until_ms: int
-    rules: tuple[object, ...]
-
-
-@dataclass(slots=True)
-class Sketch:
-    """What is worked out of a cluster: true for all workloads but the stale ones."""
-
-    room: Room = field(default_factory=lambda: Room({}))
-    register: Register = field(default_factory=Register)
-    clock: Clock = field(default_factory=Clock)
-    #: As of the cluster from which the draft was begun.
-    uses: quota.Uses = field(default_factory=dict)
-    #: Changed since the room last looked at them.
-    stale: set[WorkloadId] = field(default_factory=set)
-
-    #: Of the cycle that made it.
-    settled: Settled | None = None
-
-    @classmethod
-    def of(cls, cluster: Cluster) -> Sketch:
-        """Work it out anew."""
-        sketch = cls(uses=quota.uses(cluster.nodes, cluster.workloads.values()))
-        sketch.room = Room.of(cluster.nodes.values(), cluster.workloads.values(), cluster.blocks)
-        sketch.register.look(cluster.workloads, cluster.workloads)
-        sketch.clock.fresh = set(cluster.workloads)
-        return sketch
 
 
 @dataclass(slots=True)
@@ -91,6 +66,8 @@ class Draft:
     demand: dict[PoolName, LearnedDemand]
     verdicts: list[Verdict] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    #: Jobs that were admitted in this cycle.
+    admitted: set[WorkloadId] = field(default_factory=set)
     #: Leases that must start in this cycle or not at all.
     redeeming: set[WorkloadId] = field(default_factory=set)
     uses: quota.Uses = field(default_factory=dict)
@@ -106,6 +83,7 @@ class Draft:
     _usage_at: dict[int, dict[tuple[TeamName, PoolName], int]] = field(default_factory=dict)
     #: What guarantees gave up a moment ago and nobody may borrow yet.
     released: list[Released] = field(default_factory=list)
+    spare: dict[WorkloadId, Spare] = field(default_factory=dict)
     #: How many promises were taken back.
     withdrawn: int = 0
     #: How many promises clear more than they need.
@@ -115,6 +93,11 @@ class Draft:
     #: Workloads put so far, and those of them that the register has not looked at.
     changed: dict[WorkloadId, None] = field(default_factory=dict)
     unread: set[WorkloadId] = field(default_factory=set)
+    #: Uses when they were last counted, and what the workloads put before that were then.
+    _counted: quota.Uses | None = None
+    _counted_as: dict[WorkloadId, Workload | None] = field(default_factory=dict)
+    #: How often a workload was put.
+    puts: int = 0
 
     @classmethod
     def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:
@@ -138,6 +121,7 @@ class Draft:
             blocks=cluster.blocks,
             policy=cluster.policy,
             released=list(cluster.released),
+            spare=dict(cluster.spare),
             sketch=sketch,
             demand=dict(cluster.demand),
         )
@@ -184,7 +168,13 @@ class Draft:
         del self.workloads[workload_id]
         self._changed(workload_id)
 
+    @property
+    def state(self) -> tuple[int, int]:
+        """Equal as long as no workload and no node has changed."""
+        return self.puts, self.room.changes
+
     def _changed(self, workload_id: WorkloadId) -> None:
+        self.puts += 1
         self.changed[workload_id] = None
         self.unread.add(workload_id)
         self.sketch.stale.add(workload_id)
@@ -245,17 +235,29 @@ class Draft:
         sketch.room.known = {pool: learned.known for pool, learned in self.demand.items()}
         self.uses = self._uses_now()
 
+    def begin_round(self) -> None:
+        """Keep no places from before: each round keeps those that it finds nothing better for."""
+        if self.reservations:
+            self.reservations.clear()
+            self.room.unreserve()
+            self.misses.clear()
+
     def _uses_now(self) -> quota.Uses:
         """Who holds what, from what it was before and what has changed since."""
         if self.nodes != self.before.nodes:
             return quota.uses(self.nodes, self.workloads.values())
-        uses = dict(self.sketch.uses)
+        if self._counted is None:
+            self._counted = dict(self.sketch.uses)
+        uses, counted = self._counted, self._counted_as
         for workload_id in self.changed:
-            for source, sign in ((self.before.workloads, -1), (self.workloads, 1)):
-                workload = source.get(workload_id)
-                if workload is not None:
-                    quota.count_workload(uses, self.nodes, workload, sign=sign)
-        return uses
+            known = counted if workload_id in counted else self.before.workloads
+            before = known.get(workload_id)
+            now = counted[workload_id] = self.workloads.get(workload_id)
+            if now is not before:
+                for workload, sign in ((before, -1), (now, 1)):
+                    if workload is not None:
+                        quota.count_workload(uses, self.nodes, workload, sign=sign)
+        return dict(uses)
 
     def count(self) -> None:
         """Count uses anew, and look at no device: for a step that decides nothing."""
@@ -263,7 +265,7 @@ class Draft:
 
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
-        return self.uses.get((team, pool), quota.Use())
+        return self.uses.get((team, pool), quota.NO_USE)
 
     def has_no_place(self, kind: str, workload: Workload) -> bool:
         """A nominee finds nothing better: its like found nothing, and its promise hides nothing."""
@@ -278,10 +280,13 @@ class Draft:
         """What teams had and have of a pool's surplus; the same ones while nothing changes."""
         key = ("accounts", pool, id(usage))
         found = self.searches.get(key)
-        if isinstance(found, fair_share.Accounts) and found.usage is usage and found.uses == uses:
-            return found
-        half_life_ms = fair_share.half_life_of(self.pools, pool)
-        accounts = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
+        if isinstance(found, fair_share.Accounts) and found.usage is usage:
+            if found.uses == uses:
+                return found
+            accounts = found.after(dict(uses))
+        else:
+            half_life_ms = fair_share.half_life_of(self.pools, pool)
+            accounts = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
         self.searches[key] = accounts
         return accounts
 
@@ -355,15 +360,18 @@ class Draft:
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=tuple(self.released),
+            spare=self.spare,
             demand=self.demand,
             now_ms=self.now_ms,
             derived=Derived(self.sketch, (self.workloads, self.nodes)),
         )
+        # Searches know the draft: without them it goes at once, not when garbage is looked for.
+        self.searches.clear()
         return cluster, changes
 
     def _changed_workloads(self) -> tuple[Workload, ...]:
         before = self.before.workloads
-        found = ((i, self.workloads.get(i)) for i in self.changed)
+        found = ((i, self.workloads.get(i)) for i in sorted(self.changed))
         return tuple(one for i, one in found if one is not None and one != before.get(i))
 
     def _changed_nodes(self) -> tuple[Node, ...]:
@@ -376,7 +384,7 @@ class Draft:
         """Use is written down only when what is borrowed changes: between, it can be computed."""
         held = self.sketch.uses
         changed = any(
-            held.get(key, quota.Use()).borrowed != uses.get(key, quota.Use()).borrowed
+            held.get(key, quota.NO_USE).borrowed != uses.get(key, quota.NO_USE).borrowed
             for key in held.keys() | uses.keys()
         )
         return self.usage_now() if changed else None
@@ -387,10 +395,5 @@ class Draft:
         if not register.final:
             return set()
         needed = {after for i in register.dependent for after in self.workloads[i].spec.after}
-        since = self.now_ms - LEASES_REMEMBERED_MS
-        return {i for i in register.final - needed if not _just_ended(self.workloads[i], since)}
-
-
-def _just_ended(workload: Workload, since_ms: int) -> bool:
-    ended = workload.ended_ms
-    return workload.spec.kind is Kind.NOTEBOOK and ended is not None and ended > since_ms
+        final = register.final - needed
+        return {i for i in final if not is_ended_lease(self.workloads[i], self.now_ms)}

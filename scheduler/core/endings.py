@@ -6,11 +6,12 @@ with its age; work since its last complete checkpoint is counted in the receipt.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpucommons.scheduler.core import lending, stops
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -47,7 +48,7 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
     if attempt.stop is not None and end.exit_code != 0 and not is_lease(workload):
         # What its exit status was after a stop tells nobody anything; for whom it was, does.
         text = _stop_words(draft, workload, attempt.stop, end)
-    ended = replace(
+    ended = evolve(
         attempt,
         state=AttemptState.ENDED,
         ended_ms=draft.now_ms,
@@ -81,9 +82,16 @@ def _stop_words(draft: Draft, workload: Workload, stop: Stop, end: End) -> str:
     current = workload.current
     lost = 0 if current is None else work_lost(workload, current, draft.now_ms)
     saved = workload.checkpoint
-    kept = "nothing was saved" if saved is None else f"step {saved.step} is saved"
+    kept = "nothing was saved" if saved is None else f"{step_word(workload)} {saved.step} is saved"
     unclean = ", it had to be killed" if end.killed else ""
     return f"Stopped {stop.text}: {kept}, {lost / 60_000_000:.1f} GPU-min lost{unclean}"
+
+
+def step_word(workload: Workload) -> str:
+    """What the job itself counts in: a loop whose metrics say the epoch counts epochs."""
+    told = workload.progress
+    counts_epochs = told is not None and told.metrics.get("epoch") == told.step
+    return "epoch" if counts_epochs else "step"
 
 
 def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:
@@ -99,7 +107,7 @@ def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) ->
 
 
 def _after_own_end(draft: Draft, workload: Workload, end: End, text: str) -> Workload:
-    workload = replace(workload, nomination=None)
+    workload = evolve(workload, nomination=None)
     if end.exit_code == 0 and not end.start_failed:
         return _succeed(draft, workload)
     if end.exit_code is None and not end.start_failed:
@@ -109,8 +117,6 @@ def _after_own_end(draft: Draft, workload: Workload, end: End, text: str) -> Wor
 
 
 def _succeed(draft: Draft, workload: Workload) -> Workload:
-    if workload.state is State.ADMITTED:
-        workload = move(workload, State.STARTING, draft.now_ms)
     if workload.state is State.STARTING:
         # It was faster than the report of its start.
         workload = move(workload, State.RUNNING, draft.now_ms)
@@ -134,9 +140,7 @@ def fail(draft: Draft, workload: Workload, text: str) -> Workload:
 def fail_or_retry(draft: Draft, workload: Workload, text: str) -> Workload:
     """Another try after a back-off while restarts are left, else failed."""
     if workload.restarts < workload.spec.max_restarts:
-        return requeue_later(
-            draft, replace(workload, restarts=workload.restarts + 1), "retry", text
-        )
+        return requeue_later(draft, evolve(workload, restarts=workload.restarts + 1), "retry", text)
     return fail(draft, workload, text)
 
 
@@ -179,7 +183,7 @@ def _after_stop(
     if workload.state is State.CANCELLING:
         return cancelled(draft, workload, stop.text)
     if end.exit_code == 0 and ran and not end.start_failed:
-        return _succeed(draft, replace(workload, nomination=None))
+        return _succeed(draft, evolve(workload, nomination=None))
     if workload.state not in {State.PREEMPTING, State.PAUSING}:
         # It ended within its notice.
         workload = move(workload, State.PREEMPTING, draft.now_ms)
@@ -226,6 +230,7 @@ def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end
             "lost_milli_gpu_ms": lost,
             "lost_milli_gpu_s": lost // 1000,
             "checkpoint_step": None if workload.checkpoint is None else workload.checkpoint.step,
+            "checkpoint_unit": step_word(workload),
             "unclean": end.killed,
         },
     )

@@ -15,7 +15,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.quota import Use, Uses, leaves, quota_of
+from gpucommons.scheduler.core.evolving import evolve
+from gpucommons.scheduler.core.quota import NO_USE, Uses, leaves, quota_of
 from gpucommons.scheduler.core.resources import Pool, Team
 from gpucommons.scheduler.core.types import Millis, PoolName, TeamName
 
@@ -112,6 +113,23 @@ class Accounts:
         default_factory=dict, compare=False
     )
 
+    def after(self, uses: Uses) -> Accounts:
+        """The same accounts when teams hold something else: only theirs are added up anew."""
+        changed = {
+            team
+            for (team, pool) in self.uses.keys() | uses.keys()
+            if pool == self.pool and self.uses.get((team, pool)) != uses.get((team, pool))
+        }
+        above = {one for team in changed for one in path_to(self.teams, team)}
+        found = evolve(self, uses=uses, _accounts={}, _lines={}, _budgets={})
+        found._accounts.update((t, known) for t, known in self._accounts.items() if t not in above)
+        found._lines.update(
+            (team, line)
+            for team, line in self._lines.items()
+            if above.isdisjoint(path_to(self.teams, team))
+        )
+        return found
+
     def of(self, team: TeamName) -> Account:
         """One team, or a department with everything below it."""
         found = self._accounts.get(team)
@@ -124,7 +142,7 @@ class Accounts:
         for leaf in leaves(self.teams, team):
             key = (leaf, self.pool)
             usage += self.usage.get(key, 0)
-            borrowed += self.uses.get(key, Use()).borrowed
+            borrowed += self.uses.get(key, NO_USE).borrowed
             weight += quota_of(self.teams, *key).over_quota_weight
         return Account(usage, borrowed, max(1, weight))
 
@@ -187,6 +205,9 @@ def _may_lose(us: Account, them: Account, need_milli_gpu: int, half_life_ms: int
 
 def path_to(teams: Teams, team: TeamName) -> tuple[TeamName, ...]:
     """Departments above a team, the topmost first, and the team itself."""
+    known = teams.get(team)
+    if known is None or known.parent is None:
+        return (team,)
     found = [team]
     while True:
         known = teams.get(found[-1])

@@ -7,14 +7,18 @@ handful of units is not guessed at: all sets of them are compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from typing import Any
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.admission import Unit
-from gpucommons.scheduler.core.clearing import Case, Option, Rank, Used
+from gpucommons.scheduler.core.clearing import Case, Option, Used
 from gpucommons.scheduler.core.demand import Worker
+from gpucommons.scheduler.core.floors import floors_of
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.search import Found, Search
@@ -43,18 +47,30 @@ class _Gang:
         self.search = search
         self.worker = worker
         self.count = count
-        self.cases = {i: search.case(node) for i, node in search.units.nodes.items()}
+        #: Where to look.
+        self.nodes = search.nodes
         #: Who is stopped already: more workers of the same job cost nothing more.
         self.paid: set[WorkloadId] = set()
-        for case in self.cases.values():
-            case.paid = self.paid
+        self._counts: dict[tuple[NodeId, int], int] = {}
+
+    def case(self, node_id: NodeId) -> Case:
+        """A node as the search sees it."""
+        return self.search.case(self.nodes[node_id])
+
+    def cases(self) -> Iterator[Case]:
+        """All nodes, each looked at when its turn comes."""
+        return map(self.search.case, self.nodes.values())
+
+    def least_lost(self, node_id: NodeId) -> int | None:
+        """What a worker costs at least on a node; None where it has no place in any case."""
+        return floors_of(self.search).least_lost(self.nodes[node_id], self.worker)
 
     def victims(self) -> tuple[Unit, ...] | None:
         """Who has to go; None where nothing helps."""
         if self._capacity(lambda case: case.everything) < self.count:
             return None
         candidates = None
-        if self.search.lacking.anything or sum(len(c.parts) for c in self.cases.values()) <= FEW:
+        if self.search.lacking.anything or self._are_few():
             candidates = self._candidates()
             if not self.search.enough(candidates):
                 return None
@@ -72,17 +88,44 @@ class _Gang:
     def _capacity(self, gone: Callable[[Case], int]) -> int:
         """How many workers fit when these are gone; counted no further than needed."""
         total = 0
-        for case in self.cases.values():
+        for case in self.cases():
             total += case.capacity(self.worker, gone(case))
             if total >= self.count:
                 break
         return total
 
+    def count_on(self, node_id: NodeId, gone: int) -> int:
+        """How many workers fit on a node when these are gone; remembered."""
+        found = self._counts.get((node_id, gone))
+        if found is None:
+            found = self.case(node_id).capacity(self.worker, gone)
+            self._counts[node_id, gone] = found
+        return found
+
+    def fit(self, gone: Mapping[NodeId, int]) -> bool:
+        """Whether there is room for all of them, and nobody else, when these are gone."""
+        total = 0
+        for node_id, mask in gone.items():
+            total += self.count_on(node_id, mask)
+            if total >= self.count:
+                return True
+        return False
+
+    def _are_few(self) -> bool:
+        """Whether a handful of units holds all there is; counted no further than needed."""
+        found: set[Unit] = set()
+        for case in self.cases():
+            # A gang is one unit, on however many nodes it lies.
+            found.update(part.unit for part in case.parts)
+            if len(found) > FEW:
+                return False
+        return True
+
     def _candidates(self) -> list[Unit]:
         """Units that hold something of a node, and those whose quota counts."""
         if self.search.lacking.anything:
             return self.search.units.all()
-        return list(dict.fromkeys(part.unit for c in self.cases.values() for part in c.parts))
+        return list(dict.fromkeys(part.unit for c in self.cases() for part in c.parts))
 
     def _best_set(self, candidates: Sequence[Unit]) -> tuple[Unit, ...] | None:
         sets = [
@@ -110,7 +153,7 @@ class _Gang:
                 taken[unit] = None
                 self.paid.add(unit.workload_id)
                 for other in self.search.units.of(unit.workload_id):
-                    changed |= self.search.units.nodes_of(other) & self.cases.keys()
+                    changed |= self.search.units.nodes_of(other) & self.nodes.keys()
             line.take(node_id, option, changed)
         return taken
 
@@ -125,14 +168,14 @@ class _Gang:
 
     def _spared(self, taken: dict[Unit, None]) -> tuple[Unit, ...] | None:
         """Spare everyone, the dearest first, without whom the gang still fits."""
-        gone = {i: case.mask_of(taken) for i, case in self.cases.items()}
-        fits = {i: case.capacity(self.worker, gone[i]) for i, case in self.cases.items()}
+        gone = {i: self.case(i).mask_of(taken) for i in self._in_play(taken)}
+        fits = {i: self.case(i).capacity(self.worker, mask) for i, mask in gone.items()}
         total = sum(fits.values())
         left = dict(taken)
         for unit in sorted(taken, key=dearness, reverse=True):
-            there = self.search.units.nodes_of(unit) & self.cases.keys()
-            after = {i: gone[i] & ~self.cases[i].mask_of((unit,)) for i in there}
-            counts = {i: self.cases[i].capacity(self.worker, mask) for i, mask in after.items()}
+            there = self.search.units.nodes_of(unit) & self.nodes.keys()
+            after = {i: gone[i] & ~self.case(i).mask_of((unit,)) for i in there}
+            counts = {i: self.case(i).capacity(self.worker, mask) for i, mask in after.items()}
             lost = sum(fits[i] - found for i, found in counts.items())
             if total - lost < self.count:
                 continue
@@ -144,13 +187,18 @@ class _Gang:
             del left[unit]
         return tuple(left) if total >= self.count and self.search.allowed(left) else None
 
+    def _in_play(self, taken: Iterable[Unit]) -> list[NodeId]:
+        """Nodes on which one of these lies, or a worker fits without anybody's going."""
+        there = {node_id for unit in taken for node_id in self.search.units.nodes_of(unit)}
+        return [i for i in self.nodes if i in there or self.least_lost(i) == 0]
+
     def placements(
         self, workers: Sequence[Worker], taken: Collection[Unit]
     ) -> tuple[WorkerPlacement, ...]:
         """Where the workers lie once the victims are gone: node by node."""
         left = list(workers)
         found: list[WorkerPlacement] = []
-        for case in self.cases.values():
+        for case in map(self.case, self._in_play(taken)):
             gone = case.mask_of(taken)
             count = min(len(left), case.capacity(self.worker, gone)) if left else 0
             if not count:
@@ -168,12 +216,16 @@ class _Line:
     def __init__(self, gang: _Gang, taken: Mapping[Unit, None]) -> None:
         self._gang = gang
         self._taken = taken
-        self._gone = dict.fromkeys(gang.cases, 0)
-        self._used = {node_id: Used() for node_id in gang.cases}
-        self._versions = dict.fromkeys(gang.cases, 0)
-        self._heap: list[tuple[Rank, NodeId, int, Option]] = []
-        for node_id in gang.cases:
-            self._look(node_id)
+        self._gone = dict.fromkeys(gang.nodes, 0)
+        self._used: dict[NodeId, Used] = {}
+        self._versions = dict.fromkeys(gang.nodes, 0)
+        #: How dear, which node, which look at it, and the place; without one it is no dearer.
+        self._heap: list[tuple[tuple[Any, ...], NodeId, int, Option | None]] = []
+        for node_id in gang.nodes:
+            least = gang.least_lost(node_id)
+            if least is not None:
+                self._heap.append((((least,),), node_id, 0, None))
+        heapify(self._heap)
 
     def _allowed(self, units: Sequence[Unit]) -> bool:
         return self._gang.search.allowed([*self._taken, *units])
@@ -181,14 +233,19 @@ class _Line:
     def _look(self, node_id: NodeId) -> None:
         """Look at a node anew: what was known of it is out of date."""
         self._versions[node_id] += 1
-        option = self._gang.cases[node_id].option(
+        option = self._gang.case(node_id).option(
             self._gang.worker,
             self._gone[node_id],
-            self._used[node_id],
+            self._used_of(node_id),
             None if self._gang.search.budget is None else self._allowed,
         )
         if option is not None:
             heappush(self._heap, (option.rank, node_id, self._versions[node_id], option))
+
+    def _used_of(self, node_id: NodeId) -> Used:
+        if node_id not in self._used:
+            self._used[node_id] = Used(paid=self._gang.paid)
+        return self._used[node_id]
 
     def next(self) -> tuple[NodeId, Option] | None:
         """Return the cheapest place; None where there is none left."""
@@ -196,16 +253,18 @@ class _Line:
             _, node_id, version, option = heappop(self._heap)
             if version != self._versions[node_id]:
                 continue
-            if self._gang.search.budget is None or self._allowed(option.units):
+            if option is not None and (
+                self._gang.search.budget is None or self._allowed(option.units)
+            ):
                 return node_id, option
             self._look(node_id)
         return None
 
     def take(self, node_id: NodeId, option: Option, changed: Collection[NodeId]) -> None:
         """Put a worker there; its victims are gone from all of these nodes."""
-        self._used[node_id].add(self._gang.worker, option)
+        self._used_of(node_id).add(self._gang.worker, option)
         for other in sorted(changed):
-            self._gone[other] |= self._gang.cases[other].mask_of(option.units)
+            self._gone[other] |= self._gang.case(other).mask_of(option.units)
             self._look(other)
 
 
@@ -240,27 +299,64 @@ def _spots(case: Case, gone: int, workers: Sequence[Worker], search: Search) -> 
 def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
     """Workers of several kinds: the largest kind decides, the others mostly find room beside it."""
     largest = max(kinds, key=lambda kind: (kind.milli_gpu, kind.cpu_milli, kind.memory_mib))
-    count = sum(replace(worker, role="", index=0) == largest for worker in search.workers)
-    gang = _Gang(search, largest, count)
+    count_of = Counter(replace(worker, role="", index=0) for worker in search.workers)
+    gang = _Gang(search, largest, count_of[largest])
     taken = gang.victims()
     if taken is None:
         return None
-
-    def fit(gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
-        if not search.enough(gone) or not search.allowed(gone):
-            return ()
-        nodes = {i: case.cleared(case.mask_of(frozenset(gone))) for i, case in gang.cases.items()}
-        return place(Room(nodes), search.workers, search.hold_class, search.pool)
-
+    trials = _Trials([gang, *(_Gang(search, kind, count_of[kind]) for kind in kinds - {largest})])
     # Who cannot be spared by the largest kind alone can still less be spared by all.
-    where = fit(taken)
+    where = trials.fit(taken)
     if where:
         return taken, where
     everyone = sorted(search.units.all(), key=dearness)
-    if not fit(everyone):
+    if not trials.fit(everyone):
         return None
-    taken = _needed([], everyone, lambda gone: bool(fit(gone)))
-    return tuple(taken), fit(taken)
+    taken = _needed([], everyone, lambda gone: bool(trials.fit(gone)))
+    where = trials.fit(taken)
+    return (tuple(taken), where) if where else None
+
+
+class _Trials:
+    """Whether workers of several kinds fit together when some units are gone, asked many times."""
+
+    def __init__(self, kinds: Sequence[_Gang]) -> None:
+        self._kinds = kinds
+        self._search = kinds[0].search
+        self._cases = {node_id: kinds[0].case(node_id) for node_id in kinds[0].nodes}
+        #: On which nodes each unit lies, and its bit there.
+        self._lying: dict[Unit, list[tuple[NodeId, int]]] = {}
+        for node_id, case in self._cases.items():
+            for number, part in enumerate(case.parts):
+                self._lying.setdefault(part.unit, []).append((node_id, 1 << number))
+        self._cleared: dict[tuple[NodeId, int], NodeRoom] = {}
+
+    def fit(self, gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
+        """Where everybody lies then, or nothing."""
+        search = self._search
+        if not search.enough(gone) or not search.allowed(gone):
+            return ()
+        masks = dict.fromkeys(self._cases, 0)
+        for unit in gone:
+            for node_id, bit in self._lying.get(unit, ()):
+                masks[node_id] |= bit
+        # Each kind alone is counted first: placing all of them together takes much longer.
+        if not all(kind.fit(masks) for kind in self._kinds):
+            return ()
+        nodes = {
+            node_id: self._node(node_id, mask)
+            for node_id, mask in masks.items()
+            if any(kind.count_on(node_id, mask) for kind in self._kinds)
+        }
+        found = place(Room(nodes), search.workers, search.hold_class, search.pool)
+        # What has no GPU counts beside those that have one: only now is known beside which.
+        return found if search.kept(found) else ()
+
+    def _node(self, node_id: NodeId, mask: int) -> NodeRoom:
+        found = self._cleared.get((node_id, mask))
+        if found is None:
+            found = self._cleared[node_id, mask] = self._cases[node_id].cleared(mask)
+        return found
 
 
 def _needed(

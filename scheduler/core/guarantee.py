@@ -7,9 +7,8 @@ way) reserves a place that later in-guarantee work may not fill; borrowers may, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from gpucommons.scheduler.core import quota, reclaim
+from gpucommons.scheduler.core import proportions, quota, reclaim
 from gpucommons.scheduler.core.admission import admit, nominate, promise, unpromise
 from gpucommons.scheduler.core.demand import (
     bounds,
@@ -21,12 +20,11 @@ from gpucommons.scheduler.core.demand import (
     shape,
 )
 from gpucommons.scheduler.core.draft import Draft, Guarantees
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.lifecycle import with_attempt
-from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.search import Lacking, Search
+from gpucommons.scheduler.core.search import Lacking, inside_guarantee
 from gpucommons.scheduler.core.types import (
-    Attempt,
     HoldClass,
     Kind,
     NodeId,
@@ -37,6 +35,7 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.core.units import units_of
 from gpucommons.scheduler.core.victims import cheapest
+from gpucommons.scheduler.core.wishes import wishes_of
 
 
 def in_force(draft: Draft) -> Guarantees:
@@ -60,6 +59,16 @@ def entitled(draft: Draft, workload: Workload) -> bool:
     return workload.spec.kind is Kind.TRAINING
 
 
+def covers(draft: Draft, workload: Workload, guarantees: Guarantees, pool: PoolName) -> bool:
+    """What is left of its team's guarantee suffices, and it asks for no more than goes with it."""
+    spec = workload.spec
+    return (
+        entitled(draft, workload)
+        and left(draft, guarantees, spec.team, pool) >= milli_gpu(must_have(spec))
+        and proportions.may_be_kept(draft, spec, pool)
+    )
+
+
 def left(draft: Draft, guarantees: Guarantees, team: TeamName, pool: PoolName) -> int:
     """How much of a team's guarantee is unused."""
     return guarantees.get(pool, {}).get(team, 0) - draft.use(team, pool).guaranteed
@@ -69,6 +78,8 @@ def consider(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     """Give one workload its turn: upgrade what runs, admit what waits, or reclaim for it."""
     if workload.current is not None:
         upgrade(draft, workload, guarantees)
+        return
+    if workload.nomination is None and not _covered(draft, workload, guarantees):
         return
     if draft.has_no_place("guaranteed", workload):
         return
@@ -84,6 +95,11 @@ def consider(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         _reserve(draft, workload, guarantees)
 
 
+def _covered(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
+    """What is left of its team's guarantee suffices in some pool."""
+    return any(covers(draft, workload, guarantees, pool) for pool in workload.spec.pools)
+
+
 def _place_free(
     draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
 ) -> tuple[WorkerPlacement, ...]:
@@ -95,10 +111,11 @@ def _place_free(
         room_left = min(room_left, limit - draft.use(spec.team, pool).training)
     room_left -= milli_gpu(workers)
     miss = ("guaranteed", shape(spec), pool)
-    if room_left < 0 or miss in draft.misses:
+    if room_left < 0 or miss in draft.misses or not proportions.may_be_kept(draft, spec, pool):
         return ()
     more = room_left // max(1, spec.roles[0].milli_gpu)
-    found = place(draft.room, workers, HoldClass.GUARANTEED, pool, optional[:more])
+    wishes = wishes_of(spec, draft.nodes, draft.workloads)
+    found = proportions.place_kept(draft, spec, pool, workers, optional[:more], wishes=wishes)
     if not found:
         draft.misses.add(miss)
     return found
@@ -108,9 +125,7 @@ def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
     spec = workload.spec
     for pool in spec.pools:
         miss = ("reclaim", shape(spec), pool, spec.team)
-        if left(draft, guarantees, spec.team, pool) < milli_gpu(must_have(spec)):
-            continue
-        if miss in draft.misses:
+        if miss in draft.misses or not covers(draft, workload, guarantees, pool):
             continue
         plan = reclaim.for_guarantee(draft, workload, pool)
         if plan is not None:
@@ -123,22 +138,17 @@ def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
 def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     """Keep the place with the least in-guarantee work in its way, once per team and pool."""
     spec = workload.spec
-    workers = must_have(spec)
 
     def job(_: Workload, hold_class: HoldClass) -> bool:
         return hold_class is not HoldClass.FIXED
 
     for pool in spec.pools:
         once = ("reserved", pool, spec.team)
-        if left(draft, guarantees, spec.team, pool) < milli_gpu(workers) or once in draft.misses:
+        if once in draft.misses or not covers(draft, workload, guarantees, pool):
             continue
         draft.misses.add(once)
         holders = units_of(draft, ("jobs",), pool, job)
-        found = cheapest(
-            Search(
-                draft, pool, workers, HoldClass.GUARANTEED, holders, ("jobs",), Lacking(spec.team)
-            )
-        )
+        found = cheapest(inside_guarantee(spec, pool, holders, ("jobs",), Lacking(spec.team)))
         if found is not None:
             draft.reservations[workload.workload_id] = found[1]
             for one in found[1]:
@@ -173,18 +183,19 @@ def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     attempt = workload.current
     if attempt is None or not may_upgrade(workload):
         return
-    marked = _surplus_marked(workload, attempt)
-    base = tuple(one for one in marked if not one.surplus)
+    base = [one for one in attempt.placements if not _is_surplus(workload, one)]
     pool = draft.nodes[base[0].node_id].pool
-    need = sum(placed_milli_gpu(one) for one in base)
-    if left(draft, guarantees, workload.spec.team, pool) < need:
+    if left(draft, guarantees, workload.spec.team, pool) < sum(map(placed_milli_gpu, base)):
         return
     if not _outside_blocks(draft, base) or not _firm_share_is_there(draft, base):
+        return
+    if not proportions.are_kept(draft, workload.spec.team, pool, base):
         return
     key = (workload.spec.team, pool)
     draft.room.remove_attempt(attempt)
     quota.count(draft.uses, key, attempt.hold_class, attempt.placements, sign=-1)
-    attempt = replace(attempt, hold_class=HoldClass.GUARANTEED, placements=marked)
+    marked = [evolve(one, surplus=_is_surplus(workload, one)) for one in attempt.placements]
+    attempt = evolve(attempt, hold_class=HoldClass.GUARANTEED, placements=tuple(marked))
     workload = draft.put(with_attempt(workload, attempt))
     draft.room.add(workload, attempt)
     quota.count(draft.uses, key, attempt.hold_class, attempt.placements)
@@ -195,12 +206,10 @@ def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     )
 
 
-def _surplus_marked(workload: Workload, attempt: Attempt) -> tuple[WorkerPlacement, ...]:
-    first = workload.spec.roles[0].name
+def _is_surplus(workload: Workload, one: WorkerPlacement) -> bool:
+    """A worker that an elastic job can do without."""
     low, _ = bounds(workload.spec)
-    return tuple(
-        replace(one, surplus=one.role == first and one.index >= low) for one in attempt.placements
-    )
+    return one.index >= low and one.role == workload.spec.roles[0].name
 
 
 def _outside_blocks(draft: Draft, placements: Sequence[WorkerPlacement]) -> bool:

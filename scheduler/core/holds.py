@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import class_of_worker
+from gpucommons.scheduler.core.evolving import quick
 from gpucommons.scheduler.core.resources import Block
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -22,6 +23,9 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+
+#: Classes that no quota of another team may take anything back from.
+_FIRM = frozenset({HoldClass.FIXED, HoldClass.GUARANTEED})
 
 #: All bits of one device.
 FULL = (1 << WHOLE_MILLI_GPU) - 1
@@ -34,7 +38,10 @@ def span(offset: int, milli_gpu: int) -> int:
 
 def mask_of(placement: WorkerPlacement) -> int:
     """Bits that a placed worker takes of each of its devices."""
-    return span(placement.offset, placement.milli_gpu)
+    share = span(placement.offset, placement.milli_gpu)
+    if placement.extra_milli:
+        return share | span(placement.extra_offset, placement.extra_milli)
+    return share
 
 
 def block_mask(block: Block) -> int:
@@ -88,6 +95,7 @@ def sum_loads(loads: Iterable[Load]) -> Load:
     return total
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Hold:
     """A worker that holds part of a node."""
@@ -106,7 +114,7 @@ class Hold:
     @property
     def firm(self) -> bool:
         """No quota of another team may take it back."""
-        return self.hold_class in {HoldClass.FIXED, HoldClass.GUARANTEED}
+        return self.hold_class in _FIRM
 
 
 def holds_of(workload: Workload, attempt: Attempt) -> Iterator[Hold]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core import leases, settings, stops
+from gpucommons.scheduler.core import leases, resizing, settings, stops
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.endings import cancelled
+from gpucommons.scheduler.core.endings import cancelled, step_word
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.state import (
     Action,
     Cancel,
     Intent,
     Keep,
+    NoteAgent,
     Pause,
     PutPolicy,
     PutPools,
     PutTeams,
     ReportIdle,
+    ResizeSlice,
     Restarted,
     Resume,
     SetNodeState,
@@ -26,7 +28,7 @@ from gpucommons.scheduler.core.state import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.types import Checkpoint, PausedSpan, State, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
@@ -35,6 +37,10 @@ from gpucommons.scheduler.errors import (
     UnknownTeam,
     UnknownWorkload,
 )
+
+#: A job that is paused again and again must not grow without bound.
+_PAUSES_KEPT = 50
+_OnLease = Keep | ReportIdle | ResizeSlice | Started | Restarted
 
 
 def apply(draft: Draft, intent: Intent) -> None:
@@ -53,8 +59,12 @@ def _apply(draft: Draft, intent: Intent, action: Action) -> WorkloadId | None:
     match action:
         case Submit():
             return submit(draft, intent, action)
-        case Cancel() | Pause() | Resume() | Keep() | ReportIdle() | Started() | Restarted():
+        case Cancel() | Pause() | Resume():
             return _on_workload(draft, action, by)
+        case Keep() | ReportIdle() | ResizeSlice() | Started() | Restarted():
+            return _on_workload(draft, action, by)
+        case NoteAgent():
+            _note(draft, action)
         case SetQuotas():
             settings.set_quotas(draft, action, by)
         case PutTeams():
@@ -94,19 +104,45 @@ def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
         state=State.QUEUED,
         submitted_ms=intent.at_ms,
         since_ms=draft.now_ms,
+        checkpoint=_taken_over(draft, action, intent.by),
     )
     if is_lease(workload):
         lease = replace(workload, state=State.WAITING)
         return leases.take_ticket(draft, lease, redeem=action.redeem, by=intent.by)
     draft.put(workload)
     draft.arrived(workload)
-    draft.tell("submitted", f"{spec.name} was submitted.", workload, by=intent.by)
+    text = f"{spec.name} was submitted{_going_on(draft, workload)}."
+    draft.tell("submitted", text, workload, by=intent.by)
     return action.workload_id
+
+
+def _going_on(draft: Draft, workload: Workload) -> str:
+    saved, before = workload.checkpoint, workload.spec.resume_from
+    if saved is None:
+        return ""
+    earlier = None if before is None else draft.workloads.get(before)
+    word = "step" if earlier is None else step_word(earlier)
+    return f" and goes on from {word} {saved.step}"
+
+
+def _taken_over(draft: Draft, action: Submit, by: str) -> Checkpoint | None:
+    """The saved progress that a new job goes on from; who still waits with it gives way to it.
+
+    Both in one step: there is no moment in which two jobs may go on from it, and none in which
+    nobody would.
+    """
+    spec = action.spec
+    earlier = None if spec.resume_from is None else draft.workloads.get(spec.resume_from)
+    if earlier is None:
+        return action.checkpoint
+    if not is_final(earlier) and earlier.state is not State.CANCELLING:
+        _cancel(draft, earlier, by, f"{spec.name} goes on in its place")
+    return earlier.checkpoint
 
 
 def _on_workload(
     draft: Draft,
-    action: Cancel | Pause | Resume | Keep | ReportIdle | Started | Restarted,
+    action: Cancel | Pause | Resume | _OnLease,
     by: str,
 ) -> WorkloadId:
     workload = draft.workloads.get(action.workload_id)
@@ -125,15 +161,31 @@ def _on_workload(
             _pause(draft, _job(workload), by)
         case Resume():
             _resume(draft, _job(workload), by)
-        case Keep() | ReportIdle() | Started() | Restarted():
+        case Keep() | ReportIdle() | ResizeSlice() | Started() | Restarted():
             _on_lease(draft, _lease(workload), action, by)
     return action.workload_id
 
 
-def _on_lease(
-    draft: Draft, lease: Workload, action: Keep | ReportIdle | Started | Restarted, by: str
-) -> None:
+def _note(draft: Draft, action: NoteAgent) -> None:
+    """What an agent did to the processes of a slice is an event of who holds the slice."""
+    holders = (
+        workload
+        for workload in draft.workloads.values()
+        if workload.current is not None
+        and any(one.slice_id == action.slice_id for one in workload.current.placements)
+    )
+    holder = None if action.slice_id is None else next(holders, None)
+    if action.workload_id is not None:
+        holder = draft.workloads.get(action.workload_id)
+    data = {**action.data, "slice_id": action.slice_id, "at_ms": action.at_ms}
+    by = f"agent of {action.node}" if action.node else "scheduler"
+    draft.tell(action.kind, action.text, holder, by=by, data=data)
+
+
+def _on_lease(draft: Draft, lease: Workload, action: _OnLease, by: str) -> None:
     match action:
+        case ResizeSlice():
+            resizing.resize(draft, lease, action, by)
         case Keep():
             leases.keep(draft, lease, action, by)
         case ReportIdle():
@@ -158,14 +210,15 @@ def _lease(workload: Workload) -> Workload:
     return workload
 
 
-def _cancel(draft: Draft, workload: Workload, by: str) -> None:
+def _cancel(draft: Draft, workload: Workload, by: str, text: str | None = None) -> None:
     if is_final(workload):
         message = f"{workload.spec.name} has {workload.state} already."
         raise InvalidTransition(message)
     if workload.state is State.CANCELLING:
         return
-    text = f"Cancelled by {by}"
-    draft.tell("cancel-asked", f"{workload.spec.name}: {text.lower()}.", workload, by=by)
+    text = text or f"Cancelled by {by}"
+    said = f"{workload.spec.name}: {text[:1].lower()}{text[1:]}."
+    draft.tell("cancel-asked", said, workload, by=by)
     if workload.current is None:
         workload = move(workload, State.CANCELLING, draft.now_ms, nomination=None)
         cancelled(draft, workload, text)
@@ -192,5 +245,7 @@ def _resume(draft: Draft, workload: Workload, by: str) -> None:
             f"{workload.spec.name} is {workload.state}, not paused: there is nothing to resume."
         )
         raise InvalidTransition(message)
-    draft.put(move(workload, State.QUEUED, draft.now_ms))
+    pause = PausedSpan(from_ms=workload.since_ms, to_ms=draft.now_ms)
+    pauses = (*workload.pauses, pause)[-_PAUSES_KEPT:]
+    draft.put(move(workload, State.QUEUED, draft.now_ms, pauses=pauses))
     draft.tell("resumed", f"{workload.spec.name} is back in line.", workload, by=by)

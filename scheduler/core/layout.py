@@ -220,11 +220,12 @@ def _what_may_stay(
     room: Room, pool: PoolName, existing: Sequence[Block]
 ) -> Iterator[Sequence[Block]]:
     sheet = _Sheet({node.node.node_id: node for node in room.usable(pool)}, pool, [])
+    # Aligned among the devices that there are: a lost one moves the places of those after it.
     standing = [
         block
         for block in existing
         if block.node_id in sheet.nodes
-        and all(d in sheet.nodes[block.node_id].devices for d in block.device_ids)
+        and region_of(block) in regions(sheet.nodes[block.node_id], block.milli_gpu)
     ]
     yield standing
     yield [block for block in standing if sheet.own_inside(region_of(block), block.team)]

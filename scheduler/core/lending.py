@@ -8,9 +8,15 @@ have them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.holds import mask_of
+from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Released
 from gpucommons.scheduler.core.types import (
@@ -22,6 +28,7 @@ from gpucommons.scheduler.core.types import (
     WorkerPlacement,
     Workload,
 )
+from gpucommons.scheduler.core.views import whole_free_per_node
 
 
 def give_up(draft: Draft, workload: Workload, attempt: Attempt) -> None:
@@ -60,6 +67,46 @@ def hold_back(draft: Draft, guarantees: Guarantees) -> None:
             kept.append(one)
             draft.room.hold_back(one.placement)
     draft.released = kept[::-1]
+    for pool in draft.pools:
+        _keep_a_few(draft, pool, guarantees.get(pool, {}))
+
+
+def _keep_a_few(draft: Draft, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:
+    """Keep a small part of a pool from borrowers, and no more than guarantees may still ask for."""
+    share = draft.pools[pool].unlent_permille
+    devices = sum(len(node.devices) for node in draft.room.usable(pool)) if share else 0
+    unused = sum(max(0, of - draft.use(team, pool).guaranteed) for team, of in guarantees.items())
+    left = min(devices * share // 1000, unused // WHOLE_MILLI_GPU)
+    for node in _fullest_first(draft, pool) if left > 0 else ():
+        for device_id, device in node.devices.items():
+            if left > 0 and not device.blocked(HoldClass.GUARANTEED) and not device.headroom:
+                draft.room.hold_back(_whole(node, device_id))
+                left -= 1
+        if left <= 0:
+            return
+
+
+def _fullest_first(draft: Draft, pool: PoolName) -> Iterator[NodeRoom]:
+    """Nodes with whole GPUs free: those with fewest first, so that borrowers keep large places."""
+    free = whole_free_per_node(draft.room, pool, HoldClass.GUARANTEED)
+    nodes = draft.room.usable(pool)
+    for number in np.argsort(free, kind="stable"):
+        if free[number]:
+            yield nodes[number]
+
+
+def _whole(node: NodeRoom, device_id: DeviceId) -> WorkerPlacement:
+    """A GPU with its part of the node, as a place that may be held back."""
+    share = node.share(WHOLE_MILLI_GPU)
+    return WorkerPlacement(
+        role="",
+        index=0,
+        node_id=node.node.node_id,
+        device_ids=(device_id,),
+        milli_gpu=WHOLE_MILLI_GPU,
+        cpu_milli=share.cpu_milli,
+        memory_mib=share.memory_mib,
+    )
 
 
 def _is_free(draft: Draft, placement: WorkerPlacement) -> bool:

@@ -92,18 +92,36 @@ def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workl
     InvalidTransition
         When the table has no such move.
     """
-    moves = LEASE_MOVES if is_lease(workload) else JOB_MOVES
-    if to not in moves.get(workload.state, frozenset()):
-        message = f"{workload.spec.name or 'The notebook'} is {workload.state}: it cannot become {to} from there."
-        raise InvalidTransition(message)
+    _check_move(workload, workload.state, to)
     if to in FINAL_STATES:
         changes = {
             "ended_ms": now_ms,
             "nomination": None,
             "reason": None,
-            "position": None,
         } | changes
     return evolve(workload, state=to, since_ms=now_ms, **changes)
+
+
+def admitted(workload: Workload, now_ms: Millis, **changes: Any) -> Workload:
+    """Return a job that is admitted and told to start at once: both moves in one copy.
+
+    Raises
+    ------
+    InvalidTransition
+        When the table lacks one of the moves.
+    """
+    _check_move(workload, workload.state, State.ADMITTED)
+    _check_move(workload, State.ADMITTED, State.STARTING)
+    return evolve(workload, state=State.STARTING, since_ms=now_ms, **changes)
+
+
+def _check_move(workload: Workload, state: State, to: State) -> None:
+    moves = LEASE_MOVES if is_lease(workload) else JOB_MOVES
+    if to not in moves.get(state, ()):
+        message = (
+            f"{workload.spec.name or 'The notebook'} is {state}: it cannot become {to} from there."
+        )
+        raise InvalidTransition(message)
 
 
 def move_attempt(workload: Workload, to: AttemptState, **changes: Any) -> Workload:
@@ -136,3 +154,11 @@ def attempt_moved(workload: Workload, to: AttemptState, **changes: Any) -> Attem
 def with_attempt(workload: Workload, attempt: Attempt) -> Workload:
     """Return the workload with its newest attempt replaced."""
     return evolve(workload, attempts=(*workload.attempts[:-1], attempt))
+
+
+def is_ended_lease(workload: Workload, now_ms: int) -> bool:
+    """A lease that ended a moment ago: its server may still be told so."""
+    ended = workload.ended_ms
+    if workload.spec.kind is not Kind.NOTEBOOK or ended is None:
+        return False
+    return ended > now_ms - LEASES_REMEMBERED_MS

@@ -22,40 +22,30 @@ Rank = tuple[Any, ...]
 class Front:
     """The first of a line who has not had a turn."""
 
-    __slots__ = ("_ahead", "_place", "_rank", "order")
+    __slots__ = ("_ahead", "place", "rank")
 
     def __init__(self, rank: Rank, members: Iterable[Place]) -> None:
         """Begin with the oldest. There must be one."""
-        self._rank = rank
+        #: The place of the line among lines.
+        self.rank = rank
         self._ahead = iter(members)
-        self._place = next(self._ahead)
-        #: Its place among fronts.
-        self.order: tuple[Rank, Place] = (rank, self._place)
+        #: Age and id of who is next.
+        self.place = next(self._ahead)
 
     @property
     def workload_id(self) -> WorkloadId:
         """Who is next."""
-        return self._place.workload_id
-
-    @property
-    def place(self) -> Place:
-        """Its age and id."""
-        return self._place
-
-    def __lt__(self, other: Front) -> bool:
-        """Earlier in turn."""
-        return self.order < other.order
+        return self.place.workload_id
 
     def goes_on(self, draft: Draft) -> bool:
         """After a turn, say whether there is a next one that is worth trying."""
-        workload = draft.workloads[self._place.workload_id]
+        workload = draft.workloads[self.place.workload_id]
         if workload.current is None and workload.nomination is None:
             return False
         place = next(self._ahead, None)
         if place is None:
             return False
-        self._place = place
-        self.order = (self._rank, place)
+        self.place = place
         return True
 
 
@@ -64,7 +54,8 @@ class Fronts:
 
     def __init__(self, fronts: Iterable[Front]) -> None:
         """Line them up."""
-        self._heap = list(fronts)
+        # No two places are equal: fronts themselves are never compared.
+        self._heap = [(one.rank, one.place, one) for one in fronts]
         heapify(self._heap)
 
     def __bool__(self) -> bool:
@@ -74,12 +65,13 @@ class Fronts:
     @property
     def first(self) -> Front:
         """Who is next."""
-        return self._heap[0]
+        return self._heap[0][2]
 
     def step(self, draft: Draft) -> None:
         """The first had its turn."""
-        if self._heap[0].goes_on(draft):
-            heapreplace(self._heap, self._heap[0])
+        front = self.first
+        if front.goes_on(draft):
+            heapreplace(self._heap, (front.rank, front.place, front))
         else:
             heappop(self._heap)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core import proportions
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.demand import Worker, class_of_worker
 from gpucommons.scheduler.core.draft import Draft
@@ -52,7 +53,9 @@ class Movable(Units):
         draft: Draft,
         pool: PoolName,
         movable: Callable[[Draft, Workload], bool],
+        without: frozenset[NodeId] = frozenset(),
     ) -> None:
+        """``without``: nodes on which no place is wanted."""
         super().__init__(draft, pool, lambda workload, _: movable(draft, workload))
         self.everywhere = self.nodes
         free = {
@@ -61,6 +64,7 @@ class Movable(Units):
                 for d in node.devices.values()
             )
             for node_id, node in self.nodes.items()
+            if node_id not in without
         }
         most = sorted((i for i in free if free[i]), key=lambda node_id: (-free[node_id], node_id))
         near = set(most[:_NODES])
@@ -84,13 +88,29 @@ def find(search: Search, most: int) -> Moves | None:
         return None  # not scattered but too little
     for taken, spot in _candidates(search, most):
         moves = _settled(search, units.everywhere, taken, spot)
-        if moves is not None:
+        if moves is not None and _are_kept(search, moves):
             return moves
     return None
 
 
+def _are_kept(search: Search, found: Moves) -> bool:
+    """Whoever is inside a guarantee then has no more of a node than goes with its GPUs there."""
+    if not search.kept(found.placements):
+        return False
+    draft = search.draft
+    for workload_id, placements in found.destinations.items():
+        mover = draft.workloads[workload_id]
+        if mover.current and mover.current.hold_class is HoldClass.GUARANTEED:
+            lies = [one for one in placements if not one.surplus]
+            if not proportions.are_kept(draft, mover.spec.team, search.pool, lies):
+                return False
+    return True
+
+
 def _candidates(search: Search, most: int) -> Iterator[tuple[tuple[Unit, ...], Spot | None]]:
-    """Sets of jobs without whom it fits, and where: the fewest first, then the least work lost."""
+    """Sets of jobs without whom it fits, and where: the fewest and smallest first, then the least
+    work lost.
+    """
     if len(search.workers) > 1:
         found = for_gang(search)
         if found is not None and 0 < len(found[0]) <= most:
@@ -98,23 +118,20 @@ def _candidates(search: Search, most: int) -> Iterator[tuple[tuple[Unit, ...], S
         return
     worker = search.workers[0]
     size = min(worker.milli_gpu, WHOLE_MILLI_GPU)
-    options = [
-        (
-            len(option.units),
-            option.rank,
-            number,
-            option.device_ids,
-            option.offset,
-            option.units,
-            node,
-        )
-        for number, node in enumerate(search.units.nodes.values())
-        for option in search.case(node).options(worker)
-        if 0 < len(option.units) <= most
-    ]
-    options.sort(key=lambda one: one[:5])
-    for *_, device_ids, offset, units, node in options[:_TRIES]:
-        yield units, Spot(node, device_ids, offset, size)
+    options = []
+    for number, node in enumerate(search.nodes.values()):
+        seen: set[int] = set()
+        for option in search.case(node).options(worker, most):
+            # Other devices of the same jobs are no other way.
+            if option.mask in seen or not option.units:
+                continue
+            seen.add(option.mask)
+            # A small job finds a place more easily than a large one, and its restart costs less.
+            moved = sum(search.gives(unit)[2] for unit in option.units)
+            options.append((len(option.units), moved, option.rank, number, option, node))
+    options.sort(key=lambda one: one[:4])
+    for *_, option, node in options[:_TRIES]:
+        yield option.units, Spot(node, option.device_ids, option.offset, size)
 
 
 class _Trial:
@@ -131,9 +148,13 @@ class _Trial:
             self._nodes[node_id] = self._nodes[node_id].fork()
         return self._nodes[node_id]
 
-    def put(self, worker: Worker, hold_class: HoldClass) -> WorkerPlacement | None:
-        """Place one worker somewhere."""
-        spot = best_spot(list(self._nodes.values()), worker, hold_class)
+    def put(
+        self, worker: Worker, hold_class: HoldClass, too_lean: frozenset[NodeId]
+    ) -> WorkerPlacement | None:
+        """Place one worker somewhere; inside a guarantee only where it may be inside."""
+        barred = too_lean if hold_class is HoldClass.GUARANTEED else ()
+        nodes = [node for i, node in self._nodes.items() if i not in barred]
+        spot = best_spot(nodes, worker, hold_class)
         if spot is None:
             return None
         return self.put_at(worker, spot)
@@ -145,13 +166,13 @@ class _Trial:
         return placed(worker, spot)
 
     def put_all(
-        self, workers: Sequence[tuple[Worker, HoldClass]]
+        self, workers: Sequence[tuple[Worker, HoldClass]], too_lean: frozenset[NodeId]
     ) -> tuple[WorkerPlacement, ...] | None:
         """Place workers, the largest first; in the order given they come back."""
         done: dict[int, WorkerPlacement] = {}
         order = sorted(range(len(workers)), key=lambda i: (-workers[i][0].milli_gpu, i))
         for i in order:
-            found = self.put(*workers[i])
+            found = self.put(*workers[i], too_lean)
             if found is None:
                 return None
             done[i] = found
@@ -169,14 +190,17 @@ def _settled(
             for key in [key for key in unit.keys if key in node.holds]:
                 node.remove(key)
     if spot is None:
-        wanted = trial.put_all([(worker, search.hold_class) for worker in search.workers])
+        mine = [(worker, search.hold_class) for worker in search.workers]
+        wanted = trial.put_all(mine, search.without)
     else:
         wanted = (trial.put_at(search.workers[0], spot),)
     if wanted is None:
         return None
     destinations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = {}
     for workload, attempt in sorted(_movers(search, taken), key=_largest_first):
-        found = trial.put_all([_again(workload, attempt, one) for one in attempt.placements])
+        too_lean = proportions.too_lean(search.draft, workload.spec, search.pool)
+        again = [_again(workload, attempt, one) for one in attempt.placements]
+        found = trial.put_all(again, too_lean)
         if found is None:
             return None
         pairs = zip(found, attempt.placements, strict=True)

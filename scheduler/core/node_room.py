@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
@@ -47,6 +48,15 @@ class DeviceRoom:
         )
 
 
+def blocked(devices: Iterable[DeviceRoom], hold_class: HoldClass) -> list[int]:
+    """What :meth:`DeviceRoom.blocked` says now of each device: asked for whole nodes at a time."""
+    if hold_class is HoldClass.GUARANTEED:
+        return [one.held | one.promised | one.blocks | one.reserved for one in devices]
+    if hold_class is HoldClass.FIXED:
+        return [one.held | one.promised for one in devices]
+    return [one.held | one.promised | one.headroom for one in devices]
+
+
 @dataclass(slots=True)
 class NodeRoom:
     """One node: its devices, and its processor and memory by who may use them."""
@@ -64,6 +74,8 @@ class NodeRoom:
     promised_by: set[WorkloadId] = field(default_factory=set)
     #: Where changes are noted: all nodes of a room share the list.
     touched: list[NodeId] = field(default_factory=list)
+    #: How often it changed.
+    version: int = 0
 
     @classmethod
     def empty(cls, node: Node, touched: list[NodeId] | None = None) -> NodeRoom:
@@ -73,6 +85,7 @@ class NodeRoom:
 
     def touch(self) -> None:
         """Note that something changed here, so that whoever remembers the node looks again."""
+        self.version += 1
         self.touched.append(self.node.node_id)
 
     @property
@@ -125,11 +138,12 @@ class NodeRoom:
         bits = mask_of(hold.placement)
         for device_id in hold.placement.device_ids:
             self.devices[device_id].held |= bits
-        self.held = self.held.plus(hold.load)
+        load = hold.load
+        self.held = self.held.plus(load)
         if hold.firm:
-            self.firm = self.firm.plus(hold.load)
+            self.firm = self.firm.plus(load)
         if hold.hold_class is HoldClass.FIXED:
-            self.fixed = self.fixed.plus(hold.load)
+            self.fixed = self.fixed.plus(load)
 
     def remove(self, key: HoldKey) -> Hold:
         """Give back what the hold took."""
@@ -138,11 +152,12 @@ class NodeRoom:
         bits = mask_of(hold.placement)
         for device_id in hold.placement.device_ids:
             self.devices[device_id].held &= ~bits
-        self.held = self.held.minus(hold.load)
+        load = hold.load
+        self.held = self.held.minus(load)
         if hold.firm:
-            self.firm = self.firm.minus(hold.load)
+            self.firm = self.firm.minus(load)
         if hold.hold_class is HoldClass.FIXED:
-            self.fixed = self.fixed.minus(hold.load)
+            self.fixed = self.fixed.minus(load)
         return hold
 
     def fork(self) -> NodeRoom:

@@ -11,12 +11,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.admission import Plan, Unit, nominate, promise, unpromise
+from gpucommons.scheduler.core.admission import (
+    Plan,
+    Unit,
+    nominate,
+    pool_of,
+    promise,
+    unpromise,
+)
 from gpucommons.scheduler.core.clearing import Case
-from gpucommons.scheduler.core.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.layout import Region, areas_of, moved, region_of, regions
+from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.reclaim import lent_in
@@ -24,6 +32,7 @@ from gpucommons.scheduler.core.resources import Block
 from gpucommons.scheduler.core.types import (
     HoldClass,
     PoolName,
+    TeamName,
     WorkerPlacement,
     Workload,
     WorkloadId,
@@ -83,16 +92,38 @@ def could_reclaim(draft: Draft, workload: Workload) -> bool:
     )
 
 
-def within_quota(draft: Draft, workload: Workload, pool: PoolName) -> bool:
-    """Its team's fixed quota has room for it."""
+def within_quota(draft: Draft, workload: Workload, pool: PoolName, *, ending: int = 0) -> bool:
+    """Its team's fixed quota has room for it, once so many milli-GPU are given back."""
     spec = workload.spec
     fixed = quota_of(draft.teams, spec.team, pool).fixed_milli_gpu
-    return draft.use(spec.team, pool).fixed + milli_gpu(must_have(spec)) <= fixed
+    return draft.use(spec.team, pool).fixed - ending + milli_gpu(must_have(spec)) <= fixed
+
+
+def _ending(draft: Draft) -> dict[tuple[TeamName, PoolName], int]:
+    """Milli-GPU that notebooks of a team are giving back: who is first in line has them next.
+
+    A block is as large as the quota it stands for. Who finds a place in one without those that end
+    has room in the quota when they have ended.
+    """
+    key = ("notebooks ending",)
+    known = draft.searches.get(key)
+    if isinstance(known, dict):
+        return known
+    found: dict[tuple[TeamName, PoolName], int] = {}
+    for workload in draft.among(draft.register.stopping):
+        attempt = workload.current
+        if is_lease(workload) and attempt is not None:
+            there = (workload.spec.team, pool_of(draft, attempt.placements))
+            given = sum(placed_milli_gpu(one) for one in attempt.placements)
+            found[there] = found.get(there, 0) + given
+    draft.searches[key] = found
+    return found
 
 
 def _reclaim(draft: Draft, workload: Workload) -> bool:
     for pool in workload.spec.pools:
-        if pool not in draft.pools or not within_quota(draft, workload, pool):
+        ending = _ending(draft).get((workload.spec.team, pool), 0)
+        if pool not in draft.pools or not within_quota(draft, workload, pool, ending=ending):
             continue
         best: tuple[tuple[object, ...], _Option, tuple[Unit, ...]] | None = None
         lent = lent_in(draft, pool)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core import settings, stops
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.endings import End, end_attempt
+from gpucommons.scheduler.core.endings import End, end_attempt, step_word
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import (
@@ -67,7 +67,7 @@ def _checkpoint(draft: Draft, workload: Workload, report: CheckpointReported) ->
     workload = draft.put(replace(workload, checkpoint=report.checkpoint))
     draft.tell(
         "checkpoint",
-        f"{workload.spec.name} saved step {report.checkpoint.step}.",
+        f"{workload.spec.name} saved {step_word(workload)} {report.checkpoint.step}.",
         workload,
         data={"step": report.checkpoint.step, "size_bytes": report.checkpoint.size_bytes},
     )

@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.lines import Front, Fronts, Rank, fronts, in_turn, keyed_fronts
 from gpucommons.scheduler.core.register import LineKey, Place
-from gpucommons.scheduler.core.types import PoolName, Reason, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.types import (
+    PoolName,
+    Reason,
+    ReasonClass,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
 
 #: Priorities by name.
 PRIORITIES = {"low": -100, "normal": 0, "high": 100}
@@ -31,6 +39,34 @@ def by_age(workload: Workload) -> tuple[int, str]:
 def in_team(workload: Workload) -> tuple[int, int, str]:
     """The order within a team: priority, then age."""
     return (-priority(workload), *by_age(workload))
+
+
+#: Who waits for one of these is not in line: something else must happen first.
+_OUT_OF_LINE = frozenset(
+    {
+        ReasonClass.PAUSED,
+        ReasonClass.BACKOFF,
+        ReasonClass.DEPENDENCY,
+        ReasonClass.POLICY,
+        ReasonClass.MISCONFIGURED,
+    }
+)
+
+
+def places(workloads: Iterable[Workload]) -> dict[WorkloadId, int]:
+    """The place of everyone in line within team, pool and kind, from 1."""
+    in_line = [
+        one
+        for one in workloads
+        if one.state in WAITING_STATES
+        and (one.reason is None or one.reason.code not in _OUT_OF_LINE)
+    ]
+    found: dict[WorkloadId, int] = {}
+    lengths: dict[tuple[TeamName, PoolName, bool], int] = {}
+    for one in sorted(in_line, key=in_team):
+        line = (one.spec.team, one.spec.pools[0], is_lease(one))
+        found[one.workload_id] = lengths[line] = lengths.get(line, 0) + 1
+    return found
 
 
 def team_line(draft: Draft, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
@@ -89,35 +125,56 @@ def for_surplus(
     for key, front in keyed_fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],)):
         by_team.setdefault(key.team, []).append(front)
     teams = {team: Fronts(fronts_of) for team, fronts_of in by_team.items()}
+    dues = _Dues(draft, usage)
     while teams:
-        team = min(teams, key=lambda name: _due(draft, usage, teams[name].first))
+        team = dues.most_due(teams)
         yield draft.workloads[teams[team].first.workload_id]
         teams[team].step(draft)
+        dues.had_turn(team)
         if not teams[team]:
             del teams[team]
 
 
-def _due(draft: Draft, usage: Usage, front: Front) -> Rank:
-    workload = draft.workloads[front.workload_id]
-    line = team_line(draft, usage, workload.spec.team, workload.spec.pools[0])
-    return (line, front.place)
+class _Dues:
+    """How much each team has had; added up anew after its turn, and when its pool changes hands."""
+
+    def __init__(self, draft: Draft, usage: Usage) -> None:
+        self._draft = draft
+        self._usage = usage
+        self._uses = dict(draft.uses)
+        self._known: dict[TeamName, tuple[tuple[int, ...], Place]] = {}
+        self._pools: dict[TeamName, PoolName] = {}
+
+    def most_due(self, teams: Mapping[TeamName, Fronts]) -> TeamName:
+        """The team that has had least, then whose first in line is oldest."""
+        self._look()
+        for team, fronts_of in teams.items():
+            if team not in self._known:
+                self._known[team] = self._due(team, fronts_of.first)
+        return min(teams, key=self._known.__getitem__)
+
+    def had_turn(self, team: TeamName) -> None:
+        """Another of the team is next, if any."""
+        self._known.pop(team, None)
+
+    def _look(self) -> None:
+        uses = self._draft.uses
+        if uses == self._uses:
+            return
+        changed = {key[1] for key, use in uses.items() if self._uses.get(key) != use}
+        for team in [team for team in self._known if self._pools[team] in changed]:
+            del self._known[team]
+        self._uses = dict(uses)
+
+    def _due(self, team: TeamName, front: Front) -> tuple[tuple[int, ...], Place]:
+        pool = self._pools[team] = self._draft.workloads[front.workload_id].spec.pools[0]
+        return team_line(self._draft, self._usage, team, pool), front.place
 
 
-def by_priority(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> Iterator[Workload]:
-    """Line up all who wait: priority, then age."""
-    return in_turn(draft, fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],)))
-
-
-def for_priority(
-    draft: Draft, obstacles: Mapping[WorkloadId, Reason], lowest: Mapping[TeamName, int]
+def by_priority(
+    draft: Draft, obstacles: Mapping[WorkloadId, Reason], wanted: Wanted
 ) -> Iterator[Workload]:
-    """Line up work that is above something its team runs: priority, then age."""
+    """Line up who waits and is wanted: priority, then age."""
     return in_turn(
-        draft,
-        fronts(
-            draft,
-            obstacles,
-            lambda key: (-PRIORITIES[key.priority],),
-            lambda one: priority(one) > lowest.get(one.spec.team, HIGHEST),
-        ),
+        draft, fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],), wanted)
     )

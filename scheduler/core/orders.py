@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpucommons.scheduler.core.evolving import quick
 from gpucommons.scheduler.core.types import AttemptId, WorkloadId
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StartAttempt:
     """Act: start this attempt's workers. Idempotent by attempt id."""

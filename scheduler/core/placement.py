@@ -2,7 +2,8 @@
 
 One worker goes where the packing policy loses least (:mod:`.packing.foresight`), outside fixed
 blocks first; a gang goes to the tightest part of the pool that takes all of it
-(:mod:`.domains`). The same input always gives the same place, and nothing is ever taken: a search
+(:mod:`.domains`). What a job wishes for (:mod:`.wishes`) breaks ties of the latter, and goes before
+packing. The same input always gives the same place, and nothing is ever taken: a search
 gives back what it tried.
 """
 
@@ -16,23 +17,26 @@ from gpucommons.scheduler.core.finding import find
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.spots import give_back, placed, take
 from gpucommons.scheduler.core.types import HoldClass, PoolName, WorkerPlacement
+from gpucommons.scheduler.core.wishes import NONE, Wishes
 
 
-def place(
+def place(  # noqa: PLR0913 - one question; most leave the last two out
     room: Room,
     workers: Sequence[Worker],
     hold_class: HoldClass,
     pool: PoolName,
     optional: Sequence[Worker] = (),
+    *,
+    wishes: Wishes = NONE,
 ) -> tuple[WorkerPlacement, ...]:
     """Place all of ``workers`` and as many of ``optional`` as fit; () when not all fit.
 
     The room is as before when it returns.
     """
     if len(workers) == 1 and not optional:
-        spot = find(room, pool, workers[0], hold_class)
+        spot = find(room, pool, workers[0], hold_class, wishes)
         return () if spot is None else (placed(workers[0], spot),)
-    found = domains.together(room, pool, workers, hold_class) if workers else ()
+    found = domains.together(room, pool, workers, hold_class, wishes) if workers else ()
     if found is None:
         return ()
     done = list(zip(workers, found, strict=True))
@@ -40,7 +44,7 @@ def place(
         for worker, spot in done:
             take(spot, worker)
         for worker in optional:
-            more = find(room, pool, worker, hold_class)
+            more = find(room, pool, worker, hold_class, wishes)
             if more is None:
                 break
             take(more, worker)

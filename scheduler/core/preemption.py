@@ -5,29 +5,58 @@ Only jobs, only after their minimum run time, and again the fewest with the leas
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core import stops
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core import amounts, stops
 from gpucommons.scheduler.core.admission import Plan
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.ordering import HIGHEST, priority
-from gpucommons.scheduler.core.quota import quota_of
+from gpucommons.scheduler.core.quota import pool_of, quota_of
 from gpucommons.scheduler.core.reclaim import may_be_stopped
-from gpucommons.scheduler.core.search import Lacking, Search
+from gpucommons.scheduler.core.search import Lacking, Search, inside_guarantee
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.units import units_of
 from gpucommons.scheduler.core.victims import cheapest
 
 
-def lowest_held(draft: Draft) -> dict[TeamName, int]:
-    """The lowest priority of a job that holds or was promised devices, by team."""
-    found: dict[TeamName, int] = {}
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Who has work that a job of its own team may be put above."""
+
+    #: The lowest priority of a job that holds or was promised devices, by team.
+    held: dict[TeamName, int]
+    #: The same, of jobs that may be stopped now.
+    stoppable: dict[TeamName, int]
+    #: Pools in which something ends anyway: it may be had whoever it belongs to.
+    ending: frozenset[PoolName | None]
+
+    def hopeful(self, workload: Workload) -> bool:
+        """Its team runs something below it, and that, or another that ends, can make room."""
+        mine, team = priority(workload), workload.spec.team
+        if mine <= self.held.get(team, HIGHEST):
+            return False
+        can_stop = mine > self.stoppable.get(team, HIGHEST)
+        return can_stop or not self.ending.isdisjoint(workload.spec.pools)
+
+
+def below(draft: Draft) -> Below:
+    """Look at all who hold or were promised devices; what is stopped or too young gives nothing."""
+    held: dict[TeamName, int] = {}
+    stoppable: dict[TeamName, int] = {}
     for workload_id in draft.register.holding | draft.register.nominated:
         workload = draft.workloads[workload_id]
-        if not is_lease(workload):
-            team = workload.spec.team
-            found[team] = min(found.get(team, HIGHEST), priority(workload))
-    return found
+        if is_lease(workload):
+            continue
+        team, mine = workload.spec.team, priority(workload)
+        if mine < held.get(team, HIGHEST):
+            held[team] = mine
+        if mine < stoppable.get(team, HIGHEST) and may_be_stopped(draft, workload):
+            stoppable[team] = mine
+    stopping = (draft.workloads[i].current for i in draft.register.stopping)
+    ending = frozenset(pool_of(draft.nodes, one.placements) for one in stopping if one is not None)
+    return Below(held, stoppable, ending)
 
 
 def for_priority(
@@ -47,9 +76,15 @@ def for_priority(
         )
 
     right = ("priority", spec.team, priority(workload), hold_class)
-    units = units_of(draft, right, pool, takeable)
+    units = units_of(draft, right, pool, takeable, spec.team)
+    if not amounts.may_suffice(draft, pool, must_have(spec), hold_class, units):
+        return None
     lacking = _lacking(draft, workload, pool, hold_class, guarantee)
-    found = cheapest(Search(draft, pool, must_have(spec), hold_class, units, right, lacking))
+    if hold_class is HoldClass.GUARANTEED:
+        search = inside_guarantee(spec, pool, units, right, lacking)
+    else:
+        search = Search(draft, pool, must_have(spec), hold_class, units, right, lacking)
+    found = cheapest(search)
     if found is None or not found[0]:
         return None
     return Plan(

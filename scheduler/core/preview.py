@@ -13,7 +13,7 @@ from itertools import count
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core import guarantee, leases, notebooks, quota
+from gpucommons.scheduler.core import beside_gpus, guarantee, leases, notebooks, quota
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
@@ -88,7 +88,13 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     guaranteed = guarantee.in_force(draft).get(pool, {}).get(spec.team, 0)
     return Quoted(
         hold_class=hold_class,
-        text=_line(job, pool, hold_class, (guaranteed, use.guaranteed)),
+        text=_line(
+            job,
+            pool,
+            hold_class,
+            (guaranteed, use.guaranteed),
+            beside_gpus.beyond_its_part(draft, spec, pool),
+        ),
         starts_now=job.state is State.STARTING,
         reason=job.reason,
         guaranteed_milli_gpu=guaranteed,
@@ -115,13 +121,16 @@ def _class(draft: Draft, job: Workload, pool: PoolName) -> HoldClass:
         return held.hold_class
     if on_cpu_only(job.spec):
         return HoldClass.CPU
-    left = guarantee.left(draft, guarantee.in_force(draft), job.spec.team, pool)
-    inside = guarantee.entitled(draft, job) and left >= milli_gpu(must_have(job.spec))
+    inside = guarantee.covers(draft, job, guarantee.in_force(draft), pool)
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 
 def _line(
-    job: Workload, pool: PoolName, hold_class: HoldClass, guaranteed_and_used: tuple[int, int]
+    job: Workload,
+    pool: PoolName,
+    hold_class: HoldClass,
+    guaranteed_and_used: tuple[int, int],
+    beyond: str | None,
 ) -> str:
     team, asked = job.spec.team, milli_gpu(must_have(job.spec))
     saved, used = guaranteed_and_used
@@ -144,6 +153,8 @@ def _line(
             f"Over-quota. All of {team}'s {format_milli_gpu(saved)} guaranteed GPUs are in use,"
             f" so {stoppable} for their owners."
         )
+    if beyond is not None:
+        return f"Over-quota. {beyond}: {stoppable} for their owners."
     left = format_milli_gpu(saved - used)
     return (
         f"Over-quota. {team} guarantee {format_milli_gpu(saved)}, in use {format_milli_gpu(used)}:"
@@ -269,7 +280,6 @@ class Why:
 
     text: str
     reason: Reason | None = None
-    position: int | None = None
 
 
 def why(cluster: Cluster, workload_id: WorkloadId) -> Why | None:
@@ -279,7 +289,7 @@ def why(cluster: Cluster, workload_id: WorkloadId) -> Why | None:
         return None
     name = "The notebook" if is_lease(workload) else workload.spec.name
     if workload.reason is not None:
-        return Why(text=workload.reason.text, reason=workload.reason, position=workload.position)
+        return Why(text=workload.reason.text, reason=workload.reason)
     attempt = workload.current
     if is_final(workload):
         return Why(

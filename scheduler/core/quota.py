@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.evolving import quick
 from gpucommons.scheduler.core.resources import Block, Node, NodeState, Quota, Team
 from gpucommons.scheduler.core.types import (
     HoldClass,
@@ -24,6 +25,7 @@ from gpucommons.scheduler.errors import Misconfigured, UnknownTeam
 NO_QUOTA = Quota()
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Use:
     """Milli-GPU held, by the quota they count against."""
@@ -54,6 +56,7 @@ class Use:
         return self.guaranteed + self.borrowed
 
 
+NO_USE = Use()
 Uses = dict[tuple[TeamName, PoolName], Use]
 
 
@@ -72,7 +75,7 @@ def count(
     sign: int = 1,
 ) -> None:
     """Add (or take away) what placed workers hold."""
-    use = uses.get(key, Use())
+    use = uses.get(key, NO_USE)
     for placement in placements:
         worker_class = class_of_worker(hold_class, placement)
         use = use.plus(worker_class, sign * placed_milli_gpu(placement))
@@ -139,7 +142,7 @@ def summed_quota(teams: Mapping[TeamName, Team], team: TeamName, pool: PoolName)
 
 def summed_use(uses: Uses, teams: Mapping[TeamName, Team], team: TeamName, pool: PoolName) -> Use:
     """What a team and everything below it hold."""
-    parts = [uses.get((leaf, pool), Use()) for leaf in leaves(teams, team)]
+    parts = [uses.get((leaf, pool), NO_USE) for leaf in leaves(teams, team)]
     return Use(
         sum(part.fixed for part in parts),
         sum(part.guaranteed for part in parts),

@@ -4,54 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core import guarantee, notebooks, ordering, quota, surplus
+from gpucommons.scheduler.core import beside_gpus, guarantee, notebooks, proportions, quota, surplus
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.draining import draining
 from gpucommons.scheduler.core.evolving import evolve
-from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.holds import Load
 from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.register import Line
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.spots import capacity
-from gpucommons.scheduler.core.stops import MOVE
 from gpucommons.scheduler.core.types import (
     HoldClass,
-    Nomination,
     PoolName,
     Reason,
     ReasonClass,
-    TeamName,
     Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.core.views import whole_free_per_node
 
-#: Sizes per worker that people are offered instead.
+#: Sizes of notebooks that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
-#: So many names are said; of more, only how many.
-_NAMES = 5
+#: Shares of a GPU that jobs are offered instead.
+_SHARES = (500, 250, 125)
 
 
 def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
-    """Give everyone who waits a reason and a place in line."""
+    """Give everyone who waits a reason."""
     register = draft.register
     for workload in draft.among(register.paused):
-        _tell(draft, workload, obstacles[workload.workload_id], None)
-    tickets = sorted(draft.among(register.tickets), key=ordering.in_team)
-    _line_up(draft, obstacles, tickets, lambda one: for_notebook(draft, one))
-    same_pool: dict[tuple[TeamName, PoolName], list[Line]] = {}
-    for key, line in tuple(register.lines.items()):
-        same_pool.setdefault((key.team, key.pools[0]), []).append(line)
-    for lines in same_pool.values():
-        waiting = [draft.workloads[one.workload_id] for line in lines for one in line.members]
-        waiting.sort(key=ordering.in_team)
-        _line_up(draft, obstacles, waiting, lambda one: for_job(draft, one))
+        _tell(draft, workload, obstacles[workload.workload_id])
+    tickets = draft.among(register.tickets)
+    _explain(draft, obstacles, tickets, lambda one: for_notebook(draft, one))
+    for line in tuple(register.lines.values()):
+        waiting = [draft.workloads[one.workload_id] for one in line.members]
+        _explain(draft, obstacles, waiting, lambda one: for_job(draft, one))
 
 
-def _line_up(
+def _explain(
     draft: Draft,
     obstacles: Mapping[WorkloadId, Reason],
     waiting: Iterable[Workload],
@@ -59,43 +53,21 @@ def _line_up(
 ) -> None:
     """Tell each of these why it waits; those who ask for the same wait for the same reason."""
     memo: dict[object, Reason] = {}
-    places: dict[tuple[TeamName, PoolName], int] = {}
     for workload in waiting:
         obstacle = obstacles.get(workload.workload_id)
         if obstacle is not None:
-            _tell(draft, workload, obstacle, None)
-            continue
-        line = (workload.spec.team, workload.spec.pools[0])
-        places[line] = position = places.get(line, 0) + 1
-        if workload.nomination is not None:
-            reason = _draining(draft, workload, workload.nomination)
+            _tell(draft, workload, obstacle)
+        elif workload.nomination is not None:
+            halves = partial(_half_free, draft, workload)
+            _tell(draft, workload, draining(draft, workload, workload.nomination, halves))
         else:
             key = draft.register.key_of(workload)
-            reason = memo.get(key) or memo.setdefault(key, why(workload))
-        _tell(draft, workload, reason, position)
+            _tell(draft, workload, memo.get(key) or memo.setdefault(key, why(workload)))
 
 
-def _tell(draft: Draft, workload: Workload, reason: Reason, position: int | None) -> None:
-    if workload.position != position or workload.reason != reason:
-        draft.put(evolve(workload, reason=reason, position=position))
-
-
-def _draining(draft: Draft, workload: Workload, promise: Nomination) -> Reason:
-    found = [draft.holder_of(victim) for victim in promise.victims]
-    there = [other for other in found if other is not None]
-    names = sorted("a notebook" if is_lease(other) else other.spec.name for other in there)
-    verb = "ends" if len(names) == 1 else "end"
-    if len(names) > _NAMES:
-        names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]
-    if there and all(o.current and o.current.stop and o.current.stop.why == MOVE for o in there):
-        halves = _half_free(draft, workload)
-        text = f"{halves}; moving" if halves else "Next in line: moving"
-        frees = "frees one" if halves else "makes room"
-        return Reason(code=ReasonClass.DRAINING, text=f"{text} {', '.join(names)} {frees}.")
-    ending = f"{', '.join(names)} {verb} there first"
-    return Reason(
-        code=ReasonClass.DRAINING, text=f"Next in line: its GPU is being cleared, {ending}."
-    )
+def _tell(draft: Draft, workload: Workload, reason: Reason) -> None:
+    if workload.reason != reason:
+        draft.put(evolve(workload, reason=reason))
 
 
 # --- notebooks -------------------------------------------------------------------------------
@@ -169,12 +141,16 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
         + (" per worker." if len(must_have(workload.spec)) > 1 else ".")
     )
     if limited is not None:
-        return replace(limited, unblock=unblock, startable_milli_gpu=smaller)
+        return replace(limited, unblock=limited.unblock or unblock, startable_milli_gpu=smaller)
     halves = _half_free(draft, workload)
     if halves:
-        code, text = ReasonClass.FRAGMENTATION, f"Needs {_ask(workload)}; {halves}."
+        code, text = (
+            ReasonClass.FRAGMENTATION,
+            f"Needs {beside_gpus.ask_in_words(workload)}; {halves}.",
+        )
     else:
         code, text = _no_place(draft, workload)
+        unblock = unblock or _leaner(draft, workload)
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 
@@ -200,7 +176,7 @@ def _impossible(draft: Draft, workload: Workload) -> Reason | None:
     cpu = max((node.node.cpu_milli for node in nodes), default=0)
     memory = max((node.node.memory_mib for node in nodes), default=0)
     text = (
-        f"Needs {_ask(workload)}, which {where} cannot give even when empty: its {len(nodes)} nodes"
+        f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its {len(nodes)} nodes"
         f" have at most {most} GPUs, {cpu / 1000:g} CPUs and {memory / 1024:.3g} GiB each."
     )
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
@@ -226,18 +202,6 @@ def _empty(draft: Draft) -> Room:
     return found
 
 
-def _ask(workload: Workload) -> str:
-    workers = must_have(workload.spec)
-    first = max(workers, key=lambda worker: (worker.milli_gpu, worker.cpu_milli))
-    if first.milli_gpu == 0:
-        one = f"{first.cpu_milli / 1000:g} CPUs and {first.memory_mib / 1024:.3g} GiB"
-    else:
-        one = format_gpus(first.milli_gpu)
-    if len(workers) > 1:
-        return f"{len(workers)} workers at once, each with {one} on one node"
-    return f"{one} on one node" if first.milli_gpu != WHOLE_MILLI_GPU else one
-
-
 def _limited(draft: Draft, workload: Workload) -> Reason | None:
     """Quota, not devices, is what is missing."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
@@ -251,6 +215,12 @@ def _limited(draft: Draft, workload: Workload) -> Reason | None:
     if limit is not None and use.training + need > limit:
         text = f"{spec.team} may hold {format_gpus(limit)} in {pool} and holds {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
         return Reason(code=ReasonClass.LIMIT, text=text)
+    beyond = beside_gpus.beyond_its_part(draft, spec, pool)
+    if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
+        unblock = beside_gpus.within_its_part(draft, spec, pool)
+        may_not = "it" if not spec.over_quota else spec.team
+        text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not."
+        return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
     why = "this job may not borrow" if not spec.over_quota else f"{spec.team} may not borrow"
     text = (
         f"{format_milli_gpu(use.guaranteed)} of {spec.team}'s"
@@ -263,7 +233,7 @@ def allowed(draft: Draft, workload: Workload, pool: PoolName) -> int:
     """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
     spec = workload.spec
     inside = 0
-    if guarantee.entitled(draft, workload):
+    if guarantee.entitled(draft, workload) and proportions.may_be_kept(draft, spec, pool):
         inside = guarantee.left(draft, guarantee.in_force(draft), spec.team, pool)
     outside = surplus.may_borrow(draft, spec.team, pool) if spec.over_quota else 0
     return max(inside, outside)
@@ -286,27 +256,54 @@ def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
     workers = must_have(workload.spec)
     pool = _pools(draft, workload)[0]
     first = max(workers, key=lambda worker: worker.milli_gpu)
-    asked = _ask(workload)
+    asked = beside_gpus.ask_in_words(workload)
     if first.milli_gpu == 0:
         return ReasonClass.SHARE, f"Needs {asked}; no node has that free."
+    hold_class = _class(draft, workload, pool)
+    short = beside_gpus.short_of(draft, first, hold_class, pool) if len(workers) == 1 else None
+    if short is not None:
+        beside = beside_gpus.in_words(Load(first.cpu_milli, first.memory_mib))
+        text = f"Needs {asked} with {beside}; where GPUs are free, not enough {short} are."
+        return ReasonClass.FRAGMENTATION, text.replace("memory are", "memory is")
     if first.milli_gpu < WHOLE_MILLI_GPU and len(workers) == 1:
         return (
             ReasonClass.SHARE,
             f"Needs {format_gpus(first.milli_gpu)}; no GPU has that much free.",
         )
-    free = free_per_node(draft, pool, _class(draft, workload, pool))
+    free = free_per_node(draft, pool, hold_class)
+    kept = _kept(draft, pool) if hold_class is HoldClass.OVER_QUOTA else ""
     if len(workers) > 1:
-        text = f"Needs {asked}; {format_milli_gpu(sum(free))} GPUs are free."
-        return ReasonClass.GANG, text
+        return ReasonClass.GANG, f"Needs {asked}; {_free(sum(free), ' GPU')}{kept}."
     most, total = max(free, default=0), sum(free)
     if total >= first.milli_gpu > most:
-        text = f"Needs {asked}; {format_milli_gpu(total)} are free, at most {format_milli_gpu(most)} on one node."
+        text = f"Needs {asked}; {format_milli_gpu(total)} are free, at most {format_milli_gpu(most)} on one node{kept}."
         return ReasonClass.FRAGMENTATION, text
-    if most >= first.milli_gpu:
-        text = f"Needs {asked}; where GPUs are free, its CPUs or memory are not."
-        return ReasonClass.FRAGMENTATION, text
-    verb = "is" if most == WHOLE_MILLI_GPU else "are"
-    return ReasonClass.SHARE, f"Needs {asked}; {format_milli_gpu(most)} {verb} free."
+    return ReasonClass.SHARE, f"Needs {asked}; {_free(most)}{kept}."
+
+
+def _leaner(draft: Draft, workload: Workload) -> str | None:
+    pool = _pools(draft, workload)[0]
+    found = beside_gpus.leaner(draft, workload, _class(draft, workload, pool), pool)
+    if found is None or job_starts_now(draft, found[0]) is None:
+        return None
+    return f"Would start now with at most {beside_gpus.in_words(found[1])}."
+
+
+def _kept(draft: Draft, pool: PoolName) -> str:
+    """``, and 2 more are kept for guarantees`` where borrowers may not have all that is free."""
+    count = draft.room.held_back(pool)
+    if not count:
+        return ""
+    return f", and {count} more {'is' if count == 1 else 'are'} kept for guarantees"
+
+
+def _free(whole_milli_gpu: int, unit: str = "") -> str:
+    """``3 are free``, ``1 is free``, ``none is free``."""
+    if whole_milli_gpu == 0:
+        return f"no{unit} is free" if unit else "none is free"
+    one = whole_milli_gpu == WHOLE_MILLI_GPU
+    plural = "s" if unit and not one else ""
+    return f"{format_milli_gpu(whole_milli_gpu)}{unit}{plural} {'is' if one else 'are'} free"
 
 
 def _half_free(draft: Draft, workload: Workload) -> str:
@@ -328,13 +325,25 @@ def _half_free(draft: Draft, workload: Workload) -> str:
 
 def _smaller_job(draft: Draft, workload: Workload) -> int | None:
     asked = workload.spec.roles[0].milli_gpu
-    for size in _SMALLER:
-        if size >= asked:
-            continue
+    most = max((_most_free(draft, pool) for pool in _pools(draft, workload)), default=0)
+    largest = min(asked - 1, most) // WHOLE_MILLI_GPU
+    whole = (count * WHOLE_MILLI_GPU for count in range(largest, 0, -1))
+    for size in (*whole, *(share for share in _SHARES if share < asked)):
         smaller = _resized(workload, size)
         if job_starts_now(draft, smaller):
             return size
     return None
+
+
+def _most_free(draft: Draft, pool: PoolName) -> int:
+    """The most whole GPUs that are free on one node, for whatever class, in milli-GPU."""
+    key = ("most-free", draft.room.changes, pool)
+    found = draft.searches.get(key)
+    if not isinstance(found, int):
+        classes = (HoldClass.GUARANTEED, HoldClass.OVER_QUOTA)
+        found = max(max(free_per_node(draft, pool, one), default=0) for one in classes)
+        draft.searches[key] = found
+    return found
 
 
 def _fits(draft: Draft, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName) -> bool:
@@ -357,10 +366,7 @@ def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
             if _fits(draft, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
-        if (
-            guarantee.entitled(draft, workload)
-            and guarantee.left(draft, guarantees, spec.team, pool) >= need
-        ):
+        if guarantee.covers(draft, workload, guarantees, pool):
             # What is inside of a guarantee takes back what is lent before it borrows itself.
             fits = _fits(draft, workers, HoldClass.GUARANTEED, pool)
             return HoldClass.GUARANTEED if fits else None

@@ -13,8 +13,9 @@ from gpucommons.scheduler.core import amounts, stops
 from gpucommons.scheduler.core.admission import Plan, leaving
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.fair_share import looked_at_ms
 from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.search import Lacking, Search
+from gpucommons.scheduler.core.search import Lacking, Search, inside_guarantee
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.units import Units, units_of
 from gpucommons.scheduler.core.victims import cheapest
@@ -33,20 +34,11 @@ def lent_in(draft: Draft, pool: PoolName) -> Units:
 def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     """Win back what a team's guarantee covers from whoever borrows it."""
     spec = workload.spec
-    workers = must_have(spec)
     limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
-    over = 0 if limit is None else draft.use(spec.team, pool).training + milli_gpu(workers) - limit
-    found = cheapest(
-        Search(
-            draft,
-            pool,
-            workers,
-            HoldClass.GUARANTEED,
-            lent_in(draft, pool),
-            ("borrowed",),
-            Lacking(spec.team, training=over),
-        )
-    )
+    need = milli_gpu(must_have(spec))
+    over = 0 if limit is None else draft.use(spec.team, pool).training + need - limit
+    lacking = Lacking(spec.team, training=over)
+    found = cheapest(inside_guarantee(spec, pool, lent_in(draft, pool), ("borrowed",), lacking))
     if found is None:
         return None
     return Plan(
@@ -81,7 +73,8 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
         )
 
     right = ("share", spec.team)
-    budget = _budget(draft, workload, pool)
+    # What ends anyway is nobody's loss: for that nobody need have waited.
+    budget = _budget(draft, workload, pool) if _has_waited(draft, workload, pool) else {}
     if not _gives_something(draft, budget) and not leaving(draft):
         return None  # nobody has too much, or only in larger parts, and nobody ends anyway
     if not amounts.suffice(draft, pool, workers, budget, may_be_stopped):
@@ -108,6 +101,19 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
         f"for {spec.team} (its share)",
         stops.SHARE,
     )
+
+
+def _has_waited(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    """It had been in line as long as others may run undisturbed when shares were last compared.
+
+    Shares are a matter of hours: mostly something ends by itself before that, and goes first to
+    the team that has had least, so that nobody need be stopped.
+    """
+    found = draft.pools.get(pool)
+    if found is None:
+        return False
+    looked_ms = looked_at_ms(draft.now_ms, found.half_life_ms)
+    return workload.since_ms + found.min_run_ms <= looked_ms
 
 
 def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:

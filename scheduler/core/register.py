@@ -8,13 +8,20 @@ start, none of them can.
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, insort
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from gpucommons.scheduler.core.demand import class_of_worker, elastic, placed_milli_gpu, shape
+from gpucommons.scheduler.core.demand import (
+    class_of_worker,
+    elastic,
+    may_have,
+    must_have,
+    placed_milli_gpu,
+    shape,
+)
 from gpucommons.scheduler.core.lifecycle import FINAL_STATES, WAITING_STATES, is_lease
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -65,7 +72,6 @@ _SETS = (
     "nominated",
     "stopping",
     "borrowing",
-    "admitted",
     "acting",
     "tickets",
     "paused",
@@ -73,10 +79,13 @@ _SETS = (
     "dependent",
     "final",
     "moved",
+    "growable",
 )
 _BIT = {name: 1 << i for i, name in enumerate(_SETS)}
-_HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ADMITTED, _ACTING = (_BIT[name] for name in _SETS[:6])
-_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED = (_BIT[name] for name in _SETS[6:])
+_HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (_BIT[name] for name in _SETS[:5])
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE = (
+    _BIT[name] for name in _SETS[5:]
+)
 
 
 class Lent(NamedTuple):
@@ -91,12 +100,13 @@ class Lent(NamedTuple):
 
 class _Known(NamedTuple):
     sets: int
-    attempt_id: AttemptId | None
-    in_line: bool
+    attempt_id: AttemptId | None = None
+    #: Its place in its line, where it waits in one.
+    place: Place | None = None
     lent: Lent | None = None
 
 
-_UNKNOWN = _Known(0, None, in_line=False)
+_UNKNOWN = _Known(0)
 
 
 class Register:
@@ -112,8 +122,6 @@ class Register:
         self.stopping: set[WorkloadId] = set()
         #: It borrows and is not being stopped.
         self.borrowing: set[WorkloadId] = set()
-        #: It was admitted and not yet told to start.
-        self.admitted: set[WorkloadId] = set()
         #: Something may have to be done for it after each cycle.
         self.acting: set[WorkloadId] = set()
         #: A notebook that waits.
@@ -126,6 +134,8 @@ class Register:
         self.final: set[WorkloadId] = set()
         #: It holds, and was told to move at some time.
         self.moved: set[WorkloadId] = set()
+        #: It runs with fewer workers than it likes.
+        self.growable: set[WorkloadId] = set()
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.lines: dict[LineKey, Line] = {}
@@ -174,10 +184,8 @@ class Register:
     def _change(
         self, workload_id: WorkloadId, workload: Workload | None, before: _Known, after: _Known
     ) -> None:
-        changed = before.sets ^ after.sets
-        for bit, members in self._sets:
-            if changed & bit:
-                (members.add if after.sets & bit else members.discard)(workload_id)
+        if before.sets != after.sets:
+            self._count_in(workload_id, before.sets ^ after.sets, after.sets)
         if before.attempt_id != after.attempt_id:
             if before.attempt_id is not None:
                 self.attempts.pop(before.attempt_id, None)
@@ -191,12 +199,16 @@ class Register:
                 del self.lent[workload_id]
             else:
                 self.lent[workload_id] = after.lent
-        if before.in_line and not after.in_line:
-            self._leave(workload_id)
-        elif after.in_line and not before.in_line and workload is not None:
-            key = self.key_of(workload)
-            line = self.lines.setdefault(key, Line(key))
-            insort(line.members, Place(workload.submitted_ms, workload_id))
+        if before.place != after.place:
+            if before.place is not None:
+                self._leave(before.place)
+            if after.place is not None and workload is not None:
+                self._enter(self.key_of(workload), after.place)
+
+    def _count_in(self, workload_id: WorkloadId, changed: int, sets: int) -> None:
+        for bit, members in self._sets:
+            if changed & bit:
+                (members.add if sets & bit else members.discard)(workload_id)
 
     def _count_lent(self, lent: Lent | None, *, sign: int) -> None:
         if lent is not None:
@@ -205,14 +217,16 @@ class Register:
             if not parts[lent.part]:
                 del parts[lent.part]
 
-    def _leave(self, workload_id: WorkloadId) -> None:
-        line = self.lines[self._keys[workload_id]]
+    def _enter(self, key: LineKey, place: Place) -> None:
+        line = self.lines.get(key)
+        if line is None:
+            line = self.lines[key] = Line(key)
+        insort(line.members, place)
+
+    def _leave(self, place: Place) -> None:
+        line = self.lines[self._keys[place.workload_id]]
         members = line.members
-        # Mostly the first leaves.
-        at = 0
-        while members[at].workload_id != workload_id:
-            at += 1
-        del members[at]
+        del members[bisect_left(members, place)]
         if not members:
             del self.lines[line.key]
 
@@ -221,7 +235,7 @@ def _facts(workload: Workload) -> _Known:
     state, attempt = workload.state, workload.current
     sets = _ACTING if _to_restart(workload) else 0
     if state in FINAL_STATES:
-        return _Known(sets | _FINAL, None, in_line=False)
+        return _Known(sets | _FINAL)
     if workload.nomination is not None:
         sets |= _NOMINATED
     if workload.spec.after:
@@ -230,17 +244,18 @@ def _facts(workload: Workload) -> _Known:
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
         lent = _lent(workload, attempt.hold_class, attempt.placements, splits=splits)
-        return _Known(sets, attempt.attempt_id, in_line=False, lent=lent)
+        return _Known(sets, attempt.attempt_id, lent=lent)
     if state is State.PAUSED:
-        return _Known(sets | _PAUSED, None, in_line=False)
+        return _Known(sets | _PAUSED)
     if state not in WAITING_STATES:
-        return _Known(sets, None, in_line=False)
+        return _Known(sets)
     if workload.spec.after or workload.not_before_ms or workload.spec.not_before_ms:
         sets |= _HINDERED
-    lease = is_lease(workload)
     promise = workload.nomination
     lent = None if promise is None else _lent(workload, promise.hold_class, promise.placements)
-    return _Known(sets | _TICKETS if lease else sets, None, in_line=not lease, lent=lent)
+    if is_lease(workload):
+        return _Known(sets | _TICKETS, lent=lent)
+    return _Known(sets, place=Place(workload.submitted_ms, workload.workload_id), lent=lent)
 
 
 def _lent(
@@ -274,14 +289,23 @@ def _of_attempt(workload: Workload, attempt: Attempt) -> int:
         sets |= _STOPPING | _ACTING
     elif attempt.hold_class is HoldClass.OVER_QUOTA:
         sets |= _BORROWING
-    if workload.state is State.ADMITTED:
-        sets |= _ADMITTED
     if (
         attempt.state is AttemptState.STARTING
         or attempt.spared_ms is not None
         or workload.redeem_by_ms is not None
     ):
         sets |= _ACTING
+    if _is_growable(workload, attempt):
+        sets |= _GROWABLE
     if any(one.stop is not None and one.stop.why == "move" for one in workload.attempts):
         sets |= _MOVED
     return sets
+
+
+def _is_growable(workload: Workload, attempt: Attempt) -> bool:
+    spec = workload.spec
+    if attempt.state is not AttemptState.RUNNING or attempt.stop is not None:
+        return False
+    if not spec.over_quota or not elastic(spec):
+        return False
+    return len(attempt.placements) < len(must_have(spec)) + len(may_have(spec))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.slices import MpsDaemon
 from gpucommons.scheduler.core.types import NodeId, PoolName, TeamName, UserName
 
 
@@ -34,6 +35,10 @@ class Node:
     state: NodeState = NodeState.READY
     #: Nodes of one rack are close to each other; None where that is not known.
     rack: str | None = None
+    #: It is the cluster that cordons it, and not an admin here: lifted when the cluster lifts it.
+    cordoned_outside: bool = False
+    #: Names of the sets of data that lie on it.
+    data: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,10 +56,16 @@ class Pool:
     grace_ms: int = 30_000
     #: Unused fixed-block GPUs that are never lent.
     headroom_milli_gpu: int = 0
-    #: GPUs that a team's guaranteed work gives up are lent to others only after so long.
-    lend_after_ms: int = 0
-    #: A job runs at least so long before it is stopped for fair share or priority.
-    min_run_ms: int = 60_000
+    #: GPUs that a team's guaranteed work gives up are lent to others only after so long: as long as
+    #: a borrower should at least have them. Who is stopped sooner has gained nothing by them.
+    lend_after_ms: int = 1_800_000
+    #: Of a thousand GPUs, how many are kept from borrowers while guarantees are unused, so that who
+    #: comes back to a guarantee mostly stops nobody. Two in a hundred: no more than stand still in
+    #: a full pool anyway while jobs come and go.
+    unlent_permille: int = 20
+    #: A job runs at least so long before it is stopped for fair share or priority: as long as jobs
+    #: commonly run until their first checkpoint.
+    min_run_ms: int = 1_800_000
     #: Of a thousand running jobs, how many may be moved within an hour to make room for one that
     #: waits only for lack of a place; at least one, unless it is 0. Two in a hundred is what packing
     #: gains most from; each move costs a job a restart.
@@ -66,6 +77,8 @@ class Pool:
     #: Isolation in force on its nodes, one of ``gpu.usage.ISOLATION_MODES``.
     isolation: str = "none"
     simulated: bool = False
+    #: The daemon that fractions of its GPUs go through; None = the pool did not opt in to MPS.
+    mps: MpsDaemon | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,6 +123,8 @@ class Team:
     leads: frozenset[UserName] = frozenset()
     quotas: Mapping[PoolName, Quota] = field(default_factory=dict)
     policy: Policy = field(default_factory=Policy)
+    #: The service that alone may change the team; None = every admin may.
+    managed_by: UserName | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.resources import Block, Node, NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
+    HoldClass,
     NodeId,
     PoolName,
     WorkerPlacement,
@@ -66,6 +67,8 @@ class Room:
     attempts: dict[WorkloadId, Attempt] = field(default_factory=dict)
     #: The layout that is marked.
     blocks: tuple[Block, ...] = ()
+    #: Pools in which some of it lies.
+    pools_with_blocks: frozenset[PoolName] = frozenset()
     #: What is kept as headroom.
     kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
     #: Work known to come, by pool; None for a trial of a few nodes, which follows no demand.
@@ -124,12 +127,13 @@ class Room:
         if len(self.touched) > _TOUCHES_KEPT:
             self._forgotten += len(self.touched)
             self.touched.clear()
-        self._unreserve()
+        self.unreserve()
         laid = tuple(blocks)
         if laid != self.blocks:
             self.set_blocks(laid)
         seen = len(self.touched)
         again: set[WorkloadId] = set()
+        came: list[tuple[Workload, Attempt]] = []
         for workload_id in changed:
             workload = workloads.get(workload_id)
             before = self.attempts.get(workload_id)
@@ -138,10 +142,14 @@ class Room:
                 self.remove_attempt(before)
                 del self.attempts[workload_id]
             if workload is not None and now is not None and before is not now:
-                self.add(workload, now)
+                came.append((workload, now))
             if workload_id in self.promises or (workload and workload.nomination):
                 again.add(workload_id)
                 self.unpromise(workload_id)
+        # All who go before any who come: a place passes on, and giving up its bits later would
+        # take them from the newcomer.
+        for workload, attempt in came:
+            self.add(workload, attempt)
         again |= self._promised_on(set(self.touched[seen:]))
         for workload_id in again:
             self.unpromise(workload_id)
@@ -160,14 +168,15 @@ class Room:
         return found
 
     def reserve(self, placement: WorkerPlacement) -> None:
-        """Keep a place from in-guarantee work until the next survey."""
+        """Keep a place from in-guarantee work until :meth:`unreserve` or the next survey."""
         node = self.nodes[placement.node_id]
         for device_id in placement.device_ids:
             node.devices[device_id].reserved |= mask_of(placement)
         node.touch()
         self._reserved_on.add(placement.node_id)
 
-    def _unreserve(self) -> None:
+    def unreserve(self) -> None:
+        """Keep no place from in-guarantee work."""
         for node_id in self._reserved_on:
             node = self.nodes[node_id]
             for device in node.devices.values():
@@ -204,6 +213,16 @@ class Room:
         node.headroom = node.headroom.plus(Load(placement.cpu_milli, placement.memory_mib))
         node.touch()
         self._held_back.add(placement.node_id)
+
+    def held_back(self, pool: PoolName) -> int:
+        """How many whole GPUs of a pool nobody holds, and borrowers may not have for now."""
+        nodes = (self.nodes[node_id] for node_id in self._held_back)
+        return sum(
+            bool(one.headroom) and not one.blocks and not one.blocked(HoldClass.FIXED)
+            for node in nodes
+            if node.node.pool == pool
+            for one in node.devices.values()
+        )
 
     def usable(self, pool: PoolName) -> Sequence[NodeRoom]:
         """Nodes of a pool that take new work, in a fixed order."""
@@ -301,6 +320,7 @@ class Room:
     def set_blocks(self, blocks: Iterable[Block]) -> None:
         """Mark where fixed quota lies, and the processor and memory that goes with it."""
         self.blocks = tuple(blocks)
+        self.pools_with_blocks = frozenset(block.pool for block in self.blocks)
         for node in self.nodes.values():
             node.touch()
             node.block_share = Load()

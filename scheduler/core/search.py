@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpucommons.scheduler.core import proportions
 from gpucommons.scheduler.core.admission import Unit
 from gpucommons.scheduler.core.clearing import Case
-from gpucommons.scheduler.core.demand import Worker
+from gpucommons.scheduler.core.demand import Worker, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.node_room import NodeRoom
-from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, WorkerPlacement
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    NodeId,
+    PoolName,
+    Spec,
+    TeamName,
+    WorkerPlacement,
+)
 from gpucommons.scheduler.core.units import Units, held_by
 
 #: Who has to go, and the place they leave.
@@ -47,11 +55,29 @@ class Search:
     lacking: Lacking
     #: Milli-GPU that may be taken from each team; None = whatever is takeable.
     budget: Mapping[TeamName, int] | None = None
+    #: Nodes on which no place is looked for.
+    without: frozenset[NodeId] = frozenset()
     _gives: dict[Unit, tuple[TeamName, int, int]] = field(default_factory=dict)
 
     def case(self, node: NodeRoom) -> Case:
-        """A node as this search sees it."""
-        return Case(self.draft.room, node, self.units.on(node), self.hold_class)
+        """A node as this search sees it; the same for all searches of a cycle by this right."""
+        key = ("cases", self.pool, *self.right, self.hold_class)
+        known = self.draft.searches.get(key)
+        if not isinstance(known, dict):
+            known = self.draft.searches[key] = {}
+        here = self.units.on(node)
+        found = known.get(node.node.node_id)
+        if not isinstance(found, Case) or found.here is not here:
+            found = known[node.node.node_id] = Case(self.draft.room, node, here, self.hold_class)
+        return found
+
+    @property
+    def nodes(self) -> Mapping[NodeId, NodeRoom]:
+        """Nodes on which a place is looked for."""
+        found = self.units.nodes
+        if not self.without:
+            return found
+        return {i: node for i, node in found.items() if i not in self.without}
 
     def gives(self, unit: Unit) -> tuple[TeamName, int, int]:
         """A unit's team, and what it holds in its guarantee and in all."""
@@ -82,3 +108,25 @@ class Search:
                 team, _, milli_gpu = self.gives(unit)
                 left[team] = left.get(team, 0) - milli_gpu
         return all(milli_gpu >= 0 for milli_gpu in left.values())
+
+    def kept(self, placements: Iterable[WorkerPlacement]) -> bool:
+        """Inside a guarantee nobody has more of a node than goes with its GPUs there."""
+        return self.hold_class is not HoldClass.GUARANTEED or proportions.are_kept(
+            self.draft, self.lacking.team, self.pool, placements
+        )
+
+
+def inside_guarantee(
+    spec: Spec, pool: PoolName, units: Units, right: tuple[object, ...], lacking: Lacking
+) -> Search:
+    """Look for a place inside a guarantee, only on nodes on which a job may be inside it."""
+    return Search(
+        units.draft,
+        pool,
+        must_have(spec),
+        HoldClass.GUARANTEED,
+        units,
+        right,
+        lacking,
+        without=proportions.too_lean(units.draft, spec, pool),
+    )

@@ -90,19 +90,29 @@ def _tell_changes(draft: Draft, before: Teams, by: str) -> None:
             if was != now:
                 draft.tell(
                     "quota-changed",
-                    f"{name} in {pool}: {_words(was)} → {_words(now)}.",
+                    f"{name} in {pool}: {_change(was, now)}.",
                     by=by,
                     team=name,
                     data={"pool": pool, "old": _data(was), "new": _data(now)},
                 )
 
 
-def _words(one: Quota) -> str:
+def _change(was: Quota, now: Quota) -> str:
+    """What changed, old → new."""
+    return ", ".join(
+        f"{name} {old} → {new}"
+        for (name, old), (_, new) in zip(_words(was), _words(now), strict=True)
+        if old != new
+    )
+
+
+def _words(one: Quota) -> tuple[tuple[str, str], ...]:
     limit = "none" if one.limit_milli_gpu is None else format_milli_gpu(one.limit_milli_gpu)
     return (
-        f"fixed {format_milli_gpu(one.fixed_milli_gpu)},"
-        f" guarantee {format_milli_gpu(one.guaranteed_milli_gpu)},"
-        f" limit {limit}, weight {one.over_quota_weight}"
+        ("fixed", format_milli_gpu(one.fixed_milli_gpu)),
+        ("guaranteed", format_milli_gpu(one.guaranteed_milli_gpu)),
+        ("limit", limit),
+        ("weight", str(one.over_quota_weight)),
     )
 
 
@@ -186,7 +196,10 @@ def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:
         raise UnknownNode(message)
     if node.state is action.state:
         return
-    draft.nodes[node.node_id] = replace(node, state=action.state)
+    if action.state is NodeState.READY and node.cordoned_outside:
+        message = f"{node.node_id} is cordoned in its cluster: lift that there (kubectl uncordon)."
+        raise Conflict(message)
+    draft.nodes[node.node_id] = replace(node, state=action.state, cordoned_outside=False)
     draft.tell(
         f"node-{action.state}",
         f"{node.node_id} was {node.state}, is {action.state}. {action.text}".rstrip(),
@@ -218,10 +231,7 @@ def observe_nodes(draft: Draft, seen: NodesObserved) -> None:
 
 
 def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
-    state = NodeState.READY
-    if known is not None and known.state in {NodeState.CORDONED, NodeState.FENCED}:
-        state = known.state
-    node = replace(node, state=state)
+    node = _with_state(node, known)
     if node == known:
         return False
     draft.nodes[node.node_id] = node
@@ -234,6 +244,16 @@ def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
     else:
         draft.tell("node-changed", f"{node.node_id} changed.", data={"node": node.node_id})
     return True
+
+
+def _with_state(node: Node, known: Node | None) -> Node:
+    """An admin's word stays; a cordon of the cluster comes and goes with the report."""
+    said = {NodeState.CORDONED, NodeState.FENCED}
+    if known is not None and not known.cordoned_outside and known.state in said:
+        return replace(node, state=known.state)
+    outside = node.state is NodeState.CORDONED
+    state = NodeState.CORDONED if outside else NodeState.READY
+    return replace(node, state=state, cordoned_outside=outside)
 
 
 def relay_out(draft: Draft) -> None:

@@ -15,11 +15,13 @@ from gpucommons.scheduler.core.asked import (
     Cancel,
     Intent,
     Keep,
+    NoteAgent,
     Pause,
     PutPolicy,
     PutPools,
     PutTeams,
     ReportIdle,
+    ResizeSlice,
     Restarted,
     Resume,
     SetNodeState,
@@ -28,6 +30,7 @@ from gpucommons.scheduler.core.asked import (
     Submit,
     Verdict,
 )
+from gpucommons.scheduler.core.evolving import quick
 from gpucommons.scheduler.core.orders import Act
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
@@ -50,11 +53,13 @@ __all__ = [
     "Cancel",
     "Intent",
     "Keep",
+    "NoteAgent",
     "Pause",
     "PutPolicy",
     "PutPools",
     "PutTeams",
     "ReportIdle",
+    "ResizeSlice",
     "Restarted",
     "Resume",
     "SetNodeState",
@@ -90,6 +95,15 @@ class Derived:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Spare:
+    """Room that a running elastic job could take and that nobody waits for."""
+
+    since_ms: Millis
+    #: When it is worth a restart, if nothing changes.
+    due_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Released:
     """What an attempt held inside its team's guarantee until a moment ago."""
 
@@ -116,6 +130,8 @@ class Cluster:
     usage_at_ms: Millis = Millis(0)
     #: Kept in memory only: after a restart of the scheduler, lending starts at once.
     released: tuple[Released, ...] = ()
+    #: Since when elastic jobs could have more workers; in memory only, like the line above.
+    spare: Mapping[WorkloadId, Spare] = field(default_factory=dict)
     #: What work has come to each pool: what packing keeps free GPUs good for.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
     now_ms: Millis = Millis(0)
@@ -195,6 +211,7 @@ Observation = (
 # --- what a cycle gives ----------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Event:
     """One thing that happened: audit log, receipt, feed. The store numbers them at commit."""

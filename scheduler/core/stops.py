@@ -6,9 +6,10 @@ SIGTERM on (the grace) it is preempting, pausing or cancelling and cannot.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.quota import pool_of
 from gpucommons.scheduler.core.resources import Pool
@@ -30,25 +31,27 @@ MOVE = "move"
 #: Stops after which the job has a place promised already.
 GOES_ON = frozenset({"resize", MOVE})
 #: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
-SHARE, PRIORITY = "fair share", "priority"
+SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
+_AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
 
 def pool_settings(draft: Draft, attempt: Attempt) -> Pool:
     """The pool in which an attempt lies."""
-    name = pool_of(draft.nodes, attempt.placements)
-    return draft.pools.get(name, Pool(name=name)) if name else Pool(name=PoolName("unknown"))
+    name = pool_of(draft.nodes, attempt.placements) or PoolName("unknown")
+    found = draft.pools.get(name)
+    return Pool(name=name) if found is None else found
 
 
 def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int | None:
-    """From when on share or priority may stop a running job: after its minimum run time, and not
-    twice within a half-life. Fixed and guaranteed quota need not wait.
+    """From when on an equal may have a running job stopped, or moved: after its minimum run time, and
+    not twice within a half-life, whichever it was. Fixed and guaranteed quota need not wait.
     """
     if attempt.started_ms is None:
         return None
     since = attempt.started_ms + pool_settings(draft, attempt).min_run_ms
     for before in reversed(workload.attempts):
         rule = "" if before.stop is None else before.stop.rule
-        if before.ended_ms is not None and rule in {SHARE, PRIORITY}:
+        if before.ended_ms is not None and rule in _AMONG_EQUALS:
             return max(since, before.ended_ms + pool_settings(draft, attempt).half_life_ms)
     return since
 
@@ -86,7 +89,7 @@ def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
         kill_ms=Millis(announced + pool.notice_ms + pool.grace_ms),
         beneficiary=notice.beneficiary,
     )
-    workload = draft.put(with_attempt(workload, replace(attempt, stop=stop, spared_ms=None)))
+    workload = draft.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
     draft.tell(
         "stop-announced",
         f"{workload.spec.name} will be stopped {notice.text}.",
@@ -109,8 +112,8 @@ def spare(draft: Draft, workload: Workload) -> Workload:
         return workload
     draft.searches.clear()
     workload = draft.put(
-        replace(
-            with_attempt(workload, replace(attempt, stop=None, spared_ms=draft.now_ms)),
+        evolve(
+            with_attempt(workload, evolve(attempt, stop=None, spared_ms=draft.now_ms)),
             nomination=None,
         )
     )
@@ -134,7 +137,7 @@ def end_now(draft: Draft, workload: Workload, *, why: str, text: str) -> Workloa
         kill_ms=Millis(kill),
         signalled=True,
     )
-    return _signalled(draft, replace(workload, nomination=None), replace(attempt, stop=stop))
+    return _signalled(draft, evolve(workload, nomination=None), evolve(attempt, stop=stop))
 
 
 def signal_due(draft: Draft, workload: Workload) -> Workload:
@@ -144,7 +147,7 @@ def signal_due(draft: Draft, workload: Workload) -> Workload:
         return workload
     if attempt.stop.term_ms > draft.now_ms:
         return workload
-    stop = replace(
+    stop = evolve(
         attempt.stop,
         signalled=True,
         # A scheduler that was away at term_ms still gives the whole grace.
@@ -152,7 +155,7 @@ def signal_due(draft: Draft, workload: Workload) -> Workload:
             max(attempt.stop.kill_ms, draft.now_ms + pool_settings(draft, attempt).grace_ms)
         ),
     )
-    return _signalled(draft, workload, replace(attempt, stop=stop))
+    return _signalled(draft, workload, evolve(attempt, stop=stop))
 
 
 def _signalled(draft: Draft, workload: Workload, attempt: Attempt) -> Workload:

@@ -29,6 +29,7 @@ from gpucommons.scheduler.core.types import (
     WorkerPlacement,
     Workload,
 )
+from gpucommons.scheduler.core.wishes import wishes_of
 
 #: More than any cluster has: no limit.
 UNLIMITED = 1 << 60
@@ -81,7 +82,8 @@ def _place_free(
         if room_left < 0:
             return (), hold_class
         optional = optional[: room_left // max(1, spec.roles[0].milli_gpu)]
-    found = place(draft.room, workers, hold_class, pool, optional)
+    wishes = wishes_of(spec, draft.nodes, draft.workloads)
+    found = place(draft.room, workers, hold_class, pool, optional, wishes=wishes)
     if not found:
         draft.misses.add(miss)
     return found, hold_class
@@ -106,7 +108,7 @@ def grow(draft: Draft, workload: Workload) -> None:
     """Add borrowed workers to an elastic job that was admitted a moment ago."""
     attempt = workload.current
     spec = workload.spec
-    if attempt is None or workload.state is not State.ADMITTED or not spec.over_quota:
+    if attempt is None or workload.state is not State.STARTING or not spec.over_quota:
         return
     if attempt.hold_class is not HoldClass.GUARANTEED:
         return
@@ -114,7 +116,8 @@ def grow(draft: Draft, workload: Workload) -> None:
     pool = draft.nodes[attempt.placements[0].node_id].pool
     room_left = may_borrow(draft, spec.team, pool)
     optional = optional[: max(0, room_left) // max(1, spec.roles[0].milli_gpu)]
-    added = place(draft.room, (), HoldClass.OVER_QUOTA, pool, optional)
+    wishes = wishes_of(spec, draft.nodes, draft.workloads)
+    added = place(draft.room, (), HoldClass.OVER_QUOTA, pool, optional, wishes=wishes)
     if not added:
         return
     marked = tuple(replace(one, surplus=True) for one in added)

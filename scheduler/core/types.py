@@ -15,6 +15,7 @@ from typing import NewType
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
+from gpucommons.scheduler.core.evolving import quick
 
 #: Lowercase UUIDv7.
 WorkloadId = NewType("WorkloadId", str)
@@ -74,6 +75,11 @@ class AttemptState(StrEnum):
     RUNNING = "running"
     STOPPING = "stopping"
     ENDED = "ended"
+
+
+#: A member of an enumeration costs ten times a name before Python 3.12, and this one is asked for of every
+#: workload in every cycle.
+_ENDED = AttemptState.ENDED
 
 
 class HoldClass(StrEnum):
@@ -162,9 +168,14 @@ class Spec:
     start_timeout_ms: int = 300_000
     #: Runs only after these have succeeded.
     after: tuple[WorkloadId, ...] = ()
+    #: Rather where these run, and where this data lies; never a reason to wait.
+    near: tuple[WorkloadId, ...] = ()
+    data: tuple[str, ...] = ()
     #: Not before this time.
     not_before_ms: Millis = Millis(0)
     parent: WorkloadId | None = None
+    #: The job whose place and saved progress this one took over when it was submitted.
+    resume_from: WorkloadId | None = None
     launcher: str = "plain"
     #: Content hash of the uploaded files; None = nothing to unpack.
     snapshot: str | None = None
@@ -188,6 +199,7 @@ class Spec:
 # --- who holds what --------------------------------------------------------------------------
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerPlacement:
     """Where one worker lies. Shares of the same device belong to one worker each."""
@@ -207,6 +219,11 @@ class WorkerPlacement:
     slice_id: SliceId | None = None
     #: A worker of an elastic job beyond its guarantee: borrowed, though its attempt is not.
     surplus: bool = False
+    #: Memory limit of its slice where an admin changed it; None = its share's.
+    limit_mib: int | None = None
+    #: What it holds of its device for memory beyond its share.
+    extra_offset: int = 0
+    extra_milli: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -254,6 +271,7 @@ class Progress:
     at_ms: Millis = Millis(0)
 
 
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Attempt:
     """One run of a job between start and end; devices belong to it. A lease has one as well."""
@@ -303,6 +321,16 @@ class Idleness:
     kept_until_ms: Millis = Millis(0)
 
 
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PausedSpan:
+    """A stretch of time in which its people kept a job out of the line."""
+
+    from_ms: Millis
+    to_ms: Millis
+
+
+@quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
     """A job or a lease: what was asked, where it stands, what it holds."""
@@ -317,8 +345,6 @@ class Workload:
     attempts: tuple[Attempt, ...] = ()
     nomination: Nomination | None = None
     reason: Reason | None = None
-    #: Place in line within its team and pool, from 1; None when not waiting.
-    position: int | None = None
     #: Not considered before this (back-off).
     not_before_ms: Millis = Millis(0)
     checkpoint: Checkpoint | None = None
@@ -330,9 +356,11 @@ class Workload:
     ended_text: str | None = None
     #: A granted lease that is not redeemed by then goes back to waiting.
     redeem_by_ms: Millis | None = None
+    #: Its newest pauses that are over, oldest first.
+    pauses: tuple[PausedSpan, ...] = ()
 
     @property
     def current(self) -> Attempt | None:
         """The attempt that holds devices, if any."""
         last = self.attempts[-1] if self.attempts else None
-        return last if last is not None and last.state is not AttemptState.ENDED else None
+        return last if last is not None and last.state is not _ENDED else None

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from gpucommons.scheduler.core.admission import Unit, condemned, place_of
-from gpucommons.scheduler.core.demand import bounds, class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.demand import bounds, class_of_worker, elastic, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.holds import HoldKey
+from gpucommons.scheduler.core.holds import Hold, HoldKey
 from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.quota import Use
 from gpucommons.scheduler.core.stops import FOR_OTHERS, GOES_ON, MOVE
@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.types import (
     HoldClass,
     NodeId,
     PoolName,
+    TeamName,
     Workload,
     WorkloadId,
 )
@@ -76,14 +77,22 @@ def dearness(unit: Unit) -> tuple[bool, int, bool, int, str]:
 class Units:
     """Everything in a pool that may be taken by one right."""
 
-    def __init__(self, draft: Draft, pool: PoolName, takeable: Takeable) -> None:
+    def __init__(
+        self, draft: Draft, pool: PoolName, takeable: Takeable, team: TeamName | None = None
+    ) -> None:
+        """``team``: nobody else's work may be taken, so nobody else's is asked about."""
         self.draft = draft
+        self._team = team
         self.nodes: Mapping[NodeId, NodeRoom] = {
             node.node.node_id: node for node in draft.room.usable(pool)
         }
         self._takeable = takeable
         self._condemned = condemned(draft)
+        self._whole = _whole_units(draft)
+        #: What was found on nodes that have not changed since.
+        self._seen: dict[NodeId, tuple[NodeRoom, int, list[tuple[HoldKey | None, Unit]]]] = {}
         self._known: dict[WorkloadId, tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]] = {}
+        self._all: tuple[tuple[int, int], list[Unit]] | None = None
 
     def of(self, workload_id: WorkloadId) -> tuple[Unit, ...]:
         """Units of one workload."""
@@ -91,20 +100,45 @@ class Units:
 
     def on(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
         """Units that hold something of a node, hold by hold; promises come without a hold."""
+        seen = self._seen.get(node.node.node_id)
+        if seen is None or seen[0] is not node or seen[1] != node.version:
+            seen = self._seen[node.node.node_id] = (node, node.version, self._look_at(node))
+        return seen[2]
+
+    def _look_at(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
         found: list[tuple[HoldKey | None, Unit]] = []
-        for key, hold in node.holds.items():
+        for key, hold in self._in_question(node):
             unit = self._look_up(hold.workload_id)[2].get(key)
             if unit is not None:
                 found.append((key, unit))
         for workload_id in sorted(node.promised_by):
-            found.extend((None, unit) for unit in self.of(workload_id) if unit.whole)
+            whole = [unit for unit in self.of(workload_id) if unit.whole]
+            # Where the promise may be taken alone, it is that unit's and no other's.
+            alone = [unit for unit in whole if not unit.keys]
+            found.extend((None, unit) for unit in alone or whole)
         return found
 
+    def _in_question(self, node: NodeRoom) -> Iterable[tuple[HoldKey, Hold]]:
+        """Holds of the team, and of those who end anyway."""
+        team = self._team
+        if team is None:
+            return node.holds.items()
+        ending = self.draft.register.stopping
+        return [
+            (key, hold)
+            for key, hold in node.holds.items()
+            if hold.team == team or hold.workload_id in ending
+        ]
+
     def all(self) -> list[Unit]:
-        """All units, in one fixed order."""
-        there = {hold.workload_id for node in self.nodes.values() for hold in node.holds.values()}
-        there.update(one for node in self.nodes.values() for one in node.promised_by)
-        return [unit for workload_id in sorted(there) for unit in self.of(workload_id)]
+        """All units, in one fixed order; the caller must not change them."""
+        state = self.draft.state
+        if self._all is None or self._all[0] != state:
+            nodes = self.nodes.values()
+            there = {hold.workload_id for node in nodes for _, hold in self._in_question(node)}
+            there.update(one for node in nodes for one in node.promised_by)
+            self._all = (state, [unit for one in sorted(there) for unit in self.of(one)])
+        return self._all[1]
 
     def nodes_of(self, unit: Unit) -> set[NodeId]:
         """Where a unit lies."""
@@ -129,14 +163,28 @@ class Units:
         attempt, promise = workload.current, workload.nomination
         if attempt is not None:
             # One that lies partly on a node that takes no work cannot be seen to end.
-            if all(one.node_id in self.nodes for one in attempt.placements):
+            if not all(one.node_id in self.nodes for one in attempt.placements):
+                return
+            if attempt.stop is not None or elastic(workload.spec):
                 yield from self._of_attempt(workload, attempt)
+            elif self._takeable(workload, attempt.hold_class):
+                yield self._whole_unit(workload, attempt)
         elif (
             promise is not None
             and promise.placements[0].node_id in self.nodes
             and self._takeable(workload, promise.hold_class)
         ):
             yield Unit(workload.workload_id, (), 0, promise.decided_ms)
+
+    def _whole_unit(self, workload: Workload, attempt: Attempt) -> Unit:
+        """A job that goes on undisturbed and is taken whole or not at all, by whatever right."""
+        known = self._whole.get(workload.workload_id)
+        if known is None or known[0] is not workload:
+            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+            lost = work_lost(workload, attempt, self.draft.now_ms)
+            unit = Unit(workload.workload_id, keys, lost, attempt.reserved_ms)
+            known = self._whole[workload.workload_id] = (workload, unit)
+        return known[1]
 
     def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[Unit]:
         stop = attempt.stop
@@ -185,6 +233,15 @@ class Units:
             )
 
 
+def _whole_units(draft: Draft) -> dict[WorkloadId, tuple[Workload, Unit]]:
+    """What all rights have in common, remembered for the cycle."""
+    key = ("whole units",)
+    found = draft.searches.get(key)
+    if not isinstance(found, dict):
+        found = draft.searches[key] = {}
+    return found
+
+
 def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
     """Ranks that an elastic job can do without."""
     low, high = bounds(workload.spec)
@@ -214,10 +271,16 @@ def held_by(draft: Draft, unit: Unit) -> Use:
     return use
 
 
-def units_of(draft: Draft, right: tuple[object, ...], pool: PoolName, takeable: Takeable) -> Units:
+def units_of(
+    draft: Draft,
+    right: tuple[object, ...],
+    pool: PoolName,
+    takeable: Takeable,
+    team: TeamName | None = None,
+) -> Units:
     """Return the units that a right may take, remembered for the cycle under the right's name."""
     key = ("units", pool, *right)
     found = draft.searches.get(key)
     if not isinstance(found, Units):
-        found = draft.searches[key] = Units(draft, pool, takeable)
+        found = draft.searches[key] = Units(draft, pool, takeable, team)
     return found

@@ -7,20 +7,19 @@ little more than its first. Gangs, and claims that lack quota, are searched for 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from heapq import heapify, heappop, heappush
+from typing import Any
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.clearing import Case, Option, Rank
 from gpucommons.scheduler.core.demand import Worker
+from gpucommons.scheduler.core.evolving import evolve
+from gpucommons.scheduler.core.floors import floors_of
 from gpucommons.scheduler.core.gangs import for_gang
-from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.search import Found, Search
 from gpucommons.scheduler.core.spots import best_spot, placed
-from gpucommons.scheduler.core.types import HoldClass
 
-#: How dear, which node, which version of it, and the place.
-_Entry = tuple[Rank, int, int, Case, Option]
+#: How dear, which node, which version of it, and the place; without a place it is no dearer than that.
+_Entry = tuple[tuple[Any, ...], int, int, tuple[Case, Option] | None]
 
 
 def cheapest(search: Search) -> Found | None:
@@ -39,18 +38,12 @@ def cheapest(search: Search) -> Found | None:
 
 
 def _offers(search: Search) -> _Offers:
-    worker = replace(search.workers[0], role="", index=0)
-    key = ("offers", search.pool, *search.right, worker, search.hold_class)
+    worker = evolve(search.workers[0], role="", index=0)
+    key = ("offers", search.pool, *search.right, worker, search.hold_class, search.without)
     found = search.draft.searches.get(key)
     if not isinstance(found, _Offers):
         found = search.draft.searches[key] = _Offers(search, worker)
     return found
-
-
-def _is_too_full(node: NodeRoom, worker: Worker, hold_class: HoldClass) -> bool:
-    """Less is free than it asks for, however that lies."""
-    free = [WHOLE_MILLI_GPU - d.blocked(hold_class).bit_count() for d in node.devices.values()]
-    return sum(free) < worker.milli_gpu
 
 
 class _Offers:
@@ -58,35 +51,38 @@ class _Offers:
 
     def __init__(self, search: Search, worker: Worker) -> None:
         self._worker = worker
-        self._numbers = {node_id: number for number, node_id in enumerate(search.units.nodes)}
-        self._names = list(search.units.nodes)
+        self._numbers = {node_id: number for number, node_id in enumerate(search.nodes)}
+        self._names = list(search.nodes)
         self._versions = [0] * len(self._names)
-        self._read = len(search.draft.room.touched)
+        self._read = search.draft.room.changes
         self._heap: list[_Entry] = []
         for number in range(len(self._names)):
-            self._heap.extend(self._entry(search, number))
+            self._heap.extend(self._guess(search, number))
         heapify(self._heap)
 
-    def _entry(self, search: Search, number: int) -> list[_Entry]:
+    def _guess(self, search: Search, number: int) -> list[_Entry]:
+        """What a node costs at least: most are too dear to be looked at closely."""
         node = search.units.nodes[self._names[number]]
-        here = search.units.on(node)
-        if not here and _is_too_full(node, self._worker, search.hold_class):
-            return []
-        case = Case(search.draft.room, node, here, search.hold_class)
+        least = floors_of(search).least_lost(node, self._worker)
+        return [] if least is None else [(((least,),), number, self._versions[number], None)]
+
+    def _exact(self, search: Search, number: int) -> list[_Entry]:
+        node = search.units.nodes[self._names[number]]
+        case = search.case(node)
         option = case.option(self._worker)
         if option is None:
             return []
-        return [(option.rank, number, self._versions[number], case, option)]
+        return [(option.rank, number, self._versions[number], (case, option))]
 
     def _refresh(self, search: Search) -> None:
-        touched = search.draft.room.touched
-        for node_id in dict.fromkeys(touched[self._read :]):
+        room = search.draft.room
+        for node_id in dict.fromkeys(room.touched_since(self._read)):
             number = self._numbers.get(node_id)
             if number is not None:
                 self._versions[number] += 1
-                for entry in self._entry(search, number):
+                for entry in self._guess(search, number):
                     heappush(self._heap, entry)
-        self._read = len(touched)
+        self._read = room.changes
 
     def best(self, search: Search) -> tuple[Case, Option] | None:
         """Return the cheapest place now, and its node."""
@@ -94,14 +90,20 @@ class _Offers:
         best: tuple[Rank, int, Case, Option] | None = None
         over_budget = []
         while self._heap:
-            found_rank, number, version, case, option = self._heap[0]
+            found_rank, number, version, found = self._heap[0]
             if version != self._versions[number]:
                 heappop(self._heap)
                 continue
             if best is not None and best[:2] <= (found_rank, number):
                 break
+            if found is None:
+                heappop(self._heap)
+                for entry in self._exact(search, number):
+                    heappush(self._heap, entry)
+                continue
+            case, option = found
             if search.allowed(option.units):
-                best = (found_rank, number, case, option)
+                best = (option.rank, number, case, option)
                 break
             over_budget.append(heappop(self._heap))
             # Its cheapest place asks too much of somebody; a dearer one there may not.

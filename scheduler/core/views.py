@@ -8,7 +8,7 @@ there do not line up.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import Worker
 from gpucommons.scheduler.core.holds import FULL
-from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom
+from gpucommons.scheduler.core.node_room import DeviceRoom, NodeRoom, blocked
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight
@@ -24,6 +24,10 @@ from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import HoldClass, NodeId, PoolName
+from gpucommons.scheduler.core.wishes import Wishes
+
+#: Classes to which no fixed block is lent.
+_BORROW_NOTHING = frozenset({HoldClass.GUARANTEED, HoldClass.FIXED})
 
 
 @lru_cache(maxsize=4096)
@@ -91,6 +95,11 @@ class View:
         self.read(room)
         return board
 
+    def wished(self, wishes: Wishes) -> Ints:
+        """How much each row is wished for."""
+        found = [wishes.get(node.node.node_id, 0) for node, _ in self.places]
+        return np.array(found, dtype=np.int64)
+
     def open_bits(self, device: DeviceRoom) -> int:
         """Bits of a device that this view may use."""
         taken = device.blocked(self._hold_class)
@@ -105,13 +114,14 @@ class View:
 
     def _write(self, row: int) -> None:
         node, devices = self.places[row]
-        load = node.free(self._hold_class)
+        cpu_milli, memory_mib = node.free(self._hold_class)
         if self._outside:
             free = [self.open_bits(device).bit_count() for device in devices]
         else:
-            taken = [device.blocked(self._hold_class).bit_count() for device in devices]
-            free = [WHOLE_MILLI_GPU - bits for bits in taken]
-        self.rows.write(row, free, max(0, load.cpu_milli), max(0, load.memory_mib))
+            free = [
+                WHOLE_MILLI_GPU - bits.bit_count() for bits in blocked(devices, self._hold_class)
+            ]
+        self.rows.write(row, free, max(0, cpu_milli), max(0, memory_mib))
 
 
 def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> Ints:
@@ -131,12 +141,12 @@ def free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[Vi
     return view, np.bincount(view.node_of_row, weights=free).astype(np.int64)
 
 
-def views_of(room: Room, pool: PoolName, hold_class: HoldClass) -> Iterator[View]:
+def views_of(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, ...]:
     """Views in the order in which they are tried: fixed blocks are lent last."""
-    borrows = hold_class not in {HoldClass.GUARANTEED, HoldClass.FIXED}
-    if borrows and any(block.pool == pool for block in room.blocks):
-        yield _view(room, pool, hold_class, outside=True)
-    yield _view(room, pool, hold_class, outside=False)
+    everything = _view(room, pool, hold_class, outside=False)
+    if pool not in room.pools_with_blocks or hold_class in _BORROW_NOTHING:
+        return (everything,)
+    return _view(room, pool, hold_class, outside=True), everything
 
 
 def _view(room: Room, pool: PoolName, hold_class: HoldClass, *, outside: bool) -> View:
@@ -152,6 +162,11 @@ def asked(worker: Worker) -> Ask:
     return ask_of(worker.milli_gpu, worker.cpu_milli, worker.memory_mib, worker.gpu_kind)
 
 
-def whole_free(view: View, devices: Sequence[DeviceRoom]) -> dict[int, DeviceRoom]:
+def whole_free(view: View, row: int) -> dict[int, DeviceRoom]:
     """Wholly free devices of a row, by position."""
-    return {d.position: d for d in devices if view.open_bits(d).bit_count() == WHOLE_MILLI_GPU}
+    devices = view.places[row][1]
+    return {
+        device.position: device
+        for device, free in zip(devices, view.rows.plain[row][0], strict=True)
+        if free == WHOLE_MILLI_GPU
+    }

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from properties.machines import Machines
 
 from gpucommons.scheduler.core.leases import SERVER_GONE
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
     Cancel,
@@ -90,6 +90,8 @@ class History:
         headroom: int = 0,
         cpu_milli: int = 64_000,
         min_run_ms: int = 60_000,
+        lend_after_ms: int = 0,
+        unlent_permille: int = 0,
         quotas: tuple[tuple[int, int, int | None], ...] = (
             (1500, 1000, None),
             (500, 2000, 3000),
@@ -105,6 +107,8 @@ class History:
                 a_pool(
                     headroom_milli_gpu=headroom,
                     min_run_ms=min_run_ms,
+                    lend_after_ms=lend_after_ms,
+                    unlent_permille=unlent_permille,
                     notice_ms=10_000,
                     grace_ms=20_000,
                 )
@@ -287,7 +291,7 @@ class History:
         self.world.ask(SetNodeState(node_id=node, state=NodeState.READY), "admin")
 
     def _fence(self, number: int, *_: int) -> None:
-        """An admin fences a lost node: by then its processes are really gone."""
+        """An admin fences a lost node: by then its processes and servers are really gone."""
         node = self.all_nodes[number % len(self.all_nodes)].node_id
         if node not in self.away:
             return
@@ -295,6 +299,8 @@ class History:
             current = workload.current
             if current is None or node not in {one.node_id for one in current.placements}:
                 continue
+            if is_lease(workload):
+                self.machines.down.setdefault(workload.workload_id, self.world.now)
             process = self.machines.processes.get(current.attempt_id)
             if process is not None and all(one.node_id == node for one in current.placements):
                 process.alive, process.exit_code = False, None

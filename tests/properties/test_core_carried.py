@@ -59,15 +59,21 @@ def _both_ways(
     st.lists(rough, max_size=50),
     st.sampled_from([0, 500, 1000]),
     st.sampled_from([64_000, 2000]),
-    st.sampled_from([60_000, 0]),
+    st.sampled_from([(60_000, 0, 0), (0, 0, 0), (0, 300_000, 0), (0, 300_000, 400)]),
 )
 def test_going_on_and_beginning_anew_decide_the_same(
-    steps: Any, headroom: int, cpu_milli: int, min_run_ms: int
+    steps: Any, headroom: int, cpu_milli: int, pauses: tuple[int, int, int]
 ) -> None:
+    min_run_ms, lend_after_ms, unlent_permille = pauses
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builders, "advance", _both_ways)
         history = History(
-            lambda _: None, headroom=headroom, cpu_milli=cpu_milli, min_run_ms=min_run_ms
+            lambda _: None,
+            headroom=headroom,
+            cpu_milli=cpu_milli,
+            min_run_ms=min_run_ms,
+            lend_after_ms=lend_after_ms,
+            unlent_permille=unlent_permille,
         )
         history.play(steps)
 

@@ -16,7 +16,8 @@ from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import HoldClass, NodeId
+from gpucommons.scheduler.core.types import HoldClass, NodeId, WorkerPlacement
+from gpucommons.scheduler.core.wishes import Wishes
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
@@ -110,3 +111,57 @@ def test_roles_that_need_each_others_node_are_not_placed_greedily() -> None:
     )
     found = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN)
     assert [one.node_id for one in found] == ["n1", "n0", "n0"]
+
+
+def _worth(placed: Sequence[WorkerPlacement], wishes: Wishes) -> int:
+    return sum(wishes.get(one.node_id, 0) for one in placed)
+
+
+wished = st.dictionaries(st.sampled_from(sorted(RACKS)), st.integers(1, 4)).map(
+    lambda found: {NodeId(name): amount for name, amount in found.items()}
+)
+
+
+@many
+@given(
+    jobs=st.lists(st.tuples(sizes, st.booleans()), max_size=20),
+    gang=gangs,
+    wishes=wished,
+)
+def test_the_tightest_part_goes_first_and_wishes_break_ties(
+    jobs: list[tuple[int, bool]], gang: list[int], wishes: Wishes
+) -> None:
+    cluster = _cluster(jobs)
+    draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
+    draft.survey()
+    workers = _workers(gang)
+    plain = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN)
+    placed = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN, wishes=wishes)
+    # Wishes make nobody wait, and no gang lie less close together.
+    assert bool(placed) == bool(plain)
+    if not placed:
+        return
+    assert _level({one.node_id for one in placed}) == _level({one.node_id for one in plain})
+    if _level({one.node_id for one in placed}) == 0:
+        able = [name for name in RACKS if _free(cluster, [name]).fits(gang)]
+        most = max(len(gang) * wishes.get(NodeId(name), 0) for name in able)
+        assert _worth(placed, wishes) == most
+
+
+@many
+@given(
+    jobs=st.lists(st.tuples(sizes, st.booleans()), max_size=20),
+    size=sizes,
+    wishes=wished,
+)
+def test_one_worker_lies_where_it_is_most_wished_for(
+    jobs: list[tuple[int, bool]], size: int, wishes: Wishes
+) -> None:
+    cluster = _cluster(jobs)
+    draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
+    draft.survey()
+    placed = place(draft.room, _workers([size]), HoldClass.OVER_QUOTA, TRAIN, wishes=wishes)
+    able = [name for name in RACKS if _free(cluster, [name]).fits([size])]
+    assert bool(placed) == bool(able)
+    if placed:
+        assert _worth(placed, wishes) == max(wishes.get(NodeId(name), 0) for name in able)

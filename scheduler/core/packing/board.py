@@ -19,12 +19,26 @@ from gpucommons.scheduler.core.packing.rows import Ints, Rows
 #: Score of a row that the ask does not fit.
 NO_FIT = -1
 
+#: Up to so many rows are scored one by one: arrays cost as much for one row as for dozens.
+FEW = 8
+
 #: Shapes kept at once; beyond it the board starts anew rather than grow without end.
 MAX_SHAPES = 2048
 
 
+class RowScorer(Protocol):
+    """Scores one row for an ask."""
+
+    def score(self, ask: Ask, rows: Rows, row: int) -> tuple[int, int]:
+        """Return score and device of a row, as :class:`Policy` does for many."""
+
+
 class Policy(Protocol):
     """Scores rows for an ask."""
+
+    @property
+    def one_by_one(self) -> RowScorer | None:
+        """Quicker for a few rows; None where there is nothing quicker."""
 
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Return score (higher is better, NO_FIT where it does not fit) and device per row.
@@ -61,11 +75,16 @@ class Board:
 
     def best(self, ask: Ask) -> int | None:
         """Return the best row, or None where the ask fits nowhere."""
-        scores = self._column(ask).scores
-        if not len(scores):
+        found = self.place(ask)
+        return None if found is None else found[0]
+
+    def place(self, ask: Ask) -> tuple[int, int] | None:
+        """The best row with the device that a share should take there; None where nothing fits."""
+        column = self._column(ask)
+        if not len(column.scores):
             return None
-        row = int(scores.argmax())
-        return row if scores[row] > NO_FIT else None
+        row = int(column.scores.argmax())
+        return (row, int(column.devices[row])) if column.scores[row] > NO_FIT else None
 
     def device(self, ask: Ask, row: int) -> int:
         """Position of the device that a share should take in a row."""
@@ -80,10 +99,19 @@ class Board:
         if column is None:
             column = self._first(ask)
         elif column.seen_writes != self.rows.writes:
-            which = self.rows.changed_since(column.seen_writes)
-            column.scores[which], column.devices[which] = self._policy.scores(ask, self.rows, which)
-            column.seen_writes = self.rows.writes
+            self._bring_up(ask, column)
         return column
+
+    def _bring_up(self, ask: Ask, column: _Column) -> None:
+        changed = self.rows.changed_since(column.seen_writes)
+        scorer = self._policy.one_by_one
+        if scorer is not None and len(changed) <= FEW:
+            for row in changed:
+                column.scores[row], column.devices[row] = scorer.score(ask, self.rows, row)
+        else:
+            which = np.array(changed, dtype=np.int64)
+            column.scores[which], column.devices[which] = self._policy.scores(ask, self.rows, which)
+        column.seen_writes = self.rows.writes
 
     def _first(self, ask: Ask) -> _Column:
         if len(self._columns) >= MAX_SHAPES:

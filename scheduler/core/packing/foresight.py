@@ -26,9 +26,6 @@ from gpucommons.scheduler.core.packing.outlook import Outlook
 from gpucommons.scheduler.core.packing.patterns import FINE
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
 
-#: Up to so many rows are scored one by one: arrays cost as much for one row as for dozens.
-FEW = 8
-
 
 class Foresight:
     """Expected loss first, fragmentation gradient second."""
@@ -37,14 +34,11 @@ class Foresight:
         """Draw conclusions from known work and from the GPUs there are."""
         self._gradient = Gradient(typical_of(known), rows.kind_names)
         self._outlook = Outlook(known, rows)
-        self._one_by_one = OneByOne(self._gradient, self._outlook)
+        #: Scores a single row, to the same figures.
+        self.one_by_one = OneByOne(self._gradient, self._outlook)
 
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows."""
-        if len(which) <= FEW:
-            single = [self._one_by_one.score(ask, rows, row) for row in which.tolist()]
-            both = np.array(single, dtype=np.int64).reshape(-1, 2)
-            return both[:, 0], both[:, 1]
         scores = np.full(len(which), NO_FIT, dtype=np.int64)
         devices = np.zeros(len(which), dtype=np.int64)
         fitting = fits(ask, rows, which).nonzero()[0]

@@ -41,6 +41,7 @@ class Gradient:
 
     def __init__(self, typical: Sequence[tuple[Ask, int]], kind_names: Sequence[str]) -> None:
         """Prepare the tables."""
+        self.one_by_one = None
         self.worth = Worth(typical, kind_names)
         self._steps = _STEPS * max(1, self.worth.total_weight)
         self._plain_steps = self._steps.tolist()

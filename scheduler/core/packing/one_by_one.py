@@ -47,7 +47,7 @@ class OneByOne:
     def score(self, ask: Ask, rows: Rows, row: int) -> tuple[int, int]:
         """Return score and device of a row."""
         free, cpu_milli, memory_mib = rows.plain[row]
-        kind = int(rows.kind[row])
+        kind = rows.plain_kind[row]
         cpu_left, memory_left = cpu_milli - ask.cpu_milli, memory_mib - ask.memory_mib
         if cpu_left < 0 or memory_left < 0 or not _has_devices(ask, free, rows.kind_names[kind]):
             return NO_FIT, 0

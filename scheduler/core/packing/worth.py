@@ -31,7 +31,7 @@ SIZE_LEVELS = 32
 
 def levels_of(values: Sequence[int], most: int) -> Ints:
     """Return the demands that tables tell apart, smallest first."""
-    distinct = np.unique(np.array([v for v in values if v > 0], dtype=np.int64))
+    distinct = np.array(sorted({v for v in values if v > 0}), dtype=np.int64)
     if len(distinct) > most:
         distinct = distinct[np.linspace(0, len(distinct) - 1, most).round().astype(np.int64)]
     return distinct

@@ -112,6 +112,7 @@ def test_what_a_team_leaves_its_sister_gets() -> None:
     world.wait(3_600_000)
     for i in range(6):
         world.submit(a_job(f"s-{i}", team=TeamName("stars")))
+    world.wait(2 * HOUR)
 
     held = [w for w in world.cluster.workloads.values() if w.nomination is not None]
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
@@ -140,6 +142,19 @@ def test_a_lost_node_moves_its_blocks_and_shrinks_guarantees() -> None:
     assert [one.hold_class for one in classes if one] == ["guaranteed", "over-quota"]
 
 
+def test_after_a_gpu_is_lost_the_largest_notebook_still_has_its_block() -> None:
+    node = a_node(gpus=4)
+    world = World(node, teams=[a_team("vision"), a_team("nlp", guaranteed_milli_gpu=2000)])
+    obstacle = world.run(a_job("bert", 2000, team="nlp"))
+    assert quotas(world, vision=Quota(fixed_milli_gpu=2000)) is None
+    world.end(obstacle)
+    (block,) = world.cluster.blocks
+    gone = next(d for d in node.devices if d.device_id not in block.device_ids)
+    left = tuple(device for device in node.devices if device is not gone)
+    world.step(NodesObserved(executor="fake", nodes=(replace(node, devices=left),)))
+    assert world.state(world.submit(a_notebook("ann", 2000))) is State.GRANTED
+
+
 def test_when_a_node_is_lost_fixed_quota_comes_before_guarantees() -> None:
     world = World(
         a_node(gpus=1),
@@ -173,10 +188,7 @@ def test_quotas_are_audited_old_to_new() -> None:
     (event,) = [one for one in world.events if one.kind == "quota-changed" and one.by == "admin"]
     assert event.data["old"]["fixed_milli_gpu"] == 1000
     assert event.data["new"]["fixed_milli_gpu"] == 2000
-    assert event.text == (
-        "vision in train: fixed 1, guarantee 0, limit none, weight 1"
-        " → fixed 2, guarantee 0, limit 4, weight 1."
-    )
+    assert event.text == "vision in train: fixed 1 → 2, limit none → 4."
 
 
 # --- the team tree ---------------------------------------------------------------------------

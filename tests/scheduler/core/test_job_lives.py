@@ -9,6 +9,7 @@ import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core import lifecycle
+from gpucommons.scheduler.core.ordering import places
 from gpucommons.scheduler.core.orders import SignalAttempt, StopServer
 from gpucommons.scheduler.core.resources import NodeState, Policy
 from gpucommons.scheduler.core.state import (
@@ -30,6 +31,7 @@ from gpucommons.scheduler.core.types import (
     Checkpoint,
     Millis,
     NodeId,
+    PausedSpan,
     Progress,
     State,
     Workload,
@@ -171,6 +173,20 @@ def test_pause_and_resume_go_on_from_the_last_checkpoint(world: World) -> None:
     assert current.resumed_from == saved
 
 
+def test_how_long_a_job_was_paused_is_known_afterwards(world: World) -> None:
+    job = world.run(a_job())
+    world.ask(Pause(workload_id=job))
+    world.end(job, 143)
+    paused_ms = world.get(job).since_ms
+    world.wait(5_000)
+    assert world.get(job).pauses == ()
+    world.ask(Resume(workload_id=job))
+
+    assert world.get(job).pauses == (
+        PausedSpan(from_ms=paused_ms, to_ms=world.get(job).attempts[-1].reserved_ms),
+    )
+
+
 def test_a_checkpoint_of_an_old_attempt_is_not_taken(world: World) -> None:
     job = world.run(a_job(max_restarts=1))
     old = world.attempt_id(job)
@@ -222,7 +238,7 @@ def test_a_job_after_another_waits_for_its_success(world: World) -> None:
     found = world.get(second)
     assert found.reason is not None
     assert found.reason.text == "Runs after first, which has not finished."
-    assert found.position is None
+    assert places(world.cluster.workloads.values()) == {}
     world.end(first)
     assert world.state(second) is State.STARTING
 
@@ -383,3 +399,20 @@ def test_a_gpu_that_nobody_held_may_go_without_a_word_to_anybody() -> None:
     world.step(NodesObserved(executor="fake", nodes=(replace(node, devices=held),)))
     assert world.stop_of(job) is None
     assert world.state(job) is State.RUNNING
+
+
+@pytest.mark.parametrize(("metrics", "word"), [({"epoch": 7.0}, "epoch"), ({"loss": 7.0}, "step")])
+def test_what_was_saved_is_said_in_what_the_job_counts_in(
+    world: World, metrics: dict[str, float], word: str
+) -> None:
+    job = world.run(a_job())
+    attempt = world.attempt_id(job)
+    world.step(ProgressReported(attempt_id=attempt, progress=Progress(step=7, metrics=metrics)))
+    saved = Checkpoint(
+        attempt_id=attempt, step=7, path="c/step-7", size_bytes=1, sha256="0" * 64, at_ms=world.now
+    )
+    world.step(CheckpointReported(attempt_id=attempt, checkpoint=saved))
+    assert world.events[-1].text == f"digits-1 saved {word} 7."
+    world.submit(replace(a_job("digits-2"), resume_from=job))
+    submitted = next(e for e in world.events if "digits-2 was submitted" in e.text)
+    assert submitted.text == f"digits-2 was submitted and goes on from {word} 7."

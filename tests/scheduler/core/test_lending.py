@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from builders import World, a_job, a_node, a_pool, a_team
 
 from gpucommons.scheduler.core.state import Cancel
@@ -105,3 +107,74 @@ def test_a_running_borrower_takes_the_guarantee_before_a_waiting_job_reclaims_fo
     assert hold_class(world, borrower) is HoldClass.GUARANTEED
     assert "stop-announced" not in world.kinds()
     assert world.state(older) in {State.QUEUED, State.STARTING}
+
+
+def a_wide_world(unlent_permille: int) -> World:
+    """Ten GPUs, of which nlp is guaranteed five and vision borrows."""
+    teams = [a_team("vision"), a_team("nlp", guaranteed_milli_gpu=5000)]
+    pool = replace(a_pool(), unlent_permille=unlent_permille)
+    return World(a_node(gpus=10), teams=teams, pools=[pool])
+
+
+def test_a_few_gpus_are_kept_from_borrowers_so_that_a_return_stops_nobody() -> None:
+    world = a_wide_world(200)
+    borrowers = [world.submit(a_job(f"v-{i}")) for i in range(10)]
+    assert [world.state(one) for one in borrowers].count(State.STARTING) == 8
+
+    back = [world.submit(a_job(f"n-{i}", team=NLP)) for i in range(2)]
+
+    assert [world.state(one) for one in back] == [State.STARTING, State.STARTING]
+    assert "stop-announced" not in world.kinds()
+
+    # The gap is filled by whoever ends, and nobody who borrows is stopped for that.
+    world.start(borrowers[0])
+    world.end(borrowers[0])
+    assert world.state(borrowers[8]) is State.QUEUED
+    assert "stop-announced" not in world.kinds()
+
+
+def test_no_more_is_kept_than_guarantees_may_still_ask_for() -> None:
+    world = a_wide_world(800)
+    for i in range(4):
+        world.run(a_job(f"n-{i}", team=NLP))
+
+    borrowers = [world.submit(a_job(f"v-{i}")) for i in range(6)]
+
+    # Five are guaranteed, four of them in use: one is kept.
+    assert [world.state(one) for one in borrowers].count(State.STARTING) == 5
+
+
+def test_who_waits_is_told_of_what_is_kept() -> None:
+    world = a_wide_world(200)
+    gang = world.get(world.submit(a_job("gang", workers=10)))
+    assert gang.reason is not None
+    assert gang.reason.text == (
+        "Needs 10 workers at once, each with 1 GPU on one node; 8 GPUs are free, and 2 more are kept for guarantees."
+    )
+    for i in range(8):
+        world.run(a_job(f"v-{i}"))
+
+    one = world.get(world.submit(a_job("one")))
+
+    assert one.reason is not None
+    assert one.reason.text == "Needs 1 GPU; none is free, and 2 more are kept for guarantees."
+
+
+def test_of_few_gpus_all_are_lent() -> None:
+    world = a_wide_world(99)
+
+    borrowers = [world.submit(a_job(f"v-{i}")) for i in range(10)]
+
+    assert all(world.state(one) is State.STARTING for one in borrowers)
+
+
+def test_what_is_kept_lies_on_the_fullest_nodes() -> None:
+    teams = [a_team("vision"), a_team("nlp", guaranteed_milli_gpu=5000)]
+    pool = replace(a_pool(), unlent_permille=125)
+    world = World(a_node("a", gpus=4), a_node("b", gpus=4), teams=teams, pools=[pool])
+    small = world.run(a_job("small"))
+
+    large = world.submit(a_job("large", 4000))
+
+    assert world.state(small) is State.RUNNING
+    assert world.state(large) is State.STARTING

@@ -6,7 +6,7 @@ from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.state import AttemptEnded, Cancel, ReportIdle, Restarted, Started
-from gpucommons.scheduler.core.types import HoldClass, Millis, ReasonClass, State
+from gpucommons.scheduler.core.types import HoldClass, Millis, ReasonClass, State, TeamName
 
 
 def test_an_acquire_takes_a_free_slice_in_the_same_cycle() -> None:
@@ -136,7 +136,9 @@ def test_a_ticket_within_quota_is_nominated_and_told_so() -> None:
     assert ticket.nomination is not None
     assert ticket.reason is not None
     assert ticket.reason.code is ReasonClass.DRAINING
-    assert "bert-1 ends there first" in ticket.reason.text
+    assert ticket.reason.text == (
+        "Next in line: ½ GPU is being cleared, a borrowed job of another team ends there first."
+    )
 
 
 def test_leaving_the_line_spares_the_borrower() -> None:
@@ -241,3 +243,33 @@ def test_only_one_notebook_may_have_the_last_piece() -> None:
     assert reason.text == "Needs 1 GPU; vision has ½ of 1 notebook GPUs free."
     assert reason.unblock == "Would start now with ½ GPU."
     assert reason.startable_milli_gpu == 500
+
+
+def test_who_is_first_in_line_takes_over_from_a_notebook_of_its_team_and_no_borrower_between() -> (
+    None
+):
+    world = World(
+        a_node(gpus=2),
+        teams=[a_team("vision"), a_team("nlp", fixed_milli_gpu=1000)],
+    )
+    mine = {"team": TeamName("nlp")}
+    first = world.submit(a_notebook("bob", 1000, **mine), redeem=True)
+    world.ask(Started(workload_id=first))
+    borrower = world.submit(a_job(workers=2))
+    ticket = world.submit(a_notebook("nora", 250, **mine))
+    other = world.submit(a_notebook("nils", 1000, **mine))
+    assert world.get(ticket).nomination is None
+
+    world.ask(Cancel(workload_id=first, why="stopped"))
+    assert world.state(first) is State.ACTIVE
+    nomination = world.get(ticket).nomination
+    assert nomination is not None
+    assert nomination.victims == (world.attempt_id(first),)
+    # The quota has room for one of the two, and borrowers have none of it.
+    assert world.get(other).nomination is None
+    assert world.get(borrower).nomination is None
+
+    world.end(first)
+    assert world.state(ticket) is State.GRANTED
+    assert world.state(borrower) is State.QUEUED
+    assert "stop-announced" not in world.kinds()[world.kinds().index("lease-ended") :]

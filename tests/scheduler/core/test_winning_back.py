@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from builders import TRAIN, World, a_job, a_node, a_pool, a_team
 
+from gpucommons.scheduler.core.fair_share import LOOKS
 from gpucommons.scheduler.core.types import Role, State, WorkloadId
 
 MINUTE = 60_000
@@ -35,11 +36,32 @@ def test_what_a_preemption_clears_beyond_its_need_goes_to_others_in_the_same_cyc
     assert world.step().changes.empty
 
 
+def until_promised(world: World, job: WorkloadId) -> None:
+    while world.get(job).nomination is None:
+        assert world.outcome.wake_ms is not None, "nobody would ever look again"
+        world.wait(world.outcome.wake_ms - world.now)
+
+
+def test_who_claims_a_share_waits_first_as_long_as_others_may_run() -> None:
+    world = World(a_node(gpus=2), teams=[a_team("a"), a_team("b")])
+    for i in range(2):
+        world.run(a_job(f"a-{i}", team="a"))
+    world.wait(24 * 60 * MINUTE)
+    claim = world.submit(a_job("b-1", team="b"))
+    asked_ms = world.now
+    assert world.get(claim).nomination is None
+
+    until_promised(world, claim)
+
+    pool = world.cluster.pools[TRAIN]
+    assert pool.min_run_ms <= world.now - asked_ms <= pool.min_run_ms + pool.half_life_ms // LOOKS
+
+
 def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
     world = World(a_node(gpus=2), teams=[a_team("a"), a_team("b")])
     jobs = [world.run(a_job(f"a-{i}", team="a")) for i in range(2)]
     first = world.submit(a_job("b-1", team="b"))
-    world.wait(MINUTE)
+    until_promised(world, first)
     (stopped,) = victims_of(world, first)
     end_victims(world, first)
     world.start(first)
@@ -49,6 +71,7 @@ def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
     # Both of team a's jobs run again; b wants its share once more.
     world.wait(10 * MINUTE)
     second = world.submit(a_job("b-2", team="b"))
+    until_promised(world, second)
     assert victims_of(world, second) == [job for job in jobs if job != stopped]
     end_victims(world, second)
     world.start(second)
@@ -58,10 +81,7 @@ def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
     world.wait(10 * MINUTE)
     third = world.submit(a_job("b-3", team="b"))
     assert world.state(third) is State.QUEUED
-    assert world.outcome.wake_ms is not None
-    while world.get(third).nomination is None:
-        assert world.outcome.wake_ms is not None, "nobody would ever look again"
-        world.wait(world.outcome.wake_ms - world.now)
+    until_promised(world, third)
     assert (
         world.now
         >= world.get(stopped).attempts[0].ended_ms + world.cluster.pools[TRAIN].half_life_ms
@@ -95,8 +115,7 @@ def test_a_share_is_not_won_back_where_the_winner_would_then_borrow_more() -> No
         world.run(a_job(f"a-{number}", team="a"))
     first = world.submit(a_job("b-1", team="b"))
     second = world.submit(a_job("b-2", team="b"))
-    world.wait(MINUTE)
-    assert world.state(first) is State.NOMINATED
+    until_promised(world, first)
     assert world.state(second) is State.QUEUED
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from packings import Node
 
 from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.board import NO_FIT, Board
-from gpucommons.scheduler.core.packing.foresight import FEW, Foresight
+from gpucommons.scheduler.core.packing.board import FEW, NO_FIT, Board
+from gpucommons.scheduler.core.packing.foresight import Foresight
 from gpucommons.scheduler.core.packing.learning import NEUTRAL, Known
 from gpucommons.scheduler.core.packing.outlook import claimed_part
 from gpucommons.scheduler.core.packing.rows import Rows
@@ -137,8 +137,8 @@ def test_rows_scored_one_by_one_and_together_are_equal(
     policy = Foresight(tuple(known), rows)
 
     together, devices = policy.scores(ask, rows, np.arange(len(rows)))
-    single = [policy.scores(ask, rows, np.array([row])) for row in range(len(rows))]
+    single = [policy.one_by_one.score(ask, rows, row) for row in range(len(rows))]
 
-    assert [int(scores[0]) for scores, _ in single] == together.tolist()
+    assert [score for score, _ in single] == together.tolist()
     for (_, device), score, chosen in zip(single, together, devices, strict=True):
-        assert score == NO_FIT or not ask.shared or device[0] == chosen
+        assert score == NO_FIT or not ask.shared or device == chosen

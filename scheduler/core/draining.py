@@ -1,0 +1,62 @@
+"""What is said to somebody who is next: how much is being cleared, and who has to go first.
+
+All who may read the waiting workload read this sentence, so another team's jobs are not named in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_gpus
+from gpucommons.scheduler.core.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.stops import MOVE
+from gpucommons.scheduler.core.types import HoldClass, Nomination, Reason, ReasonClass, Workload
+
+#: So many names are said; of more, only how many.
+_NAMES = 5
+
+
+def draining(
+    draft: Draft, workload: Workload, promise: Nomination, half_free: Callable[[], str]
+) -> Reason:
+    """Why a nominated workload still waits. ``half_free`` tells which halves a move joins."""
+    found = [draft.holder_of(victim) for victim in promise.victims]
+    there = [other for other in found if other is not None]
+    who = _in_the_way(workload, there)
+    if there and all(o.current and o.current.stop and o.current.stop.why == MOVE for o in there):
+        halves = half_free()
+        text = f"{halves}; moving" if halves else "Next in line: moving"
+        text = f"{text} {who} {'frees one' if halves else 'makes room'}."
+    else:
+        size = milli_gpu(must_have(workload.spec))
+        what = f"{format_gpus(size)} {'is' if size <= WHOLE_MILLI_GPU else 'are'}"
+        verb = "ends" if len(there) == 1 else "end"
+        text = (
+            f"Next in line: {what if size else 'room is'} being cleared, {who} {verb} there first."
+        )
+    return Reason(code=ReasonClass.DRAINING, text=text)
+
+
+def _in_the_way(workload: Workload, there: Sequence[Workload]) -> str:
+    """Those who have to go: of its own team by name, of others only what they are."""
+    names, others, borrowed = list[str](), 0, 0
+    for other in there:
+        if is_lease(other):
+            names.append("a notebook")
+        elif other.spec.team == workload.spec.team:
+            names.append(other.spec.name)
+        else:
+            others += 1
+            borrowed += bool(other.current and other.current.hold_class is HoldClass.OVER_QUOTA)
+    names.sort()
+    if len(names) > _NAMES:
+        names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]
+    if others:
+        kind = "borrowed job" if borrowed == others else "job"
+        names.append(
+            f"a {kind} of another team" if others == 1 else f"{others} {kind}s of other teams"
+        )
+    return ", ".join(names)

@@ -1,0 +1,133 @@
+"""Elastic jobs that run take room that stays idle: when, how often, and never from anybody."""
+
+from __future__ import annotations
+
+import pytest
+from builders import World, a_job, a_node, a_pool, a_team
+
+from gpucommons.scheduler.core.state import CheckpointReported
+from gpucommons.scheduler.core.types import Checkpoint, State, WorkloadId
+
+MINUTE = 60_000
+
+
+def save(world: World, job: WorkloadId, step: int = 7) -> None:
+    attempt_id = world.attempt_id(job)
+    checkpoint = Checkpoint(
+        attempt_id=attempt_id, step=step, path="x", size_bytes=1, sha256="0" * 64, at_ms=world.now
+    )
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
+
+
+def workers(world: World, job: WorkloadId) -> int:
+    attempt = world.get(job).current
+    return 0 if attempt is None else len(attempt.placements)
+
+
+@pytest.fixture
+def world() -> World:
+    return World(a_node(gpus=4), teams=[a_team(), a_team("nlp", guaranteed_milli_gpu=1000)])
+
+
+@pytest.fixture
+def small(world: World) -> WorkloadId:
+    """Two of four workers, in the room that another job leaves; that ends, and the rest is idle."""
+    other = world.run(a_job("other", 2000))
+    job = world.run(a_job("elastic", 1000, min_workers=1, max_workers=4))
+    assert workers(world, job) == 2
+    world.end(other)
+    return job
+
+
+def until_it_stops(world: World, job: WorkloadId) -> None:
+    for _ in range(10):
+        if world.stop_of(job) is not None:
+            return
+        assert world.outcome.wake_ms is not None, "nothing would ever look again"
+        world.wait(max(1, world.outcome.wake_ms - world.now))
+    raise AssertionError
+
+
+def test_idle_room_is_taken_after_as_long_as_the_restart_costs(
+    world: World, small: WorkloadId
+) -> None:
+    world.wait(5 * MINUTE)
+    assert world.stop_of(small) is None, "what it did would be lost"
+    save(world, small)
+    until_it_stops(world, small)
+    stop = world.stop_of(small)
+    assert (stop.why, stop.text) == ("grow", "to go on with 4 workers")
+    assert world.state(small) is State.PREEMPTING
+    world.end(small, 143)
+    attempt = world.get(small).current
+    assert attempt is not None
+    assert (len(attempt.placements), attempt.resumed_from.step) == (4, 7)  # type: ignore[union-attr]
+    assert "evicted" not in world.kinds()
+
+
+def test_room_that_somebody_waits_for_is_not_idle(world: World, small: WorkloadId) -> None:
+    save(world, small)
+    world.run(a_job("three", 1000))
+    waits = world.submit(a_job("waits", 2000))
+    assert world.state(waits) is State.QUEUED
+    for _ in range(5):
+        world.wait(10 * MINUTE)
+        save(world, small)
+        assert world.stop_of(small) is None
+    assert world.cluster.spare == {}
+
+
+def test_a_job_that_never_saves_never_grows(world: World, small: WorkloadId) -> None:
+    for _ in range(10):
+        world.wait(60 * MINUTE)
+        assert world.stop_of(small) is None
+
+
+def test_it_grows_at_most_once_within_a_half_life() -> None:
+    pool = a_pool(half_life_ms=10 * 60 * MINUTE)
+    world = World(a_node(gpus=4), teams=[a_team()], pools=[pool])
+    blockers = [world.run(a_job(f"b-{i}")) for i in range(3)]
+    job = world.run(a_job("elastic", 1000, min_workers=1, max_workers=4))
+    assert workers(world, job) == 1
+    world.end(blockers[0])
+    world.wait(5 * MINUTE)
+    save(world, job)
+    until_it_stops(world, job)
+    world.end(job, 143)
+    world.start(job)
+    assert workers(world, job) == 2
+    world.end(blockers[1])
+    for _ in range(8):
+        world.wait(60 * MINUTE)
+        save(world, job)
+        assert world.stop_of(job) is None
+    for _ in range(4):
+        world.wait(60 * MINUTE)
+        save(world, job)
+    assert world.stop_of(job) is not None
+
+
+def test_of_two_one_grows_at_a_time(world: World) -> None:
+    large, small = world.run(a_job("large", 2000)), world.run(a_job("small", 1000))
+    first = world.run(a_job("e-1", 1000, min_workers=1, max_workers=2))
+    world.end(small)
+    second = world.run(a_job("e-2", 1000, min_workers=1, max_workers=2))
+    jobs = [first, second]
+    assert [workers(world, job) for job in jobs] == [1, 1]
+    world.end(large)
+    for job in jobs:
+        save(world, job)
+    for _ in range(3):
+        world.wait(MINUTE)
+    assert sum(world.stop_of(job) is not None for job in jobs) == 1
+
+
+def test_its_place_goes_to_a_guarantee_that_comes_meanwhile(
+    world: World, small: WorkloadId
+) -> None:
+    save(world, small)
+    until_it_stops(world, small)
+    owner = world.submit(a_job("owner", 1000, team="nlp"))
+    assert world.state(owner) in (State.ADMITTED, State.STARTING)
+    world.end(small, 143)
+    assert workers(world, small) == 3

@@ -1,0 +1,28 @@
+"""Who is stopped for nobody any more has its turn in the cycle that spares it."""
+
+from __future__ import annotations
+
+from builders import World, a_job, a_node, a_team
+
+from gpucommons.scheduler.core.state import AttemptEnded, Cancel, Intent
+from gpucommons.scheduler.core.types import HoldClass, IntentId, UserName
+
+
+def test_a_spared_borrower_enters_the_guarantee_that_became_free_meanwhile() -> None:
+    teams = [a_team("vision", guaranteed_milli_gpu=1000), a_team("nlp", guaranteed_milli_gpu=1000)]
+    world = World(a_node(gpus=2), teams=teams)
+    first, borrower = (world.run(a_job(f"d-{i}", team="vision")) for i in range(2))
+    owner = world.submit(a_job("bert", team="nlp"))
+    assert world.stop_of(borrower) is not None
+    gone = Intent(
+        intent_id=IntentId("gone"),
+        action=Cancel(workload_id=owner),
+        by=UserName("ann"),
+        at_ms=world.now,
+    )
+    world.step(AttemptEnded(attempt_id=world.attempt_id(first), exit_code=0), intents=[gone])
+    held = world.get(borrower).current
+    assert held is not None
+    assert held.stop is None
+    assert held.hold_class is HoldClass.GUARANTEED
+    assert world.step().changes.empty
