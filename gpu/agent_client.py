@@ -1,29 +1,25 @@
-"""How the scheduler, the local executor and the spawner talk to the node agent of their machine.
+"""How the scheduler, the local executor and the spawner talk to a node agent.
 
-Blocking, one connection per call: every call is a few hundred microseconds on a unix socket and
-safe from any thread.
+Blocking, one connection per call: every call is a few hundred microseconds on a unix socket, a
+millisecond or two through the door of another machine's agent, and safe from any thread.
 """
 
 from __future__ import annotations
 
-import socket
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu import errors, wire
+from gpucommons.gpu.agent_transports import SocketTransport, Transport
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers.base import Injection
+from gpucommons.gpu.shim import Overlay
 from gpucommons.gpu.slices import GpuSlice, SliceId
-from gpucommons.gpu.unix_sockets import connect
-from gpucommons.gpu.usage import UsageMinute, UsageSample
+from gpucommons.gpu.usage import AuditEntry, UsageMinute, UsageSample
 
-_RECEIVE_BYTES = 1 << 18
-#: No answer of an honest agent is longer.
-_MAX_ANSWER_BYTES = 32 << 20
 _ERRORS: Mapping[str, type[GpuError]] = {
     error.__name__: error
     for error in (
@@ -65,6 +61,23 @@ class Prepared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Admission:
+    """What a pod is shown of its slice."""
+
+    folder: Path
+    overlays: tuple[Overlay, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class HeldDevices:
+    """Devices that the kubelet gave to a pod, by UUID."""
+
+    namespace: str
+    pod: str
+    device_ids: tuple[DeviceId, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SliceReading:
     """A fresh look at one slice."""
 
@@ -81,9 +94,21 @@ class AgentClient:
     error that the agent names when it refuses.
     """
 
-    def __init__(self, path: Path | str, *, timeout_s: float = 5.0) -> None:
-        self._path = Path(path)
+    def __init__(self, agent: Path | str | Transport, *, timeout_s: float = 5.0) -> None:
+        if isinstance(agent, (Path, str)):
+            agent = SocketTransport(path=Path(agent))
+        self._transport = agent
         self._timeout_s = timeout_s
+        self._memory: str | None = None
+
+    @property
+    def memory(self) -> str | None:
+        """What the agent called its memory when it last answered; another one: it lost the old."""
+        return self._memory
+
+    def memories(self) -> Mapping[Any, str]:
+        """The same of the one node that this is, as of many nodes' agents."""
+        return {} if self._memory is None else {"": self._memory}
 
     def devices(self) -> NodeReport:
         """The node and its devices."""
@@ -98,9 +123,13 @@ class AgentClient:
             isolations=answer.get("isolations", {}),
         )
 
-    def open(self, gpu_slice: GpuSlice) -> Path:
-        """Begin to watch a slice; answers the path of its socket. Repeating it is harmless."""
-        return Path(self._call("open", **wire.slice_json(gpu_slice))["socket"])
+    def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> Path:
+        """Begin to watch a slice; answers the path of its socket. Repeating it is harmless.
+
+        ``used`` says that processes may run in it already. An agent that never knew of it then
+        takes care not to call it empty.
+        """
+        return Path(self._call("open", **wire.slice_json(gpu_slice), used=used)["socket"])
 
     def prepare(self, gpu_slice: GpuSlice, *, uid: int | None = None) -> Prepared:
         """Put a slice's limit in force before anything starts on it; repeating it verifies again.
@@ -113,6 +142,44 @@ class AgentClient:
             socket=Path(answer["socket"]),
             injection=wire.injection_from(answer),
             isolation=answer["isolation"],
+        )
+
+    def admit(self, slice_id: SliceId, pod: str, device_ids: Sequence[DeviceId] = ()) -> Admission:
+        """Put an open slice's limit in force for a pod (by uid); only on the agent's own machine.
+
+        Raises ``UnknownSlice`` before the scheduler has opened it, ``LimitNotInForce`` and
+        ``SliceInUse`` when the pod must not start, ``UnknownDevice`` when the slice's devices are
+        those that the kubelet gave to the pod, which are to be named.
+        """
+        answer = self._call("admit", slice_id=slice_id, pod=pod, device_ids=list(device_ids))
+        return Admission(
+            folder=Path(answer["folder"]),
+            overlays=tuple(
+                Overlay(
+                    name=one["name"], source=Path(one["source"]), writable=bool(one["writable"])
+                )
+                for one in answer["overlays"]
+            ),
+        )
+
+    def dismiss(self, pod: str) -> bool:
+        """A pod does not have its slice any more; False when it had none."""
+        return bool(self._call("dismiss", pod=pod)["dismissed"])
+
+    def tenants(self) -> Mapping[SliceId, frozenset[str]]:
+        """The pods that have each open slice, by uid."""
+        found = self._call("tenants")["tenants"]
+        return {SliceId(one): frozenset(pods) for one, pods in found.items()}
+
+    def held(self) -> tuple[HeldDevices, ...]:
+        """What the kubelet gave to which pod; only through the door of a node of Kubernetes."""
+        return tuple(
+            HeldDevices(
+                namespace=one["namespace"],
+                pod=one["pod"],
+                device_ids=tuple(map(DeviceId, one["device_ids"])),
+            )
+            for one in self._call("held")["held"]
         )
 
     def resize(self, slice_id: SliceId, memory_mib: int) -> None:
@@ -128,7 +195,11 @@ class AgentClient:
         self._call("close", slice_id=slice_id)
 
     def reading(self, slice_id: SliceId) -> SliceReading:
-        """Look at one slice now."""
+        """Look at one slice now.
+
+        Raises ``UnknownSlice`` when it is not open: that is no proof that nobody is in it. On
+        Kubernetes it is answered all the same, by the pods that are shown it.
+        """
         answer = self._call("reading", slice_id=slice_id)
         sample = answer["sample"]
         return SliceReading(
@@ -145,40 +216,30 @@ class AgentClient:
         answer = self._call("minutes", after_ms=after_ms)
         return tuple(wire.minute_from(minute) for minute in answer["minutes"])
 
+    def audit(self, after: int = 0) -> tuple[AuditEntry, ...]:
+        """What the agent did to somebody's process since entry ``after``, oldest first."""
+        entries = self._call("audit", after=after)["entries"]
+        return tuple(AuditEntry.from_json(entry) for entry in entries)
+
     def slices(self) -> tuple[GpuSlice, ...]:
         """The open slices."""
         return tuple(wire.slice_from(saved) for saved in self._call("slices")["slices"])
 
     def _call(self, request: str, /, **fields: object) -> wire.Json:
-        deadline_s = time.monotonic() + self._timeout_s
+        line = wire.encode({"request": request, **fields})
         try:
-            with connect(self._path, timeout_s=self._timeout_s) as connection:
-                connection.sendall(wire.encode({"request": request, **fields}))
-                line = _line(connection, deadline_s)
-            answer = wire.decode(line)
+            answer = wire.decode(self._transport.ask(line, self._timeout_s))
         except (OSError, errors.BadAgentRequest) as error:
             message = (
-                f"The node agent at {self._path} does not answer ({error}); "
-                "start it with `gpucommons up`."
+                f"The node agent at {self._transport.place} does not answer ({error}); "
+                f"{self._transport.advice}."
             )
             raise AgentUnavailable(message) from error
         if not answer.get("ok"):
             raise _refusal(answer)
+        memory = answer.get("memory")
+        self._memory = memory if isinstance(memory, str) else self._memory
         return answer
-
-
-def _line(connection: socket.socket, deadline_s: float) -> bytes:
-    received = bytearray()
-    while not received.endswith(b"\n"):
-        left_s = deadline_s - time.monotonic()
-        if left_s <= 0:
-            raise TimeoutError("timed out")
-        connection.settimeout(left_s)
-        chunk = connection.recv(_RECEIVE_BYTES)
-        if not chunk or len(received) > _MAX_ANSWER_BYTES:
-            raise ConnectionError("the connection ended within an answer")
-        received += chunk
-    return bytes(received)
 
 
 def _refusal(answer: Mapping[str, Any]) -> GpuError:

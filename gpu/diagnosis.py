@@ -43,6 +43,8 @@ class Facts:
     mps_program: str | None = None
     #: Calls of this driver that allocate and that the interposer does not know.
     unknown_calls: tuple[str, ...] = ()
+    #: Users are to share one account, so nobody else's has to read anything.
+    shared_account: bool = False
     interpreter: str = ""
     #: The first folder or file on the way that other accounts may not pass; None = they may.
     closed_at: str | None = None
@@ -154,7 +156,14 @@ def _interposer(facts: Facts) -> Finding:
 def _mig(facts: Facts) -> Finding:
     instances = [d for d in facts.devices if d.device_id.startswith("MIG-")]
     if instances:
-        return Finding(check="MIG", level=OK, found=f"{len(instances)} instances")
+        if facts.traits.devices_confined:
+            return Finding(check="MIG", level=OK, found=f"{len(instances)} instances")
+        return Finding(
+            check="MIG",
+            level=ADVICE,
+            found=f"{len(instances)} instances; a program may open its neighbours'",
+            change="Only containers that hold no other device file make them mode hardware.",
+        )
     for device in facts.devices:
         profiles = facts.traits.mig_profiles.get(device.device_id, ())
         quarter = smallest_profile(profiles, device, 250)
@@ -163,26 +172,31 @@ def _mig(facts: Facts) -> Finding:
                 check="MIG",
                 level=ADVICE,
                 found=f"{device.kind} can be cut, and is not",
-                change=f"Cut empty cards for mode hardware; ¼ needs {quarter.name} "
-                f"({quarter.count} a card).",
+                change="Cut empty cards, and each slice has compute of its own; ¼ needs "
+                f"{quarter.name} ({quarter.count} a card).",
             )
     return Finding(check="MIG", level=OK, found="no card here can be cut")
 
 
 def _mps(facts: Facts) -> Finding:
-    if facts.traits.mps is not None:
-        return Finding(check="MPS", level=OK, found=f"opted in, pipe {facts.traits.mps.pipe}")
     if facts.mps_program is None:
         return Finding(check="MPS", level=OK, found="not installed, not needed")
     return Finding(
         check="MPS",
         level=OK,
-        found=f"{facts.mps_program}, not used",
-        change="Only for teams that trust each other: `--mps-pipe` of the agent.",
+        found=f"{facts.mps_program}, used by pools with the setting mps",
+        change="Only for teams that trust each other: one fault ends every program on the card.",
     )
 
 
 def _accounts(facts: Facts) -> Finding:
+    if facts.shared_account:
+        return Finding(
+            check="accounts",
+            level=ADVICE,
+            found="all users share one account, as asked: nothing isolates them",
+            change="Run `gpucommons up` as root without --trusted-users for real accounts.",
+        )
     if facts.root:
         return Finding(
             check="accounts", level=OK, found="root: every user is an account of their own"
@@ -197,7 +211,7 @@ def _accounts(facts: Facts) -> Finding:
 
 def _interpreter(facts: Facts) -> Finding:
     check = "interpreter"
-    if facts.closed_at is None or not facts.root:
+    if facts.closed_at is None or not facts.root or facts.shared_account:
         return Finding(check=check, level=OK, found=facts.interpreter)
     return Finding(
         check=check,

@@ -18,13 +18,18 @@ from gpucommons.gpu.diagnosis import Facts
 from gpucommons.gpu.node_traits import Wishes, survey
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
 from gpucommons.gpu.shim.audit import audit
+from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.telemetry import Telemetry
 
 _MPS_PROGRAM = "nvidia-cuda-mps-control"
 
 
-def examine(state: Path) -> Facts:
+def examine(state: Path, *, shared_account: bool = False) -> Facts:
     """Look at this machine, with the driver where there is one."""
+    return replace(_examine(state), shared_account=shared_account)
+
+
+def _examine(state: Path) -> Facts:
     if not has_nvml():
         return _facts(None, state, "there is no libnvidia-ml.so.1, so no driver of NVIDIA")
     from gpucommons.gpu.nvml import NvmlTelemetry  # noqa: PLC0415 - see has_nvml
@@ -58,7 +63,7 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
     if telemetry is None or not telemetry.devices():
         return facts
     with tempfile.TemporaryDirectory(prefix="gc") as scratch:
-        ground = survey(telemetry, Path(scratch), Wishes())
+        ground = survey(telemetry, SliceFolders(Path(scratch)), Wishes())
     stack = provider_stack(ground.traits, ground.providers)
     return replace(
         facts,

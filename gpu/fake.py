@@ -131,12 +131,15 @@ class SimulatedGpus:
         if load is None:
             return None
         serves = self._is_server(stat, before)
-        self._before[stat.pid, stat.start] = _Measured(
-            cpu_ms=stat.cpu_ms,
-            load=load,
-            # A process on its way to exec shows its parent's command at first: look twice.
-            is_server=serves if before is not None else None,
-        )
+        if before is not None and still and before.is_server is not None:
+            self._before[stat.pid, stat.start] = before
+        else:
+            self._before[stat.pid, stat.start] = _Measured(
+                cpu_ms=stat.cpu_ms,
+                load=load,
+                # A process on its way to exec shows its parent's command at first: look twice.
+                is_server=serves if before is not None else None,
+            )
         if serves:
             return (0, 0)
         memory_mib = max(0, load.private_mib - _BARE_PROCESS_MIB) * _MEMORY_SCALE

@@ -62,6 +62,10 @@ class FakeProcesses:
         """Every process there is."""
         return tuple(self._all)
 
+    def births(self) -> int | None:
+        """How many there were."""
+        return self._births
+
     def stat(self, pid: int) -> ProcessStat | None:
         """Identity of a live process."""
         process = self._all.get(pid)

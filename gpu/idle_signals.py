@@ -7,7 +7,7 @@ missing telemetry is never idle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gpucommons.gpu.usage import UsageSample
 
@@ -50,8 +50,7 @@ def observe(before: Activity, sample: UsageSample) -> Activity:
     grew, low_mib = _memory(before.low_mib, sample.memory_used_mib)
     unknown = sample.compute_percent is None or sample.memory_used_mib is None
     active = unknown or grew or gathered >= _FULL_PERCENT_MS
-    return replace(
-        before,
+    return Activity(
         active_ms=max(before.active_ms or 0, sample.at_ms) if active else before.active_ms,
         seen_ms=sample.at_ms,
         bucket_ms=bucket_ms,

@@ -12,14 +12,17 @@ from gpucommons.gpu.cgroups import Cgroups, find_mount
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.memory_limits import MemoryLimits
-from gpucommons.gpu.providers.base import MigProfile, MpsDaemon, NodeTraits, SharingProvider
+from gpucommons.gpu.pod_cgroups import PodCgroups
+from gpucommons.gpu.providers.base import MigProfile, NodeTraits, SharingProvider
 from gpucommons.gpu.providers.cgroup_mem import FIRST_DRIVER, CgroupMemProvider
 from gpucommons.gpu.providers.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.hints import HintsProvider
 from gpucommons.gpu.providers.mig import MigProvider
 from gpucommons.gpu.providers.mps import MpsProvider
+from gpucommons.gpu.providers.pod_mem import PodMemProvider
 from gpucommons.gpu.providers.shim import ShimProvider
 from gpucommons.gpu.providers.watchdog import WatchdogProvider
+from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.telemetry import Telemetry
 
@@ -42,24 +45,25 @@ class Wishes:
     """What an admin decided."""
 
     watched: bool = True
-    mps: MpsDaemon | None = None
+    #: Everything that uses a slice here runs in a container that opens no other device file.
+    devices_confined: bool = False
     #: Where cgroup v2 is mounted; None = wherever it is found.
     cgroup_mount: Path | None = None
 
 
-def survey(telemetry: Telemetry, slices_folder: Path, wishes: Wishes) -> Ground:
+def survey(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) -> Ground:
     """Look at this node; a test group is made and removed where a limit could work."""
     devices = telemetry.devices()
     simulated = bool(devices) and all(device.simulated for device in devices)
     if simulated or not devices:
         return Ground(
-            traits=NodeTraits(simulated=simulated),
+            traits=NodeTraits(simulated=simulated, devices_confined=folders.in_pods),
             providers=(ExclusiveProvider(), HintsProvider()),
         )
-    return _survey_real(telemetry, slices_folder, wishes)
+    return _survey_real(telemetry, folders, wishes)
 
 
-def _survey_real(telemetry: Telemetry, slices_folder: Path, wishes: Wishes) -> Ground:
+def _survey_real(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) -> Ground:
     limits, driver = telemetry.limits(), telemetry.driver
     mount = wishes.cgroup_mount or find_mount()
     groups = Cgroups(mount) if mount is not None and _may_make_groups(mount) else None
@@ -72,26 +76,32 @@ def _survey_real(telemetry: Telemetry, slices_folder: Path, wishes: Wishes) -> G
         and takes_a_limit(limits, groups, telemetry.devices())
     )
     traits = NodeTraits(
+        devices_confined=wishes.devices_confined,
         driver=driver,
         cgroup_parent=None if groups is None else str(groups.parent),
         memory_limits=takes_limits,
         shim=missing is None,
         shim_reason=missing or "",
         watched=wishes.watched,
-        mps=wishes.mps,
         mig_profiles=telemetry.mig_profiles,
     )
     layers: list[SharingProvider] = []
-    if groups is not None and limits is not None:
-        layers.append(CgroupMemProvider(limits, groups))
-    layers.append(ShimProvider(slices_folder, own_uid=os.geteuid()))
+    if mount is not None and groups is not None and limits is not None:
+        layers.append(
+            # A pod's processes stay in the group that the kubelet made.
+            PodMemProvider(limits, PodCgroups(mount))
+            if folders.in_pods
+            else CgroupMemProvider(limits, groups)
+        )
+    layers.append(ShimProvider(folders, own_uid=os.geteuid()))
     return Ground(
         traits=traits,
         providers=(
             MigProvider(),
             ExclusiveProvider(),
             *layers,
-            MpsProvider(wishes.mps),
+            # Its daemon is another pod's: no pipe of it is in the pods that use slices.
+            *(() if folders.in_pods else (MpsProvider(),)),
             WatchdogProvider(),
             HintsProvider(),
         ),

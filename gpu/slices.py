@@ -15,9 +15,24 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 #: Name of a granted slice; also the name of its folder below the agent's.
 SliceId = NewType("SliceId", str)
 
+#: How the id of a whole device begins that is chosen when its pod starts; a number follows.
+CHOSEN_LATER = "chosen-later-"
+
 _GLYPHS = {125: "⅛", 250: "¼", 375: "⅜", 500: "½", 625: "⅝", 750: "¾", 875: "⅞"}
 _MAX_CHARACTERS = 32
 _FROM_GLYPHS = {glyph: milli for milli, glyph in _GLYPHS.items()}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MpsDaemon:
+    """An MPS control daemon that an admin started for a pool."""
+
+    #: Its pipe directory.
+    pipe: str
+    #: 2: limits come with each client's environment; 3: they belong to named namespaces.
+    version: int = 2
+    #: Name of the server in version 3.
+    server: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,11 +52,19 @@ class GpuSlice:
     shares: tuple[DeviceShare, ...]
     #: Memory of all shares together.
     memory_mib: int
+    #: The daemon that its programs go through, where its pool opted in to MPS.
+    mps: MpsDaemon | None = None
 
     @property
     def milli_gpu(self) -> int:
         """Sum over all shares."""
         return sum(share.milli_gpu for share in self.shares)
+
+
+def worker_slice(attempt_id: str, rank: int) -> SliceId:
+    """The slice of one worker of an attempt."""
+    # The tail of the id is random enough, and a socket's path has little room.
+    return SliceId(f"{attempt_id[-12:]}-{rank}")
 
 
 def parse_milli_gpu(text: str) -> int:
@@ -67,8 +90,11 @@ def parse_milli_gpu(text: str) -> int:
     except (ValueError, ZeroDivisionError):
         message = f"{text!r} is not a number of GPUs: write 0.5, 1/2, ½, 500m or 4."
         raise ValueError(message) from None
-    if milli < 0 or milli.denominator != 1:
-        message = f"{text!r} is not a number of GPUs: it must be 0 or more, in thousandths."
+    if milli < 0:
+        message = f"{text!r} is not a number of GPUs: it must be 0 or more, for example 0.5 or 4."
+        raise ValueError(message)
+    if milli.denominator != 1:
+        message = f"{text!r} is not a number of GPUs: a GPU has 1000 parts; write 0.5 or 0.333."
         raise ValueError(message)
     return milli.numerator
 

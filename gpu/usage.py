@@ -6,7 +6,9 @@ read as idle.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from gpucommons.gpu.slices import SliceId
 
@@ -44,6 +46,49 @@ class UsageSample:
     stops_ms: int | None = None
     #: What its user should know of the limit, in a sentence; empty when all is well.
     notice: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AuditEntry:
+    """What a node agent did to somebody's process, or refused to do."""
+
+    #: In the order of one agent's record.
+    number: int
+    #: Of this entry alone, in any record.
+    key: str
+    at_ms: int
+    #: ``memory-warn``, ``memory-terminate``, ``memory-kill``, ``memory-clear``, ``limit-refused``.
+    event: str
+    #: For admins.
+    text: str
+    slice_id: SliceId | None = None
+    fields: Mapping[str, object] = field(default_factory=dict)
+
+    def as_json(self) -> dict[str, object]:
+        """As it is kept and sent."""
+        return {
+            "number": self.number,
+            "key": self.key,
+            "at_ms": self.at_ms,
+            "event": self.event,
+            "text": self.text,
+            "slice_id": self.slice_id,
+            **self.fields,
+        }
+
+    @classmethod
+    def from_json(cls, message: Mapping[str, Any]) -> AuditEntry:
+        """What :meth:`as_json` gave."""
+        rest = dict(message)
+        return cls(
+            number=int(rest.pop("number")),
+            key=str(rest.pop("key")),
+            at_ms=int(rest.pop("at_ms")),
+            event=str(rest.pop("event")),
+            text=str(rest.pop("text")),
+            slice_id=rest.pop("slice_id"),
+            fields=rest,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,9 @@
 
 A slice over its share in three looks running is warned, with numbers. If it still is 30 s later, the
 process that grew most since all was well gets SIGTERM, and 10 s later SIGKILL. Where the card's
-free memory is below what its neighbours are still owed, there is no warning time. A notebook server
+free memory is below what its neighbours are still owed, there is no warning time. Going below the
+share ends a warning, but time over it is remembered and only slowly forgiven: who goes up and down
+has one warning time for all the peaks together, not one for each. A notebook server
 comes last: usually one kernel grew, and its server can start it again and say so. What cannot be
 read is neither compliant nor over: nothing is decided on it.
 """
@@ -22,6 +24,12 @@ PATIENCE_LOOKS = 3
 WARNING_MS = 30_000
 #: From SIGTERM to SIGKILL.
 GRACE_MS = 10_000
+#: Peaks too short for a warning each are one when they add up to so much.
+PEAKS_MS = 10_000
+#: Time over the share is forgiven by so many times as much time within it.
+_FORGIVEN_BY = 4
+#: No look counts for more: an agent that was away saw nothing.
+_LONGEST_LOOK_MS = 5_000
 #: Contexts and caches come and go: so much over is no offence.
 _TOLERANCE_MIB = 256
 _TOLERANCE_PERCENT = 2
@@ -101,13 +109,27 @@ class Case:
     killed: bool = False
     #: Memory of each process when all was well.
     before: Mapping[tuple[int, int], int] = field(default_factory=dict)
+    looked_ms: int | None = None
+    #: Time over the share that is not forgiven yet…
+    owed_ms: int = 0
+    #: …and of that, what was there before it went over now.
+    carried_ms: int = 0
+    #: The last warning within that time.
+    last_warned_ms: int | None = None
 
     @property
     def next_ms(self) -> int | None:
         """When the next step comes, if nothing changes."""
         if self.told is not None:
             return self.told_ms + GRACE_MS
-        return None if self.warned_ms is None else self.warned_ms + WARNING_MS
+        if self.warned_ms is None:
+            return None
+        return self.warned_ms + max(0, WARNING_MS - self.carried_ms)
+
+    def since(self, now_ms: int) -> int:
+        """How long the last look is ago."""
+        before_ms = now_ms if self.looked_ms is None else self.looked_ms
+        return min(max(0, now_ms - before_ms), _LONGEST_LOOK_MS)
 
 
 Cases = Mapping[tuple[SliceId, DeviceId], Case]
@@ -155,22 +177,52 @@ def _judge_one(
     if used_mib is None or processes is None:
         return case, None
     if used_mib <= portion.limit_mib + tolerance_mib(portion.limit_mib):
-        calm = Case(before={(p.pid, p.start): p.memory_mib for p in processes})
         told = case.warned_ms is not None or case.told is not None
-        return calm, _decision(Step.CLEAR, portion, case) if told else None
-    case = replace(case, over_looks=case.over_looks + 1)
+        decision = _decision(Step.CLEAR, portion, case) if told else None
+        return _calmed(case, processes, now_ms), decision
+    case = replace(
+        case,
+        over_looks=case.over_looks + 1,
+        looked_ms=now_ms,
+        owed_ms=case.owed_ms + case.since(now_ms),
+    )
     if case.told is not None and not _is_alive(case.told, processes):
         # It went, and the slice is still over: the next one.
         case = replace(case, told=None, killed=False, warned_ms=now_ms - WARNING_MS)
     if case.told is not None:
         return _after_telling(case, portion, now_ms)
-    due = case.warned_ms is not None and now_ms >= case.warned_ms + WARNING_MS
-    if urgent or due:
+    due = case.next_ms is not None and now_ms >= case.next_ms
+    if urgent or due or _has_used_up_its_time(case):
         return _tell(case, portion, now_ms, urgent=urgent)
-    if case.warned_ms is None and case.over_looks >= PATIENCE_LOOKS:
-        case = replace(case, warned_ms=now_ms)
+    if case.warned_ms is None and (
+        case.over_looks >= PATIENCE_LOOKS or _peaks_add_up(case, now_ms)
+    ):
+        case = replace(case, warned_ms=now_ms, last_warned_ms=now_ms)
         return case, _decision(Step.WARN, portion, case)
     return case, None
+
+
+def _calmed(case: Case, processes: Sequence[Usage], now_ms: int) -> Case:
+    owed_ms = max(0, case.owed_ms - case.since(now_ms) // _FORGIVEN_BY)
+    return Case(
+        before={(p.pid, p.start): p.memory_mib for p in processes},
+        looked_ms=now_ms,
+        owed_ms=owed_ms,
+        carried_ms=owed_ms,
+        last_warned_ms=case.last_warned_ms if owed_ms else None,
+    )
+
+
+def _has_used_up_its_time(case: Case) -> bool:
+    """It was warned in an earlier peak, and all peaks together are as long as one may be."""
+    warned = case.last_warned_ms is not None
+    return warned and case.carried_ms > 0 and case.owed_ms >= WARNING_MS
+
+
+def _peaks_add_up(case: Case, now_ms: int) -> bool:
+    """Peaks too short to be heard of are one long one, of which its user hears now and then."""
+    heard = case.last_warned_ms is not None and now_ms < case.last_warned_ms + WARNING_MS
+    return case.owed_ms >= PEAKS_MS and not heard
 
 
 def _after_telling(case: Case, portion: Portion, now_ms: int) -> tuple[Case, Decision | None]:
@@ -190,7 +242,10 @@ def _tell(
         return case, None
     told = (chosen.pid, chosen.start)
     warned_ms = now_ms if case.warned_ms is None else case.warned_ms
-    case = replace(case, told=told, told_ms=now_ms, warned_ms=warned_ms, killed=False)
+    # With the process goes what was owed: the next one begins anew.
+    case = replace(
+        case, told=told, told_ms=now_ms, warned_ms=warned_ms, killed=False, owed_ms=0, carried_ms=0
+    )
     decision = _decision(Step.TERMINATE, portion, case)
     return case, replace(decision, pid=chosen.pid, start=chosen.start, urgent=urgent)
 

@@ -13,13 +13,16 @@ from typing import Any, cast
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import BadAgentRequest
+from gpucommons.gpu.pod_groups import POD_UID
 from gpucommons.gpu.providers.base import Injection
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.gpu.usage import UsageMinute, UsageSample
 
 #: A slice's name is the name of a folder, so it must be a plain one.
 _SLICE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}(?:\.[A-Za-z0-9_-]{1,99}){0,3}")
 _MAX_ID_CHARACTERS = 128
+_MAX_PATH_CHARACTERS = 1024
+_MPS_SERVER = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _MAX_SHARES = 64
 #: No card comes near a PiB; a JSON integer could.
 _MAX_MEMORY_MIB = 1 << 30
@@ -27,10 +30,13 @@ _MAX_UID = (1 << 32) - 2
 
 Json = dict[str, Any]
 
+#: Kept: making one costs as much as a sample.
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
 
 def encode(message: Mapping[str, Any]) -> bytes:
     """One line, in ASCII: JSON may carry what no UTF-8 can (half a surrogate pair)."""
-    return json.dumps(message, separators=(",", ":")).encode("ascii") + b"\n"
+    return _ENCODER.encode(message).encode("ascii") + b"\n"
 
 
 def decode(line: bytes) -> Json:
@@ -86,7 +92,23 @@ def slice_from(message: Mapping[str, object]) -> GpuSlice:
         slice_id=slice_id,
         shares=read,
         memory_mib=memory_mib_from(message),
+        mps=_mps_from(message.get("mps")),
     )
+
+
+def _mps_from(value: object) -> MpsDaemon | None:
+    """The daemon of a pool that opted in to MPS."""
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise BadAgentRequest("mps must be an object with pipe, version and server.")
+    pipe, server = value.get("pipe"), value.get("server", "")
+    if not isinstance(pipe, str) or not 0 < len(pipe) <= _MAX_PATH_CHARACTERS or pipe[0] != "/":
+        raise BadAgentRequest("The pipe of mps must be an absolute path.")
+    if not isinstance(server, str) or not (server == "" or _MPS_SERVER.fullmatch(server)):
+        raise BadAgentRequest("The server of mps must be a name of letters, digits, '-' and '_'.")
+    version = integer_from({"version": value.get("version", 2)}, "version", least=2, most=3)
+    return MpsDaemon(pipe=pipe, version=version, server=server)
 
 
 def memory_mib_from(message: Mapping[str, object]) -> int:
@@ -113,6 +135,24 @@ def uid_from(message: Mapping[str, object]) -> int | None:
     return integer_from(message, "uid", least=0, most=_MAX_UID)
 
 
+def devices_from(message: Mapping[str, object], field: str) -> tuple[DeviceId, ...]:
+    """A list of devices; none where the field is missing."""
+    found = message.get(field, [])
+    if not isinstance(found, list) or len(found) > _MAX_SHARES:
+        raise BadAgentRequest(f"{field} must be a list of at most {_MAX_SHARES} devices.")
+    if not all(isinstance(one, str) and 0 < len(one) <= _MAX_ID_CHARACTERS for one in found):
+        raise BadAgentRequest(f"{field} must be a list of names of devices.")
+    return tuple(map(DeviceId, found))
+
+
+def pod_from(message: Mapping[str, object]) -> str:
+    """The uid of a pod."""
+    value = message.get("pod")
+    if not isinstance(value, str) or not POD_UID.fullmatch(value):
+        raise BadAgentRequest("pod must be the uid of a pod.")
+    return value
+
+
 def slice_json(gpu_slice: GpuSlice) -> Json:
     """A slice as ``open`` takes it and ``slices`` gives it."""
     return {
@@ -122,6 +162,7 @@ def slice_json(gpu_slice: GpuSlice) -> Json:
             for share in gpu_slice.shares
         ],
         "memory_mib": gpu_slice.memory_mib,
+        **({} if gpu_slice.mps is None else {"mps": asdict(gpu_slice.mps)}),
     }
 
 

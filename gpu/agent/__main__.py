@@ -6,7 +6,6 @@ import argparse
 import fcntl
 import logging
 import os
-import resource
 import signal
 import socket
 import sys
@@ -14,27 +13,24 @@ import time
 from pathlib import Path
 from typing import TextIO
 
+from gpucommons.gpu import descriptors
+from gpucommons.gpu.agent.annexes import Annexes, CannotServe
 from gpucommons.gpu.agent.audit import AuditLog
 from gpucommons.gpu.agent.grants import Grants
 from gpucommons.gpu.agent.guard import Guard
 from gpucommons.gpu.agent.node import has_nvml, node_facts
+from gpucommons.gpu.agent.options import parse
 from gpucommons.gpu.agent.requests import Requests
 from gpucommons.gpu.agent.server import AgentServer, MetricsAccess
 from gpucommons.gpu.agent.state_file import StateFile
 from gpucommons.gpu.agent.tokens import metrics_token
 from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.agent.watchdog import Watchdog
-from gpucommons.gpu.fake import (
-    DEFAULT_DEVICES,
-    DEFAULT_KIND,
-    MAX_DEVICES,
-    SimulatedGpus,
-    simulated_devices,
-)
+from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.node_traits import Ground, Wishes, survey
 from gpucommons.gpu.processes import Processes, node_processes
-from gpucommons.gpu.providers.base import MpsDaemon
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
+from gpucommons.gpu.slice_folders import PodFolders, SliceFolders
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.telemetry import Telemetry
 
@@ -46,7 +42,7 @@ EXIT_USAGE = 2
 
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT."""
-    options = _parser().parse_args(arguments)
+    options = parse(arguments, __doc__ or "")
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
     processes = node_processes()
     try:
@@ -55,70 +51,15 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError) as error:
         print(f"gpucommons agent: {error}", file=sys.stderr)  # noqa: T201 - a command line's answer
         return EXIT_USAGE
-    with lock:
-        _serve(options, telemetry, processes)
-    telemetry.close()
+    try:
+        with lock:
+            _serve(options, telemetry, processes)
+    except CannotServe as error:
+        print(f"gpucommons agent: {error}", file=sys.stderr)  # noqa: T201 - a command line's answer
+        return EXIT_USAGE
+    finally:
+        telemetry.close()
     return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="gpucommons-agent", description=__doc__)
-    parser.add_argument(
-        "--dir", "--state", type=Path, required=True, help="folder of sockets and state"
-    )
-    parser.add_argument(
-        "--simulate",
-        type=_count,
-        default=0,
-        metavar="N",
-        help=f"simulated GPUs where NVML finds no real one: 0 to {MAX_DEVICES}, "
-        f"or auto = {DEFAULT_DEVICES}",
-    )
-    parser.add_argument(
-        "--simulated-kind",
-        default=DEFAULT_KIND,
-        metavar="KIND",
-        help="model and GiB of a simulated GPU (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--ignore-real", action="store_true", help="simulate even where NVML finds a real GPU"
-    )
-    parser.add_argument("--node", default=None, help="name of this node (default: its host name)")
-    parser.add_argument(
-        "--metrics-port",
-        type=int,
-        default=None,
-        metavar="PORT",
-        help="serve Prometheus metrics on this port of 127.0.0.1 too, to whoever has the token in "
-        "metrics-token; metrics.sock in the folder needs none",
-    )
-    parser.add_argument(
-        "--only-watch",
-        action="store_true",
-        help="warn nobody and stop nobody who uses more memory than their slice has",
-    )
-    parser.add_argument(
-        "--mps-pipe",
-        default=None,
-        metavar="DIR",
-        help="opt in to MPS: pipe directory of the daemon that serves the cards of this node",
-    )
-    parser.add_argument("--mps-version", type=int, choices=(2, 3), default=2)
-    parser.add_argument(
-        "--mps-server", default="", metavar="NAME", help="name of the server of MPS version 3"
-    )
-    parser.add_argument(
-        "--cgroup-mount",
-        type=Path,
-        default=None,
-        metavar="DIR",
-        help="where cgroup v2 is mounted (default: found)",
-    )
-    return parser
-
-
-def _count(text: str) -> int:
-    return DEFAULT_DEVICES if text == "auto" else int(text)
 
 
 def _telemetry(options: argparse.Namespace, processes: Processes) -> Telemetry:
@@ -155,23 +96,23 @@ def _own(folder: Path) -> TextIO:
 
 
 def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Processes) -> None:
-    # Each open tab is a descriptor; the soft limit of many systems is a relic.
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    # Each open tab is a descriptor.
+    descriptors.raise_limit()
     # As the kernel names it in maps: links on the way would make every process look a stranger.
-    slices_folder = options.dir.resolve() / "slices"
-    slices_folder.mkdir(mode=0o700, exist_ok=True)
-    slices_folder.chmod(0o711 if os.geteuid() == 0 else 0o700)
-    ground = survey(telemetry, slices_folder, _wishes(options))
+    root = options.dir.resolve() / "slices"
+    folders = PodFolders(root) if options.kubernetes else SliceFolders(root)
+    ground = survey(telemetry, folders, _wishes(options))
+    audit = AuditLog(options.dir / "audit.jsonl")
     watch = Watch(
         telemetry,
         SliceProcesses(processes, own_uid=os.geteuid()),
         StateFile(options.dir / "open-slices.json"),
-        _guard(options.dir, ground, telemetry, processes),
+        _guard(options.dir, ground, telemetry, processes, audit),
+        shown=folders.shown_to if isinstance(folders, PodFolders) else None,
     )
     watch.restore(now_ms=time.time_ns() // 1_000_000)
     facts = node_facts(options.node, provider_stack(ground.traits, ground.providers), watch.devices)
-    requests = Requests(watch, facts, slices_folder)
+    requests = Requests(watch, facts, folders, audit)
     server = AgentServer(
         options.dir,
         watch,
@@ -186,8 +127,9 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: None)
     try:
-        logger.info("Serving %s", options.dir)
-        server.run(stop)
+        with Annexes(options, facts.name):
+            logger.info("Serving %s", options.dir)
+            server.run(stop)
     finally:
         signal.set_wakeup_fd(-1)
         server.close()
@@ -196,21 +138,22 @@ def _serve(options: argparse.Namespace, telemetry: Telemetry, processes: Process
 
 
 def _wishes(options: argparse.Namespace) -> Wishes:
-    mps = None
-    if options.mps_pipe is not None:
-        mps = MpsDaemon(
-            pipe=options.mps_pipe, version=options.mps_version, server=options.mps_server
-        )
-    return Wishes(watched=not options.only_watch, mps=mps, cgroup_mount=options.cgroup_mount)
+    return Wishes(
+        watched=not options.only_watch,
+        devices_confined=options.devices_confined or options.kubernetes,
+        cgroup_mount=options.cgroup_mount,
+    )
 
 
-def _guard(folder: Path, ground: Ground, telemetry: Telemetry, processes: Processes) -> Guard:
+def _guard(
+    folder: Path, ground: Ground, telemetry: Telemetry, processes: Processes, audit: AuditLog
+) -> Guard:
     for name, capability in capabilities(ground.traits, ground.providers).items():
         logger.info("%s: %s", name, capability.reason)
     stack = provider_stack(ground.traits, ground.providers)
     watchdog = None
     if ground.traits.watched and not ground.traits.simulated:
-        watchdog = Watchdog(telemetry.devices(), processes, AuditLog(folder / "audit.jsonl"))
+        watchdog = Watchdog(telemetry.devices(), processes, audit)
     return Guard(
         grants=Grants(stack, telemetry.devices(), folder / "grants.json"), watchdog=watchdog
     )

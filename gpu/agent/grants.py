@@ -60,15 +60,19 @@ class Grants:
         """Who makes the limits."""
         return self._stack
 
+    def remembered(self) -> tuple[Held, ...]:
+        """Limits that an agent before this one put in force and did not begin to undo."""
+        return tuple(held for held, leaving in self._load() if not leaving)
+
     def restore(self, still_open: Iterable[SliceId]) -> None:
         """Take up the grants of an agent before this one."""
         wanted = frozenset(still_open)
-        for held in self._load():
+        for held, _ in self._load():
             if held.slice.slice_id not in wanted:
                 self._leaving[held.slice.slice_id] = held
                 continue
             try:
-                self.grant(held.slice, held.uid)
+                self.grant(held.slice, held.uid, held.pod)
             except (GpuError, OSError) as error:
                 # What runs goes on; its user is told that less is in force.
                 logger.warning("slice %s: %s", held.slice.slice_id, error)
@@ -80,7 +84,7 @@ class Grants:
                 )
         self.retry()
 
-    def grant(self, gpu_slice: GpuSlice, uid: int | None) -> Granted:
+    def grant(self, gpu_slice: GpuSlice, uid: int | None, pod: str | None = None) -> Granted:
         """Put the limits of a slice in force, and read them back.
 
         Raises
@@ -91,7 +95,9 @@ class Grants:
         known = self._granted.get(gpu_slice.slice_id)
         if uid is None and known is not None:
             uid = known.held.uid
-        held = self._held(gpu_slice, uid)
+        if pod is None and known is not None:
+            pod = known.held.pod
+        held = replace(self._held(gpu_slice, uid), pod=pod)
         # Whatever is still to be undone of an earlier slice of this name is this slice's now.
         self._leaving.pop(gpu_slice.slice_id, None)
         provisional = Granted(held=held, injection=Injection(), promised="none")
@@ -241,19 +247,30 @@ class Grants:
         return Held(slice=gpu_slice, devices=devices, uid=uid)
 
     def _save(self) -> None:
-        held = [granted.held for granted in self._granted.values()]
-        held += [one for one in self._leaving.values() if one not in held]
+        held = [(granted.held, False) for granted in self._granted.values()]
+        held += [(one, True) for one in self._leaving.values() if (one, False) not in held]
         document = {
             "version": 1,
-            "grants": [wire.slice_json(one.slice) | {"uid": one.uid} for one in held],
+            "grants": [
+                wire.slice_json(one.slice) | {"uid": one.uid, "pod": one.pod, "leaving": leaving}
+                for one, leaving in held
+            ],
         }
         replace_privately(self._path, json.dumps(document))
 
-    def _load(self) -> list[Held]:
+    def _load(self) -> list[tuple[Held, bool]]:
+        """What was in force, and whether it was about to be undone."""
         try:
             document = json.loads(self._path.read_text(encoding="utf-8"))
             return [
-                self._held(wire.slice_from(one), wire.uid_from(one)) for one in document["grants"]
+                (
+                    replace(
+                        self._held(wire.slice_from(one), wire.uid_from(one)),
+                        pod=wire.pod_from(one) if one.get("pod") else None,
+                    ),
+                    bool(one.get("leaving")),
+                )
+                for one in document["grants"]
             ]
         except FileNotFoundError:
             return []

@@ -42,13 +42,14 @@ class Guard:
             self._retried_ms = now_ms
             self.grants.retry()
 
-    def told(self, sample: UsageSample) -> UsageSample:
+    def told(self, sample: UsageSample, active_ms: int | None) -> UsageSample:
         """The sample with what its user should know."""
         self.grants.measured(sample.slice_id, sample.memory_used_mib)
         isolation, why = self.grants.isolation(sample.slice_id)
         notice = None if self.watchdog is None else self.watchdog.notice(sample.slice_id)
         return replace(
             sample,
+            active_ms=active_ms,
             isolation=isolation,
             stops_ms=None if notice is None else notice.stops_ms,
             notice=why if notice is None else notice.text,

@@ -7,7 +7,6 @@ import selectors
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -51,11 +50,13 @@ class AgentServer:
     ) -> None:
         self._watch = watch
         self._requests = requests
+        self._folders = requests.folders
         self._now_ms = now_ms
         self._selector = selectors.DefaultSelector()
         self._acceptor = Acceptor()
         self._slices: dict[SliceId, SliceChannel] = {}
         self._lent: dict[SliceId, frozenset[int]] = {}
+        self._folders.keep_only(gpu_slice.slice_id for gpu_slice in watch.slices)
         self._sync_slices()
         self._control = ControlChannel(
             self._selector,
@@ -131,17 +132,17 @@ class AgentServer:
         for slice_id in self._slices.keys() - wanted:
             self._slices.pop(slice_id).close()
             self._lent.pop(slice_id, None)
-            path = self._requests.socket_of(slice_id)
-            path.unlink(missing_ok=True)
-            with suppress(OSError):
-                path.parent.rmdir()
+            self._folders.remove(slice_id)
         for slice_id in wanted - self._slices.keys():
-            path = self._requests.socket_of(slice_id)
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folders.make(slice_id)
             self._slices[slice_id] = SliceChannel(
                 self._selector,
                 self._acceptor,
-                listen(path, backlog=_MAX_PENDING_CONNECTIONS),
+                listen(
+                    self._folders.socket_of(slice_id),
+                    mode=self._folders.socket_mode,
+                    backlog=_MAX_PENDING_CONNECTIONS,
+                ),
                 partial(self._watch.history, slice_id),
                 partial(self._may_see, slice_id),
             )
@@ -153,14 +154,23 @@ class AgentServer:
         uids = self._watch.uids(slice_id) - {0}
         if os.geteuid() != 0 or self._lent.get(slice_id) == uids or len(uids) != 1:
             return
+        if self._folders.in_pods:
+            return
         self._lent[slice_id] = uids
-        path = self._requests.socket_of(slice_id)
+        path = self._folders.socket_of(slice_id)
         # The folder stays root's: a user who could write to it could swap what root opens.
         os.chown(path, next(iter(uids)), -1)
         path.parent.chmod(0o711)
 
     def _may_see(self, slice_id: SliceId, who: Peer) -> bool:
-        """Its users and admins, but no process that belongs to another slice."""
+        """Its users and admins, but no process that belongs to another slice.
+
+        In pods an account says nothing: there the pod decides, and on the node only root asks.
+        """
+        if self._folders.in_pods:
+            if self._watch.is_in_a_pod(who.pid):
+                return self._watch.slice_of(who.pid) == slice_id
+            return who.uid in {0, os.geteuid()}
         if who.uid not in self._watch.uids(slice_id) | {0, os.geteuid()}:
             return False
         return self._watch.slice_of(who.pid) in (None, slice_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,10 @@ class SavedSlice:
 
     slice: GpuSlice
     roots: Roots
+    #: Its devices are chosen anew for every pod.
+    later: bool = False
+    #: It was used before the agent knew of it.
+    unsure: bool = False
 
 
 class StateFile:
@@ -39,18 +44,26 @@ class StateFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._boot = _boot_id()
+        #: Goes with what is on disk: where that is lost, the next is another.
+        self.memory = uuid.uuid4().hex
+        #: Whether nothing could be read: a first start, or what was there is lost.
+        self.is_new = True
 
     def save(self, slices: Sequence[SavedSlice]) -> None:
         """Replace the file."""
         content = {
             "version": _VERSION,
             "boot": self._boot,
+            "memory": self.memory,
             "slices": [
                 wire.slice_json(saved.slice)
                 | {
                     "roots": [[pid, start] for pid, start in saved.roots.starts.items()],
                     "uids": sorted(saved.roots.uids),
                     "groups": sorted(saved.roots.groups),
+                    "pods": sorted(saved.roots.pods),
+                    "later": saved.later,
+                    "unsure": saved.unsure,
                 }
                 for saved in slices
             ],
@@ -61,7 +74,7 @@ class StateFile:
         """The slices of the last run; an unreadable file is set aside, not trusted."""
         try:
             content = json.loads(self._path.read_text(encoding="utf-8"))
-            return self._slices(content)
+            found = self._slices(content)
         except FileNotFoundError:
             return ()
         except (ValueError, TypeError, KeyError, BadAgentRequest) as error:
@@ -72,6 +85,9 @@ class StateFile:
                 self._path, error, aside.name,
             )  # fmt: skip
             return ()
+        self.memory = str(content.get("memory") or self.memory)
+        self.is_new = False
+        return found
 
     def _slices(self, content: Mapping[str, Any]) -> tuple[SavedSlice, ...]:
         if content["version"] != _VERSION:
@@ -86,7 +102,10 @@ class StateFile:
                     starts={int(p): int(s) for p, s in saved["roots"]} if same_boot else {},
                     uids={int(uid) for uid in saved["uids"]},
                     groups=set(map(str, saved.get("groups", ()))) if same_boot else set(),
+                    pods=set(map(str, saved.get("pods", ()))) if same_boot else set(),
                 ),
+                later=bool(saved.get("later")),
+                unsure=bool(saved.get("unsure")),
             )
             for saved in content["slices"]
         )

@@ -163,6 +163,7 @@ class Watchdog:
         self._audit.write(
             now_ms,
             f"memory-{decision.step.value}",
+            _record(decision),
             slice_id=decision.slice_id,
             device_id=decision.device_id,
             used_mib=decision.used_mib,
@@ -199,6 +200,22 @@ def _sentence(decision: Decision, now_ms: int) -> str:
     clock = time.strftime("%H:%M:%S", time.localtime(now_ms / 1000))
     why = ", and your neighbours needed theirs at once" if decision.urgent else ""
     return f"{_STOPPED} process {decision.pid} at {clock}: {where}{why}."
+
+
+_DONE = {
+    Step.WARN: "warned",
+    Step.TERMINATE: "process {pid} asked to end",
+    Step.KILL: "process {pid} killed",
+    Step.CLEAR: "within its memory again",
+}
+
+
+def _record(decision: Decision) -> str:
+    """The same for admins."""
+    done = _DONE[decision.step].format(pid=decision.pid)
+    used, limit = _gib(decision.used_mib), _gib(decision.limit_mib)
+    urgent = "; its neighbours needed theirs at once" if decision.urgent else ""
+    return f"{used} of {limit} GiB on {decision.device_id}: {done}{urgent}."
 
 
 def _gib(mib: int) -> str:

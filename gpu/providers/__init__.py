@@ -6,8 +6,8 @@ from gpucommons.gpu.providers.base import (
     Held,
     Injection,
     MigProfile,
-    MpsDaemon,
     NodeTraits,
+    PodParts,
     SharingProvider,
 )
 from gpucommons.gpu.providers.stack import (
@@ -28,8 +28,8 @@ __all__ = [
     "Held",
     "Injection",
     "MigProfile",
-    "MpsDaemon",
     "NodeTraits",
+    "PodParts",
     "ProviderStack",
     "SharingProvider",
     "capabilities",

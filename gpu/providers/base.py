@@ -11,10 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
-from gpucommons.gpu.slices import DeviceShare, GpuSlice
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,18 +29,6 @@ class MigProfile:
     memory_mib: int
     #: Instances of this size that fit on an empty card.
     count: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MpsDaemon:
-    """An MPS control daemon that an admin started for a pool."""
-
-    #: Its pipe directory.
-    pipe: str
-    #: 2: limits come with each client's environment; 3: they belong to named namespaces.
-    version: int = 2
-    #: Name of the server in version 3.
-    server: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +53,7 @@ class NodeTraits:
     shim_reason: str = "The interposer was not looked for."
     #: A node agent watches the slices and may stop their processes.
     watched: bool = False
-    #: The daemon of a pool that opted in to MPS.
+    #: The daemon of the slice's pool, where that opted in to MPS.
     mps: MpsDaemon | None = None
     #: Sizes that each card can be cut into; cards without MIG are missing.
     mig_profiles: Mapping[DeviceId, tuple[MigProfile, ...]] = field(default_factory=dict)
@@ -109,6 +97,8 @@ class Held:
     devices: tuple[Device, ...]
     #: The account that will use it; None = the one that asks.
     uid: int | None = None
+    #: The pod that will use it, by its uid; None = none, or not known yet.
+    pod: str | None = None
 
     def limit_mib(self, share: DeviceShare) -> int | None:
         """Memory of a fraction; None for a whole device, which needs no limit."""
@@ -128,6 +118,47 @@ class Held:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class PodParts:
+    """What a pod needs besides its environment, in the words of the Kubernetes API.
+
+    Nested values are as JSON has them (``volumeAttributes``, not ``volume_attributes``).
+    """
+
+    labels: Mapping[str, str] = field(default_factory=dict)
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    #: Limits of the workload's container besides CPU and memory, by resource name.
+    limits: Mapping[str, str] = field(default_factory=dict)
+    #: Entries of the pod's ``resourceClaims``; the workload's container uses each of them.
+    resource_claims: tuple[Mapping[str, Any], ...] = ()
+    volumes: tuple[Mapping[str, Any], ...] = ()
+    #: Of the workload's container.
+    volume_mounts: tuple[Mapping[str, Any], ...] = ()
+    scheduler_name: str | None = None
+    runtime_class: str | None = None
+    #: Objects that must be there before the pod, in its namespace, and end with it.
+    objects: tuple[Mapping[str, Any], ...] = ()
+
+    def over(self, weaker: PodParts) -> PodParts:
+        """Both; where they differ, this has the last word."""
+        return PodParts(
+            labels={**weaker.labels, **self.labels},
+            annotations={**weaker.annotations, **self.annotations},
+            limits={**weaker.limits, **self.limits},
+            resource_claims=_named((*weaker.resource_claims, *self.resource_claims), "name"),
+            volumes=_named((*weaker.volumes, *self.volumes), "name"),
+            volume_mounts=_named((*weaker.volume_mounts, *self.volume_mounts), "mountPath"),
+            scheduler_name=self.scheduler_name or weaker.scheduler_name,
+            runtime_class=self.runtime_class or weaker.runtime_class,
+            objects=(*weaker.objects, *self.objects),
+        )
+
+
+def _named(parts: Sequence[Mapping[str, Any]], key: str) -> tuple[Mapping[str, Any], ...]:
+    """The last of each name."""
+    return tuple({part[key]: part for part in parts}.values())
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Injection:
     """What a workload gets to use its slice and nothing else."""
 
@@ -136,6 +167,8 @@ class Injection:
     prepend: Mapping[str, str] = field(default_factory=dict)
     #: Folder of the control group that the workload must be in before its first instruction.
     cgroup: str | None = None
+    #: Where the workload is a pod.
+    pod: PodParts = field(default_factory=PodParts)
 
     def apply(self, env: Mapping[str, str]) -> dict[str, str]:
         """The environment with everything of this in it."""
@@ -151,6 +184,7 @@ class Injection:
             env={**weaker.env, **self.env},
             prepend={**weaker.prepend, **self.prepend},
             cgroup=self.cgroup or weaker.cgroup,
+            pod=self.pod.over(weaker.pod),
         )
 
 

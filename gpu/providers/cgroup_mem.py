@@ -7,17 +7,14 @@ becomes one. The reservation is taken back before the group goes, or its parents
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 
 from gpucommons.gpu.cgroups import Cgroups
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.errors import CannotShrink, GpuError, LimitNotInForce
+from gpucommons.gpu.devices import Device
+from gpucommons.gpu.errors import LimitNotInForce
 from gpucommons.gpu.memory_limits import MemoryLimits
 from gpucommons.gpu.providers.base import Capability, Grant, Held, Injection, NodeTraits
-from gpucommons.gpu.providers.sizes import fraction_mib
-
-logger = logging.getLogger(__name__)
+from gpucommons.gpu.providers.group_limits import NAME, GroupLimits, kernel_share
 
 #: The first driver that limits memory by control group.
 FIRST_DRIVER = 615
@@ -26,28 +23,15 @@ FIRST_DRIVER = 615
 class CgroupMemProvider:
     """A fraction of a card, held by the driver in the kernel."""
 
-    name = "cgroup_mem"
+    name = NAME
 
     def __init__(self, limits: MemoryLimits, groups: Cgroups) -> None:
-        self._limits = limits
+        self._limits = GroupLimits(limits)
         self._groups = groups
 
     def probe(self, traits: NodeTraits) -> Capability:
         """Works with the new driver, cgroup v2 and root."""
-        if traits.simulated:
-            return Capability(usable=False, reason="Simulated devices have no driver.")
-        if traits.driver_branch < FIRST_DRIVER:
-            return Capability(
-                usable=False,
-                reason=f"Needs driver {FIRST_DRIVER} or newer; here: {traits.driver or 'none'}.",
-            )
-        if traits.cgroup_parent is None:
-            return Capability(
-                usable=False, reason="Needs cgroup v2 and an agent that runs as root."
-            )
-        if not traits.memory_limits:
-            return Capability(usable=False, reason="The driver refused a limit on a test group.")
-        return Capability(usable=True, reason="The driver stops every slice at its memory.")
+        return driver_limits(traits)
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
         """Any fraction that can hold a CUDA context.
@@ -57,13 +41,7 @@ class CgroupMemProvider:
         SliceTooSmall
             When the share's memory is below the least that is useful.
         """
-        memory_mib = fraction_mib(device, milli_gpu)
-        # The driver refuses limits on instances.
-        if memory_mib is None or device.device_id.startswith("MIG-"):
-            return None
-        return Grant(
-            provider=self.name, milli_gpu=milli_gpu, memory_mib=memory_mib, isolation="kernel"
-        )
+        return kernel_share(device, milli_gpu)
 
     def prepare(self, held: Held, traits: NodeTraits) -> Injection:
         """Make the group and limit it on every device that it shares.
@@ -80,9 +58,7 @@ class CgroupMemProvider:
         except OSError as error:
             message = f"The control group of slice {held.slice.slice_id} cannot be made: {error}."
             raise LimitNotInForce(message) from error
-        for device_id, memory_mib in held.fractions:
-            if self._hard_mib(device_id, group) != memory_mib:
-                self._limits.set(device_id, group, soft_mib=memory_mib, hard_mib=memory_mib)
+        self._limits.put(held, group)
         return Injection(cgroup=group)
 
     def verify(self, held: Held) -> None:
@@ -94,16 +70,13 @@ class CgroupMemProvider:
             When the driver names another one, or none.
         """
         group = self._groups.path(held.slice.slice_id)
-        for device_id, memory_mib in held.fractions:
-            found = self._hard_mib(device_id, group)
-            if found != memory_mib:
-                words = "no limit" if found is None else f"a limit of {found} MiB"
-                message = (
-                    f"The driver reports {words} for slice {held.slice.slice_id} on {device_id}, "
-                    f"not {memory_mib} MiB. Nothing starts on it: ask your admin to look at "
-                    "`gpucommons doctor`."
-                )
-                raise LimitNotInForce(message)
+        for device_id, memory_mib, words in self._limits.wrong(held, group):
+            message = (
+                f"The driver reports {words} for slice {held.slice.slice_id} on {device_id}, "
+                f"not {memory_mib} MiB. Nothing starts on it: ask your admin to look at "
+                "`gpucommons doctor`."
+            )
+            raise LimitNotInForce(message)
 
     def attach(self, held: Held, pid: int) -> None:
         """Move a process into the group.
@@ -143,28 +116,28 @@ class CgroupMemProvider:
             When the driver refuses.
         """
         group = self._groups.path(held.slice.slice_id)
-        for device_id, _ in held.fractions:
-            used_mib = self._limits.get(device_id, group).used_mib
-            if memory_mib < used_mib:
-                raise CannotShrink(used_mib=used_mib, wanted_mib=memory_mib)
-            self._limits.set(device_id, group, soft_mib=memory_mib, hard_mib=memory_mib)
+        self._limits.resize(held, group, memory_mib)
 
     def release(self, held: Held) -> None:
         """Take the reservation back, then remove the group."""
         group = self._groups.path(held.slice.slice_id)
         if not self._groups.exists(held.slice.slice_id):
             return
-        for device_id, memory_mib in held.fractions:
-            try:
-                self._limits.set(device_id, group, soft_mib=0, hard_mib=memory_mib)
-            except GpuError as error:
-                # A card that is gone keeps no reservation.
-                logger.warning("slice %s: %s", held.slice.slice_id, error)
+        self._limits.give_back(held, group)
         self._groups.remove(held.slice.slice_id)
 
-    def _hard_mib(self, device_id: DeviceId, group: str) -> int | None:
-        try:
-            return self._limits.get(device_id, group).hard_mib
-        except GpuError:
-            # A group that never had a limit answers with an error: there is none.
-            return None
+
+def driver_limits(traits: NodeTraits) -> Capability:
+    """Whether the driver limits memory by control group here."""
+    if traits.simulated:
+        return Capability(usable=False, reason="Simulated devices have no driver.")
+    if traits.driver_branch < FIRST_DRIVER:
+        return Capability(
+            usable=False,
+            reason=f"Needs driver {FIRST_DRIVER} or newer; here: {traits.driver or 'none'}.",
+        )
+    if traits.cgroup_parent is None:
+        return Capability(usable=False, reason="Needs cgroup v2 and an agent that runs as root.")
+    if not traits.memory_limits:
+        return Capability(usable=False, reason="The driver refused a limit on a test group.")
+    return Capability(usable=True, reason="The driver stops every slice at its memory.")

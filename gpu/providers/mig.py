@@ -1,7 +1,8 @@
 """MIG: instances that the hardware keeps apart, cut by an admin before any slice is asked for.
 
 An instance is a device of its own, with a UUID, a size and a kind that names its profile; a slice
-holds it whole. Cutting needs an empty card and root, so it is never done here. What the card could
+holds it whole. It is apart from the others only where a program cannot open their device files:
+elsewhere one that names a neighbour's instance gets in. Cutting needs an empty card and root, so it is never done here. What the card could
 be cut into comes from the driver's live list, not from a table.
 """
 
@@ -30,6 +31,11 @@ class MigProvider(NothingOutside):
             return Capability(usable=False, reason="Simulated devices cannot be cut.")
         if not traits.mig_profiles:
             return Capability(usable=False, reason="No card here can be cut into instances.")
+        if not traits.devices_confined:
+            return Capability(
+                usable=True,
+                reason="Instances are shown one by one, but a program may open its neighbours'.",
+            )
         return Capability(usable=True, reason="The hardware keeps instances apart, once cut.")
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
@@ -40,7 +46,10 @@ class MigProvider(NothingOutside):
         if memory_mib < MIN_SLICE_MIB:
             return None
         return Grant(
-            provider=self.name, milli_gpu=milli_gpu, memory_mib=memory_mib, isolation="hardware"
+            provider=self.name,
+            milli_gpu=milli_gpu,
+            memory_mib=memory_mib,
+            isolation="hardware" if traits.devices_confined else "cooperative",
         )
 
     def prepare(self, held: Held, traits: NodeTraits) -> Injection:

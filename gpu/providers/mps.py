@@ -17,11 +17,11 @@ from gpucommons.gpu.providers.base import (
     Grant,
     Held,
     Injection,
-    MpsDaemon,
     NodeTraits,
     NothingOutside,
 )
 from gpucommons.gpu.providers.sizes import fraction_mib
+from gpucommons.gpu.slices import MpsDaemon
 
 _MILLI_PER_PERCENT = 10
 #: From this version on limits belong to namespaces that the admin made.
@@ -33,29 +33,24 @@ class MpsProvider(NothingOutside):
 
     name = "mps"
 
-    def __init__(self, daemon: MpsDaemon | None = None) -> None:
-        self._daemon = daemon
-
     def probe(self, traits: NodeTraits) -> Capability:
-        """Works where the pool opted in."""
+        """Works on real cards, for slices of pools that opted in."""
         if traits.simulated:
             return Capability(usable=False, reason="Simulated devices have no driver.")
-        if traits.mps is None:
-            return Capability(usable=False, reason="This pool did not opt in to MPS.")
         return Capability(
             usable=True,
-            reason="Limits each process; a fault of one ends all on the card.",
+            reason="Only for pools that opt in: a fault of one process ends all on the card.",
         )
 
     def quantize(self, device: Device, milli_gpu: int, traits: NodeTraits) -> Grant | None:
-        """Any fraction of a card that is not cut into instances.
+        """Any fraction of a card that is not cut into instances, where the pool opted in.
 
         Raises
         ------
         SliceTooSmall
             When the share's memory is below the least that is useful.
         """
-        memory_mib = fraction_mib(device, milli_gpu)
+        memory_mib = None if traits.mps is None else fraction_mib(device, milli_gpu)
         if memory_mib is None or device.device_id.startswith("MIG-"):
             return None
         return Grant(
@@ -70,20 +65,19 @@ class MpsProvider(NothingOutside):
         LimitNotInForce
             When nobody listens there.
         """
-        if not held.fractions or traits.mps is None:
+        daemon = held.slice.mps
+        if not held.fractions or daemon is None:
             return Injection()
         self.verify(held)
         (_, memory_mib), *others = held.fractions
         if others:
             return Injection()
         milli_gpu = next(s.milli_gpu for s in held.slice.shares if s.milli_gpu < WHOLE_MILLI_GPU)
-        if traits.mps.version >= _WITH_NAMESPACES:
-            return Injection(
-                env={"CUDA_MPS_PIPE_DIRECTORY": str(_namespace(traits.mps, milli_gpu))}
-            )
+        if daemon.version >= _WITH_NAMESPACES:
+            return Injection(env={"CUDA_MPS_PIPE_DIRECTORY": str(_namespace(daemon, milli_gpu))})
         return Injection(
             env={
-                "CUDA_MPS_PIPE_DIRECTORY": traits.mps.pipe,
+                "CUDA_MPS_PIPE_DIRECTORY": daemon.pipe,
                 "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(max(1, milli_gpu // _MILLI_PER_PERCENT)),
                 # One entry for the one card it sees: an entry for a card that it does not see
                 # would drop every limit.
@@ -99,18 +93,19 @@ class MpsProvider(NothingOutside):
         LimitNotInForce
             When it is not there.
         """
-        if self._daemon is None or not held.fractions:
+        daemon = held.slice.mps
+        if daemon is None or not held.fractions:
             return
-        pipe = Path(self._daemon.pipe) / "control"
+        pipe = Path(daemon.pipe) / "control"
         if not _is_pipe(pipe):
             message = (
                 f"No MPS daemon listens at {pipe}, and without it nothing would be limited: "
                 "start `nvidia-cuda-mps-control -d` with this pipe directory."
             )
             raise LimitNotInForce(message)
-        if self._daemon.version >= _WITH_NAMESPACES:
+        if daemon.version >= _WITH_NAMESPACES:
             milli_gpu = min(share.milli_gpu for share in held.slice.shares)
-            namespace = _namespace(self._daemon, milli_gpu)
+            namespace = _namespace(daemon, milli_gpu)
             if not namespace.is_dir():
                 message = (
                     f"MPS has no namespace {namespace.name} below {namespace.parent}: make one "

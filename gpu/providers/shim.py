@@ -16,7 +16,11 @@ from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import CannotShrink, LimitNotInForce, ShimUnavailable
 from gpucommons.gpu.providers.base import Capability, Grant, Held, Injection, NodeTraits
 from gpucommons.gpu.providers.sizes import fraction_mib
+from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.slices import SliceId
+
+#: Of a slice's folder, the part that holds the libraries, the limit and the ledger.
+SHIM = "shim"
 
 _BYTES_PER_MIB = 1 << 20
 #: What a CUDA context and its modules take, before one was measured: the library does not see it.
@@ -30,8 +34,8 @@ class ShimProvider:
 
     name = "shim"
 
-    def __init__(self, slices_folder: Path, *, own_uid: int) -> None:
-        self._slices_folder = slices_folder
+    def __init__(self, folders: SliceFolders, *, own_uid: int) -> None:
+        self._folders = folders
         self._own_uid = own_uid
         #: What each slice's processes use beside what they allocate.
         self._overhead_mib: dict[SliceId, int] = {}
@@ -72,14 +76,14 @@ class ShimProvider:
         ((device_id, _),) = held.fractions
         folder = self._folder(held)
         try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            if held.uid not in (None, self._own_uid):
+            self._folders.make(held.slice.slice_id)
+            if self._owner(held) not in (None, self._own_uid):
                 folder.parent.chmod(0o711)
             shim.prepare(
                 folder,
                 limit_bytes=self._allocatable_bytes(held),
                 device_uuid=device_id,
-                owner_uid=self._own_uid if held.uid is None else held.uid,
+                owner_uid=self._owner(held),
                 total_bytes=held.slice.memory_mib * _BYTES_PER_MIB,
             )
         except (OSError, ValueError, ShimUnavailable) as error:
@@ -163,6 +167,12 @@ class ShimProvider:
         self._overhead_mib.pop(held.slice.slice_id, None)
         shim.release(self._folder(held))
 
+    def _owner(self, held: Held) -> int | None:
+        if self._folders.in_pods:
+            # A pod is shown its folder whatever account it has.
+            return None
+        return self._own_uid if held.uid is None else held.uid
+
     def _allocatable_bytes(self, held: Held) -> int:
         overhead_mib = self._overhead_mib.get(held.slice.slice_id, CONTEXT_MIB)
         return (held.slice.memory_mib - overhead_mib) * _BYTES_PER_MIB
@@ -180,7 +190,7 @@ class ShimProvider:
             raise LimitNotInForce(message) from error
 
     def _folder(self, held: Held) -> Path:
-        return self._slices_folder / held.slice.slice_id / "shim"
+        return self._folders.path(held.slice.slice_id) / SHIM
 
 
 def _binds(held: Held) -> bool:

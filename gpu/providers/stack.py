@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.errors import SliceTooSmall
@@ -19,7 +19,7 @@ from gpucommons.gpu.providers.exclusive import NO_DEVICE, ExclusiveProvider
 from gpucommons.gpu.providers.hints import HintsProvider
 from gpucommons.gpu.providers.mig import MigProvider
 from gpucommons.gpu.providers.watchdog import WatchdogProvider
-from gpucommons.gpu.slices import GpuSlice, format_milli_gpu
+from gpucommons.gpu.slices import GpuSlice, MpsDaemon, format_milli_gpu
 from gpucommons.gpu.usage import ISOLATION_MODES
 
 #: Providers that make nothing outside the workload, so that anybody may ask them anywhere.
@@ -47,8 +47,8 @@ _SENTENCES: Mapping[str, str] = {
         "shared with your neighbours and not guaranteed."
     ),
     "cooperative": (
-        "A library in each process keeps to the slice's memory; a program can get around it. "
-        "Computing time is shared with your neighbours and not guaranteed."
+        "Programs see only their own slice and keep to its memory; one that is written to can get "
+        "around that. Computing time is shared with your neighbours and not guaranteed."
     ),
     "watched": (
         "Memory is watched, not limited on this node: who stays over their share is warned, "
@@ -69,18 +69,21 @@ class ProviderStack:
     #: Strongest first.
     providers: tuple[SharingProvider, ...]
 
-    def quantize(self, device: Device, milli_gpu: int) -> Grant:
+    def quantize(self, device: Device, milli_gpu: int, mps: MpsDaemon | None = None) -> Grant:
         """What a share of this device comes to, with the strongest isolation in force for it.
+
+        ``mps`` is the daemon of a pool that opted in.
 
         Raises
         ------
         SliceTooSmall
             When nobody makes so small a slice.
         """
+        traits = replace(self.traits, mps=mps)
         grants = [
             grant
             for provider in self.providers
-            if (grant := provider.quantize(device, milli_gpu, self.traits)) is not None
+            if (grant := provider.quantize(device, milli_gpu, traits)) is not None
         ]
         if not grants:
             message = (
@@ -94,7 +97,7 @@ class ProviderStack:
         """The weakest isolation among the devices of a slice, as far as providers promise it."""
         known = {device.device_id: device for device in held.devices}
         modes = [
-            self.quantize(known[share.device_id], share.milli_gpu).isolation
+            self.quantize(known[share.device_id], share.milli_gpu, held.slice.mps).isolation
             for share in held.slice.shares
             if share.device_id in known
         ]

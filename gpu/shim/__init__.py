@@ -6,7 +6,9 @@ the watchdog is what notices. ``src/`` is the C, ``folder`` what the agent does 
 
 from gpucommons.gpu.shim.drivers import Drivers, find_drivers
 from gpucommons.gpu.shim.folder import (
+    Overlay,
     library_path,
+    overlays,
     prepare,
     probe,
     read_ledger,
@@ -21,8 +23,10 @@ __all__ = [
     "Drivers",
     "Holder",
     "LedgerView",
+    "Overlay",
     "find_drivers",
     "library_path",
+    "overlays",
     "prepare",
     "probe",
     "read_ledger",

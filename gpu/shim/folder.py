@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.errors import ShimUnavailable
@@ -50,14 +51,15 @@ def prepare(  # noqa: PLR0913 - what lies in the folder, each by its name
     *,
     limit_bytes: int,
     device_uuid: str,
-    owner_uid: int,
+    owner_uid: int | None,
     total_bytes: int | None = None,
     drivers: Drivers | None = None,
 ) -> None:
     """Make the folder, or make it right again; what its processes hold is kept.
 
     The folder must lie where only the agent can write. Programs see a card of ``total_bytes``
-    (of the limit, where it is None).
+    (of the limit, where it is None). ``owner_uid`` None makes a folder for a pod: whoever is shown
+    it may keep its ledger, and the driver's libraries are to be mounted (:func:`overlays`).
 
     Raises
     ------
@@ -78,9 +80,39 @@ def prepare(  # noqa: PLR0913 - what lies in the folder, each by its name
     _ledger(folder, owner_uid)
     for name, real in ((building.CUDA, drivers.cuda), (building.NVML, drivers.nvml)):
         if real is not None:
-            _link(folder / _REAL[name], str(real))
+            if owner_uid is None:
+                # The paths of this machine mean nothing in a pod.
+                (folder / _REAL[name]).touch(mode=0o444)
+            else:
+                _link(folder / _REAL[name], str(real))
             _copy(building.LIBRARIES / name, folder / name)
     _link(folder / _CUDA_UNVERSIONED, building.CUDA)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Overlay:
+    """A file to be mounted over one of the folder, in a pod that is shown it read-only."""
+
+    name: str
+    source: Path
+    writable: bool = False
+
+
+def overlays(folder: Path, drivers: Drivers | None = None) -> tuple[Overlay, ...]:
+    """What a pod needs besides the folder as it is: its ledger open to it, and the driver."""
+    drivers = drivers or find_drivers()
+    real = {building.CUDA: drivers.cuda, building.NVML: drivers.nvml}
+    ledger = folder / layout.LEDGER_FILE
+    if not ledger.exists():
+        return ()
+    return (
+        Overlay(name=layout.LEDGER_FILE, source=ledger, writable=True),
+        *(
+            Overlay(name=_REAL[name], source=source)
+            for name, source in real.items()
+            if source is not None
+        ),
+    )
 
 
 def resize(folder: Path, limit_bytes: int, *, total_bytes: int | None = None) -> None:
@@ -172,7 +204,7 @@ def _write_over(path: Path, data: bytes, offset: int) -> None:
         os.close(descriptor)
 
 
-def _ledger(folder: Path, owner_uid: int) -> None:
+def _ledger(folder: Path, owner_uid: int | None) -> None:
     path = folder / layout.LEDGER_FILE
     # One that its user has spoilt stays: a second beside it would not know what the first counts.
     if os.path.lexists(path):
@@ -180,10 +212,10 @@ def _ledger(folder: Path, owner_uid: int) -> None:
 
     def make(scratch: Path) -> None:
         scratch.write_bytes(layout.empty_ledger())
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and owner_uid is not None:
             os.chown(scratch, owner_uid, -1)
 
-    _put(path, make, 0o600)
+    _put(path, make, 0o600 if owner_uid is not None else 0o666)
 
 
 def _copy(source: Path, target: Path) -> None:

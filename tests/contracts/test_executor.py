@@ -1,16 +1,14 @@
-"""The contract of every executor: fake ones in virtual time, local ones with real processes."""
+"""The contract of every executor: fake ones in virtual time, real processes here and on a cluster."""
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 import pytest
+from executor_rigs import ENDS, PATIENCE_S, RUNS, Behaviour, FakeRig, LocalRig, Rig
 
 from gpucommons.scheduler.core.state import AttemptEnded, AttemptStarted, Observation
 from gpucommons.scheduler.core.types import (
@@ -32,158 +30,37 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.executors.base import Executor, Launch, Live
-from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.base import Launch, Live
 
 FAR = Millis(4_000_000_000_000)
-PATIENCE_S = 30
 
 
-@dataclass(frozen=True, kw_only=True)
-class Behaviour:
-    """What the workers of an attempt do: they print, and then end, or wait for SIGTERM, or ignore it."""
+def cluster_rig(request: pytest.FixtureRequest) -> Rig:
+    from tests.kubernetes.executor_rig import KubernetesRig  # noqa: PLC0415 - seconds
 
-    lines: tuple[str, ...] = ("ready",)
-    exit_code: int | None = None
-    ignores_term: bool = False
-    no_such_command: bool = False
+    class ClusterRig(KubernetesRig):
+        def command(self, behaviour: Behaviour) -> tuple[str, ...]:
+            if behaviour.no_such_command:
+                return ("/nowhere/no-such-command",)
+            does = self.python(behaviour.ignores_term, behaviour.lines, behaviour.exit_code)
+            return tuple(does)
 
-
-RUNS = Behaviour()
-ENDS = Behaviour(exit_code=0)
-
-
-class Rig(Protocol):
-    """One machine, and the executor that works on it now."""
-
-    executor: Executor
-
-    def restart(self) -> None:
-        """The scheduler dies and comes back: a new executor on the same machine."""
-        ...
-
-    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
-        """A command that behaves so."""
-        ...
-
-    def now(self) -> Millis:
-        """The machine's time."""
-        ...
-
-    def wait(self, ms: int) -> None:
-        """Let time pass."""
-        ...
-
-    def starts(self, launch: Launch) -> int:
-        """How often the first worker of an attempt began to run."""
-        ...
-
-    def clear(self) -> None:
-        """Leave nothing behind."""
-        ...
+    return ClusterRig(
+        request.getfixturevalue("api"),
+        request.getfixturevalue("kubeconfig"),
+        request.getfixturevalue("namespace"),
+        request.getfixturevalue("python_image"),
+        node=request.getfixturevalue("real_node"),
+    )
 
 
-class FakeRig:
-    def __init__(self, _folder: Path) -> None:
-        self._now_ms = 1_700_000_000_000
-        self.world = FakeWorld(now=self.now, script_of=self._script)
-        self.executor: Executor = FakeExecutor(self.world)
-
-    def _script(self, launch: Launch) -> Script:
-        behaviour = eval(launch.workload.spec.roles[0].command[0])  # noqa: S307 - written by command()
-        return Script(
-            start_ms=20,
-            start_fails="no such command: /nowhere" if behaviour.no_such_command else None,
-            run_ms=None if behaviour.exit_code is None else 30,
-            exit_code=behaviour.exit_code or 0,
-            stop_ms=None if behaviour.ignores_term else 10,
-            lines=behaviour.lines,
-        )
-
-    def restart(self) -> None:
-        self.executor.close()
-        self.executor = FakeExecutor(self.world)
-
-    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
-        return (repr(behaviour),)
-
-    def now(self) -> Millis:
-        return Millis(self._now_ms)
-
-    def wait(self, ms: int) -> None:
-        self._now_ms += ms
-
-    def starts(self, launch: Launch) -> int:
-        return self.world.starts.count(launch.attempt.attempt_id)
-
-    def clear(self) -> None:
-        self.executor.close()
-
-
-class LocalRig:
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        (folder / "home").mkdir()
-        self.executor: Executor = self._boot()
-
-    def _boot(self) -> LocalExecutor:
-        return LocalExecutor(
-            LocalSettings(
-                state_dir=self._folder / "state",
-                home_of=lambda _user: self._folder / "home",
-                nodes=tuple,
-                environ={"PATH": os.environ["PATH"]},
-            )
-        )
-
-    def restart(self) -> None:
-        self.executor.close()
-        self.executor = self._boot()
-
-    def command(self, behaviour: Behaviour) -> tuple[str, ...]:
-        if behaviour.no_such_command:
-            return ("/nowhere/no-such-command",)
-        handler = "signal.SIG_IGN" if behaviour.ignores_term else "lambda *_: os._exit(143)"
-        script = (
-            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
-            "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_DIR'];"
-            f"f = os.open({str(self._folder / 'starts')!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT);"
-            "os.write(f, (d + chr(10)).encode());"
-            f"[print(line, flush=True) for line in {behaviour.lines!r}];"
-        )
-        last = (
-            "time.sleep(600)" if behaviour.exit_code is None else f"sys.exit({behaviour.exit_code})"
-        )
-        return (sys.executable, "-c", script + last)
-
-    def now(self) -> Millis:
-        return Millis(time.time_ns() // 1_000_000)
-
-    def wait(self, ms: int) -> None:
-        time.sleep(ms / 1000)  # the one place where real processes need real time
-
-    def starts(self, launch: Launch) -> int:
-        file = self._folder / "starts"
-        found = file.read_text().splitlines() if file.exists() else []
-        return sum(s.startswith("0 ") and launch.attempt.attempt_id in s for s in found)
-
-    def clear(self) -> None:
-        self.restart()
-        # Nobody knows anything: whatever still runs is ended.
-        self.executor.adopt(())
-        executor, end_s = self.executor, time.monotonic() + PATIENCE_S
-        assert isinstance(executor, LocalExecutor)
-        attempts = [AttemptId(path.name) for path in (self._folder / "state/attempts").iterdir()]
-        while any(executor.folder(attempt_id).supervised() for attempt_id in attempts):
-            assert time.monotonic() < end_s, "an attempt that nobody knows still runs"
-            time.sleep(0.02)
-        executor.close()
-
-
-@pytest.fixture(params=[FakeRig, LocalRig], ids=["fake", "local"])
+@pytest.fixture(params=["fake", "local", pytest.param("kubernetes", marks=pytest.mark.kubernetes)])
 def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
-    made: Rig = request.param(tmp_path)
+    made: Rig
+    if request.param == "kubernetes":
+        made = cluster_rig(request)
+    else:
+        made = FakeRig(tmp_path) if request.param == "fake" else LocalRig(tmp_path)
     yield made
     made.clear()
 
@@ -196,7 +73,7 @@ def launch(rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1)
         state=AttemptState.STARTING,
         hold_class=HoldClass.CPU,
         placements=tuple(
-            WorkerPlacement(role="worker", index=index, node_id=NodeId("here"), cpu_milli=100)
+            WorkerPlacement(role="worker", index=index, node_id=NodeId(rig.node), cpu_milli=100)
             for index in range(workers)
         ),
         reserved_ms=rig.now(),
@@ -447,7 +324,14 @@ def test_a_scheduler_that_dies_while_starting_starts_no_second_copy(rig: Rig) ->
 def test_what_was_never_started_leaves_no_trace(rig: Rig) -> None:
     job = launch(rig, RUNS)
     assert rig.executor.adopt([job.attempt]) == ()
-    rig.executor.start(job)
+
+    def begun() -> bool:
+        # As the loop does, each time that it is woken.
+        if not rig.executor.knows(job.attempt):
+            rig.executor.start(job)
+        return bool(seen(rig, job, AttemptStarted))
+
+    until(rig, begun)
     runs(rig, job)
     assert rig.starts(job) == 1
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,12 +13,12 @@ from hypothesis import strategies as st
 from kernel_groups import PlainCgroups
 
 from gpucommons.gpu.devices import MIN_SLICE_MIB, Device, DeviceId
-from gpucommons.gpu.errors import SliceTooSmall
+from gpucommons.gpu.errors import LimitNotInForce, SliceTooSmall
 from gpucommons.gpu.memory_limits import FakeMemoryLimits
+from gpucommons.gpu.pod_cgroups import PodCgroups
 from gpucommons.gpu.providers import (
     Held,
     MigProfile,
-    MpsDaemon,
     NodeTraits,
     SharingProvider,
     injection,
@@ -31,10 +32,12 @@ from gpucommons.gpu.providers.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.hints import HintsProvider
 from gpucommons.gpu.providers.mig import MigProvider, smallest_profile
 from gpucommons.gpu.providers.mps import MpsProvider
+from gpucommons.gpu.providers.pod_mem import PodMemProvider
 from gpucommons.gpu.providers.shim import ShimProvider
 from gpucommons.gpu.providers.watchdog import WatchdogProvider
 from gpucommons.gpu.shim import Drivers
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slice_folders import SliceFolders
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.gpu.usage import ISOLATION_MODES
 
 CARDS = tuple(
@@ -84,6 +87,10 @@ def held(*shares: tuple[int, int], name: str = "s-1") -> Held:
     return Held(slice=gpu_slice, devices=tuple(CARDS[card] for card, _ in shares))
 
 
+def with_mps(one: Held, daemon: MpsDaemon) -> Held:
+    return replace(one, slice=replace(one.slice, mps=daemon))
+
+
 def mps_pipe(folder: Path) -> MpsDaemon:
     folder.mkdir(exist_ok=True)
     if not (folder / "control").exists():
@@ -96,11 +103,12 @@ MAKERS: dict[str, Callable[[Path], SharingProvider]] = {
     "hints": lambda _: HintsProvider(),
     "watchdog": lambda _: WatchdogProvider(),
     "mig": lambda _: MigProvider(),
-    "shim": lambda folder: ShimProvider(folder / "slices", own_uid=os.geteuid()),
-    "mps": lambda folder: MpsProvider(mps_pipe(folder / "mps")),
+    "shim": lambda folder: ShimProvider(SliceFolders(folder / "slices"), own_uid=os.geteuid()),
+    "mps": lambda _: MpsProvider(),
     "cgroup_mem": lambda folder: CgroupMemProvider(
         FakeMemoryLimits(), PlainCgroups(folder / "cgroup")
     ),
+    "cgroup_mem of pods": lambda folder: PodMemProvider(FakeMemoryLimits(), PodCgroups(folder)),
 }
 
 
@@ -118,7 +126,7 @@ def provider(
         drivers = Drivers(cuda=libraries / "libcuda.so.1", nvml=libraries / "libnvidia-ml.so.1")
         monkeypatch.setattr("gpucommons.gpu.shim.folder.find_drivers", lambda: drivers)
     found = MAKERS[request.param](tmp_path)
-    assert found.name == request.param
+    assert found.name == request.param.split()[0]
     return found
 
 
@@ -273,7 +281,8 @@ def test_every_isolation_mode_has_its_own_sentence_and_an_unknown_one_promises_n
 def test_the_strongest_isolation_of_a_node_is_named_for_each_size(tmp_path: Path) -> None:
     def isolation(traits: NodeTraits, milli: int) -> str:
         providers = [MAKERS[name](tmp_path) for name in ORDER]
-        return provider_stack(traits, providers).quantize(CARDS[0], milli).isolation
+        stack = provider_stack(traits, providers)
+        return stack.quantize(CARDS[0], milli, traits.mps).isolation
 
     plain = NodeTraits(driver="580.95.05", watched=True)
     assert (isolation(plain, 500), isolation(plain, 1000)) == ("watched", "watched")
@@ -289,11 +298,37 @@ def test_the_strongest_isolation_of_a_node_is_named_for_each_size(tmp_path: Path
 ORDER = ("mig", "exclusive", "cgroup_mem", "shim", "mps", "watchdog", "hints")
 
 
-def test_mps_is_never_there_unless_a_pool_asked_for_it(tmp_path: Path) -> None:
+def test_only_slices_of_a_pool_that_opted_in_go_through_mps(tmp_path: Path) -> None:
+    watched = NodeTraits(driver="580.95.05", watched=True)
+    stack = provider_stack(watched, [MAKERS[name](tmp_path) for name in ("mps", "watchdog")])
+    plain, asked = held((0, 250)), with_mps(held((0, 250)), mps_pipe(tmp_path / "mps"))
+    assert stack.prepare(plain).env == {}
+    assert stack.prepare(asked).env == {
+        "CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "mps"),
+        "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": "25",
+        "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={plain.slice.memory_mib}M",
+    }
+    assert (stack.isolation_of(plain), stack.isolation_of(asked)) == ("watched", "driver")
+    # A whole card needs no daemon.
+    assert stack.prepare(with_mps(held((0, 1000)), MpsDaemon(pipe="/nowhere"))).env == {}
+
+
+def test_a_slice_whose_daemon_is_not_there_does_not_start(tmp_path: Path) -> None:
+    stack = provider_stack(NodeTraits(driver="580.95.05"), [MpsProvider()])
+    with pytest.raises(LimitNotInForce, match="nvidia-cuda-mps-control -d"):
+        stack.prepare(with_mps(held((0, 250)), MpsDaemon(pipe=str(tmp_path))))
+    mps_pipe(tmp_path)
+    named = MpsDaemon(pipe=str(tmp_path), version=3, server="shared")
+    with pytest.raises(LimitNotInForce, match="milli-250"):
+        stack.prepare(with_mps(held((0, 250)), named))
+    (tmp_path / "shared" / "milli-250").mkdir(parents=True)
+    env = stack.prepare(with_mps(held((0, 250)), named)).env
+    assert env == {"CUDA_MPS_PIPE_DIRECTORY": str(tmp_path / "shared" / "milli-250")}
+
+
+def test_one_memory_layer_is_enough_the_strongest(tmp_path: Path) -> None:
     providers = [MAKERS[name](tmp_path) for name in ORDER]
     names = [provider.name for provider in provider_stack(RICH, providers).providers]
-    assert "mps" not in names
-    # One memory layer is enough: the strongest.
     assert "cgroup_mem" in names
     assert "shim" not in names
 
@@ -301,7 +336,9 @@ def test_mps_is_never_there_unless_a_pool_asked_for_it(tmp_path: Path) -> None:
 def test_a_card_that_could_be_cut_but_is_not_promises_nothing() -> None:
     stack = provider_stack(RICH, (MigProvider(), HintsProvider()))
     assert stack.quantize(CARDS[0], 250).isolation == "none"
-    assert stack.quantize(INSTANCE, 1000).isolation == "hardware"
+    assert stack.quantize(INSTANCE, 1000).isolation == "cooperative"
+    confined = provider_stack(replace(RICH, devices_confined=True), (MigProvider(),))
+    assert confined.quantize(INSTANCE, 1000).isolation == "hardware"
 
 
 def test_a_share_names_the_profile_that_is_at_least_as_large() -> None:

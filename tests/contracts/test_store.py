@@ -2,104 +2,38 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
 
 import pytest
+from stored_rows import NOW, VISION, event, job, ledger_row, point, running, submit
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import learned
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cancel, Changes, Event, Intent, Submit, Verdict
+from gpucommons.scheduler.core.state import Cancel, Changes, Intent, Verdict
 from gpucommons.scheduler.core.types import (
-    Attempt,
-    AttemptId,
-    AttemptState,
-    Checkpoint,
     HoldClass,
     IntentId,
     Kind,
     Millis,
     NodeId,
     PoolName,
-    Role,
-    Spec,
     State,
     TeamName,
     UserName,
-    WorkerPlacement,
-    Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest, Conflict, LeaderLost
-from gpucommons.scheduler.store.base import LedgerRow, LogPoint, Store, WorkloadFilter
+from gpucommons.scheduler.store.base import (
+    EventSight,
+    Store,
+    UsageSum,
+    WorkloadFilter,
+)
 from gpucommons.scheduler.store.opening import open_store
-
-NOW = Millis(1_000_000)
-VISION = TeamName("vision")
-
-
-def spec(**changes: object) -> Spec:
-    plain = Spec(
-        kind=Kind.TRAINING,
-        name="digits-1",
-        team=VISION,
-        owner=UserName("ada"),
-        submitted_by=UserName("ada"),
-        pools=(PoolName("train"),),
-        roles=(Role(command=("python", "train.py"), milli_gpu=500),),
-        env={"A": "ä \u0000 \U0001f600"},
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type] # any field
-
-
-def job(number: int, state: State = State.QUEUED, **changes: object) -> Workload:
-    return Workload(
-        workload_id=WorkloadId(f"w-{number:04}"),
-        spec=spec(**changes),
-        state=state,
-        submitted_ms=Millis(NOW + number),
-        since_ms=NOW,
-        ended_ms=NOW if state in (State.SUCCEEDED, State.FAILED) else None,
-    )
-
-
-def running(number: int) -> Workload:
-    attempt = Attempt(
-        attempt_id=AttemptId(f"a-{number}"),
-        workload_id=WorkloadId(f"w-{number:04}"),
-        number=1,
-        state=AttemptState.RUNNING,
-        hold_class=HoldClass.OVER_QUOTA,
-        placements=(WorkerPlacement(role="worker", index=0, node_id=NodeId("n"), milli_gpu=500),),
-        reserved_ms=NOW,
-        resumed_from=Checkpoint(
-            attempt_id=AttemptId("a-0"),
-            step=7,
-            path="checkpoints/step-7",
-            size_bytes=1,
-            sha256="0" * 64,
-            at_ms=NOW,
-        ),
-    )
-    return replace(job(number, State.RUNNING), attempts=(attempt,))
-
-
-def submit(number: int, **changes: object) -> Intent:
-    plain = Intent(
-        intent_id=IntentId(f"i-{number:04}"),
-        action=Submit(workload_id=WorkloadId(f"w-{number:04}"), spec=spec()),
-        by=UserName("ada"),
-        at_ms=NOW,
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type] # any field
-
-
-def event(text: str, **changes: object) -> Event:
-    plain = Event(at_ms=NOW, kind="submitted", by="ada", text=text, data={"old": None, "new": [1]})
-    return replace(plain, **changes)  # type: ignore[arg-type] # any field
-
 
 # --- intents -----------------------------------------------------------------------------------
 
@@ -295,6 +229,33 @@ def test_events_are_read_by_cursor_workload_and_kind(store: Store) -> None:
     assert read(kinds=frozenset({"started"}), limit=1, newest=True) == ["c"]
 
 
+def test_events_are_read_as_far_as_somebody_sees(store: Store) -> None:
+    epoch = store.take_lead("me")
+    texts = (
+        event("a", team=VISION),
+        event('b \0 "team":"vision","data":{', team=TeamName("nlp")),
+        event("c"),
+        event("d", by="änn's \"%_"),
+        event("e", team=VISION, kind="started", by="bob", data={"team": "nlp"}),
+    )
+    store.commit(epoch, Changes(now_ms=NOW, events=texts))
+
+    def seen(sight: EventSight | None, **options: object) -> list[str]:
+        found = store.events(sight=sight, **options)  # type: ignore[arg-type] # any
+        return [e.event.text[0] for e in found]
+
+    assert seen(None) == ["a", "b", "c", "d", "e"]
+    assert seen(EventSight()) == []
+    of_vision = frozenset({VISION})
+    assert seen(EventSight(teams=of_vision)) == ["a", "e"]
+    assert seen(EventSight(teams=of_vision, until=4)) == ["a"]
+    assert seen(EventSight(teams=of_vision, by="ada")) == ["a", "c", "e"]
+    assert seen(EventSight(by="änn's \"%_")) == ["d"]
+    assert seen(EventSight(teams=of_vision), limit=1, newest=True) == ["e"]
+    assert seen(EventSight(teams=of_vision), kinds=frozenset({"started"})) == ["e"]
+    assert seen(EventSight(teams=of_vision), after=1, limit=1) == ["e"]
+
+
 # --- lists -------------------------------------------------------------------------------------
 
 
@@ -372,24 +333,6 @@ def test_names_are_given_once_to_many_threads(store: Store) -> None:
 # --- history -----------------------------------------------------------------------------------
 
 
-def ledger_row(minute: int, **changes: object) -> LedgerRow:
-    plain = LedgerRow(
-        workload_id=WorkloadId("w-0001"),
-        minute_ms=Millis(minute * 60_000),
-        team=VISION,
-        pool=PoolName("train"),
-        owner=UserName("ada"),
-        kind=Kind.TRAINING,
-        hold_class=HoldClass.GUARANTEED,
-        held_milli_gpu_ms=30_000_000,
-    )
-    return replace(plain, **changes)  # type: ignore[arg-type] # any field
-
-
-def point(attempt: int, step: int, loss: float = 1.0) -> LogPoint:
-    return LogPoint(attempt_number=attempt, step=step, at_ms=NOW, metrics={"loss": loss})
-
-
 def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_team(store: Store) -> None:
     epoch = store.take_lead("me")
     other = ledger_row(2, workload_id=WorkloadId("w-0002"), team=TeamName("nlp"), idle=True)
@@ -401,6 +344,36 @@ def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_team(store: Store)
     assert everything == (final, ledger_row(2), other)
     assert store.ledger(from_ms=Millis(60_000), to_ms=Millis(120_000)) == (final,)
     assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9), team=TeamName("nlp")) == (other,)
+
+
+def test_usage_is_added_up_by_team_and_owner(store: Store) -> None:
+    epoch = store.take_lead("me")
+    bob = {"workload_id": WorkloadId("w-0002"), "owner": UserName("bob")}
+    nlp = {"workload_id": WorkloadId("w-0003"), "team": TeamName("nlp")}
+    rows = [
+        ledger_row(1, held_milli_gpu_ms=7, compute_percent_mean=50, lost_milli_gpu_ms=2),
+        ledger_row(2, held_milli_gpu_ms=7, compute_percent_mean=50, idle=True),
+        ledger_row(3, held_milli_gpu_ms=5, hold_class=HoldClass.OVER_QUOTA, lost_milli_gpu_ms=3),
+        ledger_row(2, held_milli_gpu_ms=2**40, **bob),
+        ledger_row(9, held_milli_gpu_ms=9, **bob),
+        ledger_row(2, held_milli_gpu_ms=11, compute_percent_mean=0, **nlp),
+    ]
+    store.add_ledger(epoch, rows)
+    span = {"from_ms": Millis(60_000), "to_ms": Millis(9 * 60_000)}
+    ada, of_bob, other = (
+        UsageSum(team=VISION, owner=UserName("ada"), held=19, used=6, idle=7, borrowed=5, lost=5),
+        UsageSum(
+            team=VISION, owner=UserName("bob"), held=2**40, used=None, idle=0, borrowed=0, lost=0
+        ),
+        UsageSum(
+            team=TeamName("nlp"), owner=UserName("ada"), held=11, used=0, idle=0, borrowed=0, lost=0
+        ),
+    )
+    assert store.usage_sums(**span) == (other, ada, of_bob)
+    assert store.usage_sums(**span, teams=frozenset({VISION})) == (ada, of_bob)
+    assert store.usage_sums(**span, teams=frozenset({TeamName("nlp"), TeamName("x")})) == (other,)
+    assert store.usage_sums(**span, teams=frozenset()) == ()
+    assert store.usage_sums(from_ms=Millis(0), to_ms=Millis(1)) == ()
 
 
 def test_a_curve_is_in_order_and_steps_are_replaced(store: Store) -> None:
@@ -430,6 +403,32 @@ def test_a_curve_does_not_grow_without_end(store: Store, monkeypatch: pytest.Mon
     assert len(steps) <= 10
     assert steps[0] == 0
     assert steps == sorted(steps)
+
+
+def test_a_curve_of_many_metrics_has_fewer_points(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpucommons.scheduler.store.rules.MAX_CURVE_BYTES", 8000)
+    epoch = store.take_lead("me")
+    mine = WorkloadId("w-0001")
+    wide = {f"metric-{number:02}": 0.123456 for number in range(40)}  # nearly 1,000 bytes
+
+    def characters() -> int:
+        return sum(len(json.dumps(dict(each.metrics))) for each in store.points(mine))
+
+    store.add_points(epoch, {mine: [point(1, step) for step in range(100)]})
+    for step in range(100, 200):
+        store.add_points(epoch, {mine: [replace(point(1, step), metrics=wide)]})
+        assert characters() <= 8000
+        # One wide report costs the narrow ones nothing.
+        assert step > 100 or len(store.points(mine)) == 101
+    steps = [p.step for p in store.points(mine)]
+    assert steps[0] == 0
+    assert steps[-1] > 190
+    # All at once comes to the same.
+    store.add_points(epoch, {mine: [replace(point(2, s), metrics=wide) for s in range(50)]})
+    assert len(store.points(mine)) >= 4000 / 1000
+    assert characters() <= 8000
 
 
 def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:

@@ -19,6 +19,7 @@ from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
 from gpucommons.gpu.providers import NodeTraits, provider_stack
+from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.unix_sockets import connect
@@ -52,7 +53,9 @@ def watch(node: FakeProcesses, short_folder: Path) -> Watch:
 @pytest.fixture
 def server(watch: Watch, short_folder: Path) -> Iterator[AgentServer]:
     requests = Requests(
-        watch, NodeFacts(name="n", cpu_milli=1000, memory_mib=1000), short_folder / "slices"
+        watch,
+        NodeFacts(name="n", cpu_milli=1000, memory_mib=1000),
+        SliceFolders(short_folder / "slices"),
     )
     server = AgentServer(short_folder, watch, requests, now_ms=lambda: 0)
     yield server

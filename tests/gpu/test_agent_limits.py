@@ -108,9 +108,27 @@ def test_an_agent_that_was_killed_leaves_no_limit_behind(
     agent.prepare(half(driver, group_name))
     process.kill()
     process.wait()
-    (short_folder / "open-slices.json").unlink()
+    # As an agent leaves it that is killed in the middle of closing the slice.
+    state = short_folder / "open-slices.json"
+    state.write_text(json.dumps(json.loads(state.read_text()) | {"slices": []}))
     start()
     assert not (cgroup_mount / FOLDER / group_name).exists()
+
+
+def test_an_agent_that_lost_its_open_slices_keeps_every_limit_and_what_has_one(
+    start: Any, driver: Any, cgroup_mount: Path, group_name: SliceId, short_folder: Path
+) -> None:
+    process, agent = start()
+    agent.prepare(half(driver, group_name))
+    process.kill()
+    process.wait()
+    (short_folder / "open-slices.json").unlink()
+    _, again = start()
+    group = str(cgroup_mount / FOLDER / group_name)
+    assert driver.limits()[group, 0] == (19866, 19866)
+    assert [one.slice_id for one in again.slices()] == [group_name]
+    again.close_slice(group_name)
+    assert not Path(group).exists()
 
 
 def test_a_limit_that_the_driver_refuses_starts_nothing_and_says_why(
@@ -172,7 +190,7 @@ def test_who_takes_the_neighbours_memory_is_stopped_at_once_and_it_is_on_record(
     start: Any, driver: Any, sleeper: Any, short_folder: Path, eventually: Any
 ) -> None:
     driver.driver("580.95.05")
-    _, agent = start()
+    running, agent = start()
     agent.open(half(driver, SliceId("greedy")))
     agent.open(half(driver, SliceId("quiet")))
     greedy, quiet = sleeper(), sleeper()
@@ -190,6 +208,34 @@ def test_who_takes_the_neighbours_memory_is_stopped_at_once_and_it_is_on_record(
     samples = {sample.slice_id: sample for sample in agent.usage()}
     assert "your neighbours needed theirs" in samples[SliceId("greedy")].notice
     assert samples[SliceId("quiet")].notice == ""
+    # A scheduler may ask for it, also after the agent was started anew.
+    (entry,) = [one for one in agent.audit() if one.event == "memory-terminate"]
+    assert (entry.slice_id, entry.fields["pid"]) == ("greedy", greedy.pid)
+    assert entry.text.startswith("29.3 of 19.4 GiB")
+    assert agent.audit(agent.audit()[-1].number) == ()
+    running.terminate()
+    running.wait(timeout=60)
+    _, later = start()
+    assert entry in later.audit()
+    # A number of a record that is lost stands in nobody's way.
+    assert entry in later.audit(10**9)
+
+
+def test_use_above_the_new_limit_is_said_whatever_keeps_the_limit(
+    start: Any, driver: Any, sleeper: Any, eventually: Any
+) -> None:
+    driver.driver("580.95.05")
+    _, agent = start("--only-watch")
+    agent.open(half(driver, SliceId("a")))
+    process = sleeper()
+    agent.bind(SliceId("a"), process.pid)
+    driver.process(process.pid, memory_mib=9000)
+    eventually(lambda: agent.reading(SliceId("a")).sample.memory_used_mib == 9000)
+    with pytest.raises(CannotShrink, match=r"uses 9000 MiB.*as small as 8000 MiB: free memory"):
+        agent.resize(SliceId("a"), 8000)
+    agent.resize(SliceId("a"), 10_000)
+    (gpu_slice,) = agent.slices()
+    assert gpu_slice.memory_mib == 10_000
 
 
 def test_an_agent_told_only_to_watch_stops_nobody(
@@ -229,20 +275,25 @@ def test_processes_of_another_namespace_make_the_card_unknown_and_not_idle(
     assert "PID namespace of the host" in agent.devices().troubles[driver.uuid(0)]
 
 
-def test_instances_are_devices_of_their_own(start: Any, driver: Any) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "mode"), [((), "cooperative"), (("--devices-confined",), "hardware")]
+)
+def test_instances_are_devices_of_their_own_and_apart_where_device_files_are_closed(
+    start: Any, driver: Any, arguments: tuple[str, ...], mode: str
+) -> None:
     driver.can_be_cut(("1g.5gb", 1, 7, 4864), ("2g.10gb", 2, 3, 9856), ("7g.40gb", 7, 1, 40192))
     driver.cut(("2g.10gb", 9856), ("2g.10gb", 9856), card=1)
-    _, agent = start()
+    _, agent = start(*arguments)
     report = agent.devices()
     assert [(d.device_id, d.kind, d.memory_mib) for d in report.devices] == [
         (driver.uuid(0), "A100-40", 40960),
         (driver.instance_uuid(0), "A100-2g.10gb", 9856),
         (driver.instance_uuid(1), "A100-2g.10gb", 9856),
     ]
-    assert report.isolations[DeviceId(driver.instance_uuid(0))] == "hardware"
+    assert report.isolations[DeviceId(driver.instance_uuid(0))] == mode
     share = DeviceShare(device_id=DeviceId(driver.instance_uuid(1)), milli_gpu=1000)
     prepared = agent.prepare(GpuSlice(slice_id=SliceId("m"), shares=(share,), memory_mib=9500))
-    assert prepared.isolation == "hardware"
+    assert prepared.isolation == mode
     assert prepared.injection.env["CUDA_VISIBLE_DEVICES"] == driver.instance_uuid(1)
 
 

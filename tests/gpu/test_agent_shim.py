@@ -17,6 +17,7 @@ from gpucommons.gpu.providers import NodeTraits, provider_stack
 from gpucommons.gpu.providers.exclusive import ExclusiveProvider
 from gpucommons.gpu.providers.shim import CONTEXT_MIB, ShimProvider
 from gpucommons.gpu.providers.watchdog import WatchdogProvider
+from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 
 A = SliceId("a")
@@ -37,7 +38,7 @@ def grants(machine: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cal
     def agent(*still_open: SliceId) -> Grants:
         providers = (
             ExclusiveProvider(),
-            ShimProvider(tmp_path / "slices", own_uid=os.geteuid()),
+            ShimProvider(SliceFolders(tmp_path / "slices"), own_uid=os.geteuid()),
             WatchdogProvider(),
         )
         made = Grants(provider_stack(TRAITS, providers), (CARD,), tmp_path / "grants.json")

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.gpu.agent.open_slices import RING_SAMPLES
 from gpucommons.gpu.agent.state_file import StateFile
-from gpucommons.gpu.agent.watch import RING_SAMPLES, Watch
+from gpucommons.gpu.agent.watch import Watch
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.errors import SliceInUse, UnknownDevice, UnknownSlice
+from gpucommons.gpu.errors import GpuError, SliceInUse, UnknownDevice, UnknownSlice
 from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
 from gpucommons.gpu.slice_processes import SliceProcesses
@@ -241,3 +242,102 @@ def test_who_left_the_tree_is_found_on_the_card_also_after_a_restart(tmp_path: P
         assert pids == (300,)
         assert sample is not None
         assert sample.memory_used_mib == 30_000
+
+
+# --- an agent that lost what it knew --------------------------------------------------------
+
+
+def lose_state(node: Node) -> None:
+    (node.folder / "open-slices.json").unlink()
+    node.restarted()
+
+
+def test_a_memory_lasts_as_long_as_the_file(node: Node) -> None:
+    node.watch.open(half())
+    before = node.watch.memory
+    assert node.restarted().memory == before
+    lose_state(node)
+    assert node.watch.memory != before
+    again = node.watch.memory
+    assert node.restarted().memory == again
+
+
+def test_a_slice_used_before_it_was_known_is_not_empty_while_anybody_names_it(node: Node) -> None:
+    node.watch.open(half())
+    lose_state(node)
+    # Of an account of which nothing is known any more.
+    node.node.start(FakeProcess(pid=70, uid=2000, claim="a"))
+    node.watch.open(half(), used=True)
+    assert node.watch.reading(A, now_ms=node.now_ms)[1] == (70,)
+    # Also after another restart.
+    node.restarted()
+    node.second()
+    assert node.watch.reading(A, now_ms=node.now_ms)[1] == (70,)
+    node.node.end(70)
+    assert node.watch.reading(A, now_ms=node.now_ms)[1] == ()
+
+
+def test_a_slice_whose_processes_are_not_known_any_more_never_looks_idle(node: Node) -> None:
+    node.watch.open(half())
+    lose_state(node)
+    node.node.start(FakeProcess(pid=70, uid=2000, claim="a"))
+    node.watch.open(half(), used=True)
+    for _ in range(100):
+        node.second()
+    (sample,) = node.watch.usage()
+    assert (sample.compute_percent, sample.memory_used_mib, sample.processes) == (None, None, None)
+    assert sample.active_ms == node.now_ms
+    # Whoever is bound anew is known, and so is what they do.
+    node.watch.bind(A, 70)
+    for _ in range(100):
+        node.second()
+    (sample,) = node.watch.usage()
+    assert sample.compute_percent == 0
+    assert sample.active_ms is not None
+    assert sample.active_ms < node.now_ms
+
+
+def test_whoever_only_names_a_new_slice_is_not_in_it(node: Node) -> None:
+    node.watch.open(half())
+    node.node.start(FakeProcess(pid=70, uid=2000, claim="a"))
+    assert node.watch.reading(A, now_ms=node.now_ms)[1] == ()
+
+
+class Card(SimulatedGpus):
+    """What the driver says is on every card."""
+
+    listed: tuple[int, ...] | None = ()
+
+    def read(self, holdings: object, *, now_ms: int) -> dict[DeviceId, DeviceReading]:
+        processes = None
+        if self.listed is not None:
+            processes = tuple(
+                ProcessReading(pid=pid, memory_mib=100, compute_milli_gpu=None)
+                for pid in self.listed
+            )
+        return {
+            one.device_id: replace(NOTHING_KNOWN, processes=processes) for one in self.devices()
+        }
+
+
+def test_a_slice_used_before_it_was_known_is_not_empty_while_strangers_hold_its_card(
+    tmp_path: Path,
+) -> None:
+    processes = FakeProcesses()
+    card = Card(simulated_devices(1), processes)
+    watch = Watch(
+        card, SliceProcesses(processes, own_uid=0), StateFile(tmp_path / "open-slices.json")
+    )
+    watch.restore(now_ms=0)
+    # Neither its tree nor its environment tells whose it is.
+    processes.start(FakeProcess(pid=70, uid=2000))
+    processes.start(FakeProcess(pid=71, uid=100))
+    watch.open(half(), used=True)
+    card.listed = (70, 71)
+    assert watch.reading(A, now_ms=10_000)[1] == (70,)
+    # A service of the system is nobody's notebook.
+    card.listed = (71,)
+    assert watch.reading(A, now_ms=20_000)[1] == ()
+    card.listed = None
+    with pytest.raises(GpuError, match="cannot be seen who is on sim-0"):
+        watch.reading(A, now_ms=30_000)

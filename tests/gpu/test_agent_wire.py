@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,3 +80,12 @@ def test_a_device_arrives_as_it_was_sent(device: Device) -> None:
 @given(slices)
 def test_a_slice_arrives_as_it_was_sent(gpu_slice: GpuSlice) -> None:
     assert wire.slice_from(wire.decode(wire.encode(wire.slice_json(gpu_slice)))) == gpu_slice
+
+
+def test_an_agent_without_a_door_loads_neither_http_nor_tls() -> None:
+    code = (
+        "import sys, gpucommons.gpu.agent.__main__;"
+        "print(sorted({'ssl', 'http.client', 'http.server', 'grpc'} & sys.modules.keys()))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout == "[]\n"

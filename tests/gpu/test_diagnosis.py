@@ -110,6 +110,8 @@ def test_real_accounts_need_an_interpreter_that_they_may_read() -> None:
     assert "/root is closed" in found(facts, "interpreter").found
     # Where all share one account, nobody else reads it.
     assert found(replace(facts, root=False), "interpreter").level == OK
+    assert found(replace(facts, shared_account=True), "interpreter").level == OK
+    assert "nothing isolates them" in found(replace(facts, shared_account=True), "accounts").found
     assert found(replace(facts, root=False), "accounts").level == ADVICE
 
 

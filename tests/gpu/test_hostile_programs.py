@@ -19,6 +19,7 @@ from gpucommons.gpu.processes import LinuxProcesses
 from gpucommons.gpu.providers.base import Held
 from gpucommons.gpu.providers.shim import ShimProvider
 from gpucommons.gpu.shim import folder as shim_folder
+from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
@@ -108,7 +109,7 @@ def test_who_holds_the_card_without_any_driver_to_be_seen_is_a_stray(tmp_path: P
     held = Held(
         slice=GpuSlice(slice_id=SliceId("a"), shares=(share,), memory_mib=19866), devices=(card,)
     )
-    provider = ShimProvider(tmp_path, own_uid=os.geteuid())
+    provider = ShimProvider(SliceFolders(tmp_path), own_uid=os.geteuid())
     a_slice(tmp_path / "a" / "shim")
     gone: Any = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()

@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+from collections.abc import Iterable
+
 import pytest
 
 from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.processes import LinuxProcesses, ProcessStat
 from gpucommons.gpu.slice_processes import Roots, SliceProcesses
 from gpucommons.gpu.slices import SliceId
 
@@ -226,3 +231,60 @@ def test_who_left_the_tree_unseen_and_holds_a_device_is_counted_all_the_same(
     node.start(FakeProcess(pid=305, parent=300))
     node.end(200)
     assert pids(slices)[A] == (300, 305)
+
+
+class Counting(FakeProcesses):
+    """Counts how often everything is listed, and who is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.listed = 0
+        self.read: list[int] = []
+
+    def pids(self) -> Iterable[int]:
+        self.listed += 1
+        return super().pids()
+
+    def stat(self, pid: int) -> ProcessStat | None:
+        self.read.append(pid)
+        return super().stat(pid)
+
+
+def test_while_nobody_is_born_only_those_of_slices_are_looked_at() -> None:
+    node = Counting()
+    processes = SliceProcesses(node, own_uid=1500)
+    for pid in range(10, 60):
+        node.start(FakeProcess(pid=pid))
+    processes.open(A)
+    processes.bind(A, 10)
+    processes.refresh()
+    processes.refresh()
+    node.listed, node.read = 0, []
+    assert [stat.pid for stat in processes.refresh()[A]] == [10]
+    assert (node.listed, node.read) == (0, [10])
+    # One that is born is found at once, and one that ended is gone at once.
+    node.start(FakeProcess(pid=99, parent=10))
+    assert [stat.pid for stat in processes.refresh()[A]] == [10, 99]
+    node.end(10)
+    assert [stat.pid for stat in processes.refresh()[A]] == [99]
+
+
+def test_who_was_bound_while_nobody_was_born_is_found() -> None:
+    node = Counting()
+    processes = SliceProcesses(node, own_uid=1500)
+    node.start(FakeProcess(pid=10))
+    processes.open(A)
+    processes.refresh()
+    processes.refresh()
+    processes.refresh()
+    processes.bind(A, 10)
+    assert [stat.pid for stat in processes.refresh()[A]] == [10]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of /proc")
+def test_every_birth_on_this_machine_is_noticed() -> None:
+    processes = LinuxProcesses()
+    before = processes.births()
+    assert before is not None
+    subprocess.run(["true"], check=True)
+    assert processes.births() != before

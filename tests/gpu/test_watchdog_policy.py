@@ -84,7 +84,38 @@ def test_a_little_over_is_no_offence(clock: Clock) -> None:
 def test_a_peak_shorter_than_three_looks_is_none(clock: Clock) -> None:
     for _ in range(20):
         assert clock.looks(PATIENCE_LOOKS - 1, portion(process(7, LIMIT + 900))) == []
-        assert clock.look(portion(process(7, LIMIT))) == ()
+        assert clock.looks(20, portion(process(7, LIMIT))) == []
+
+
+def test_peaks_that_are_never_long_enough_for_a_warning_add_up_to_one(clock: Clock) -> None:
+    heard = []
+    for _ in range(40):
+        heard += clock.looks(PATIENCE_LOOKS - 1, portion(process(7, LIMIT + 900)))
+        heard += clock.look(portion(process(7, LIMIT)))
+        if Step.TERMINATE in steps(heard):
+            break
+    assert Step.TERMINATE in steps(heard)
+    assert clock.now_ms <= 60_000
+    # Of so many peaks its user hears now and then.
+    assert steps(heard).count(Step.WARN) == 2
+
+
+def test_who_ends_each_warning_in_time_and_goes_over_again_is_stopped(clock: Clock) -> None:
+    over, within = portion(process(7, LIMIT + 3000)), portion(process(7, LIMIT))
+    assert steps(clock.looks(20, over)) == [Step.WARN]
+    assert steps(clock.looks(10, within)) == [Step.CLEAR]
+    (warning,) = clock.looks(PATIENCE_LOOKS, over)
+    # It has what the first peak has left over.
+    assert warning.next_ms is not None
+    assert warning.next_ms - clock.now_ms < WARNING_MS // 2
+    assert steps(clock.looks(17, over)) == [Step.TERMINATE]
+
+
+def test_who_kept_to_the_share_for_long_has_a_whole_warning_time_again(clock: Clock) -> None:
+    clock.looks(25, portion(process(7, LIMIT + 3000)))
+    clock.looks(120, portion(process(7, LIMIT)))
+    (warning,) = clock.looks(PATIENCE_LOOKS, portion(process(7, LIMIT + 3000)))
+    assert warning.next_ms == clock.now_ms + WARNING_MS
 
 
 def test_over_the_share_is_a_warning_then_term_then_kill(clock: Clock) -> None:

@@ -85,8 +85,9 @@ class FakeNvml:
 
     def __init__(
         self, path: Path, *, cards: int = 1, name: str = "NVIDIA A100-SXM4-40GB",
-        memory_mib: int = 40960,
+        memory_mib: int = 40960, first: int = 0,
     ) -> None:  # fmt: skip
+        """``first`` numbers the first card, so that machines of a cluster show different ones."""
         self.path = path
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         os.ftruncate(descriptor, ctypes.sizeof(_State))
@@ -99,7 +100,7 @@ class FakeNvml:
             state.device_count = cards
             for index in range(cards):
                 device = state.devices[index]
-                device.uuid = self.uuid(index).encode()
+                device.uuid = self.uuid(first + index).encode()
                 device.name = name.encode()
                 device.total_bytes = memory_mib << 20
                 device.reserved_bytes = 550 << 20

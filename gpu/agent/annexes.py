@@ -1,0 +1,143 @@
+"""What the agent serves besides its loop, each in threads of its own, each through the control socket.
+
+The loop is one thread that looks once a second; a kubelet or a scheduler that keeps a connection
+waiting must not stop it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+
+from gpucommons.gpu.errors import AgentUnavailable
+from gpucommons.gpu.unix_sockets import connect
+from gpucommons.gpu.wire import Json
+
+logger = logging.getLogger("gpucommons.gpu.agent")
+
+_TIMEOUT_S = 10.0
+
+
+class CannotServe(Exception):
+    """A port, a token or a socket that the command line names cannot be used."""
+
+
+class Annexes:
+    """Those that the command line asks for, for as long as the block lasts."""
+
+    def __init__(self, options: argparse.Namespace, node: str) -> None:
+        self._options = options
+        self._node = node
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Annexes:
+        """Start them.
+
+        Raises
+        ------
+        CannotServe
+            When one cannot be started; then none is.
+        """
+        try:
+            others: Mapping[str, Callable[[], Json]] = {}
+            if self._options.kubernetes:
+                others = {"held": self._serve_kubelet()}
+            if self._options.door is not None:
+                self._open_door(others)
+        except (ValueError, OSError, RuntimeError) as error:
+            self._stack.close()
+            raise CannotServe(str(error)) from error
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.close()
+
+    def _serve_kubelet(self) -> Callable[[], Json]:
+        from gpucommons.gpu.agent_client import (  # noqa: PLC0415 - nine MiB of HTTP and TLS
+            AgentClient,
+        )
+        from gpucommons.gpu.kubelet.node import (  # noqa: PLC0415 - gRPC, which nobody else needs
+            Kubelet,
+            KubeletSettings,
+        )
+
+        folder: Path = self._options.dir.resolve()
+        settings = KubeletSettings(
+            kubelet=self._options.kubelet_dir,
+            driver=self._options.csi_driver,
+            node=self._node,
+            folder=folder,
+            namespaces=self._options.pod_namespaces,
+        )
+        kubelet = Kubelet(settings, AgentClient(folder / "control.sock", timeout_s=_TIMEOUT_S))
+        self._stack.callback(kubelet.close)
+        return kubelet.pod_resources.held
+
+    def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
+        # Nine MiB of HTTP and TLS, which an agent without a door does without.
+        from gpucommons.gpu.agent.door import Door  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.door_settings import DoorSettings, Inside  # noqa: PLC0415 - see above
+
+        host, port = self._options.door
+        settings = DoorSettings(
+            host=host,
+            port=port,
+            token_file=self._options.door_token_file,
+            metrics_token_file=self._options.metrics_token_file,
+            cert_file=self._options.door_cert_file,
+            key_file=self._options.door_key_file,
+        )
+        folder: Path = self._options.dir
+        door = Door(
+            settings,
+            Inside(
+                ask=_asker(folder / "control.sock"),
+                metrics=_metrics(folder / "metrics.sock"),
+                others=others,
+            ),
+        )
+        self._stack.callback(door.close)
+        scheme = "http" if settings.cert_file is None else "https"
+        logger.info("Door: %s://%s:%d", scheme, host, door.port)
+
+
+def _asker(control: Path) -> Callable[[bytes], bytes]:
+    from gpucommons.gpu.agent_transports import SocketTransport  # noqa: PLC0415 - see the door
+
+    transport = SocketTransport(path=control)
+
+    def ask(line: bytes) -> bytes:
+        try:
+            return transport.ask(line, _TIMEOUT_S)
+        except OSError as error:
+            raise AgentUnavailable(_busy(error)) from error
+
+    return ask
+
+
+def _metrics(path: Path) -> Callable[[], bytes]:
+    def page() -> bytes:
+        received = bytearray()
+        try:
+            with connect(path, timeout_s=_TIMEOUT_S) as connection:
+                connection.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+                while chunk := connection.recv(1 << 16):
+                    received += chunk
+        except OSError as error:
+            raise AgentUnavailable(_busy(error)) from error
+        return bytes(received.partition(b"\r\n\r\n")[2])
+
+    return page
+
+
+def _busy(error: OSError) -> str:
+    return f"The node agent does not answer its own door ({error}): it may be starting, or ending."

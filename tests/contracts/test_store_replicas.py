@@ -1,0 +1,166 @@
+"""The contract of every store, as replicas need it: who leads, and what the others see."""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.resources import Policy, Pool, Team
+from gpucommons.scheduler.core.state import Cancel, Changes, Cluster, Intent
+from gpucommons.scheduler.core.types import (
+    IntentId,
+    Kind,
+    Millis,
+    PoolName,
+    Role,
+    Spec,
+    State,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.opening import open_store
+
+NOW = Millis(1_700_000_000_000)
+
+
+def workload(number: int, state: State = State.QUEUED, **changes: object) -> Workload:
+    spec = Spec(
+        kind=Kind.TRAINING,
+        name=f"digits-{number}",
+        team=TeamName("vision"),
+        owner=UserName("ada"),
+        submitted_by=UserName("ada"),
+        pools=(PoolName("train"),),
+        roles=(Role(command=("true",)),),
+    )
+    return Workload(
+        workload_id=WorkloadId(f"w-{number}"),
+        spec=replace(spec, **changes),  # type: ignore[arg-type] # any field
+        state=state,
+        submitted_ms=NOW,
+        since_ms=NOW,
+        ended_ms=NOW if state in (State.SUCCEEDED, State.ENDED) else None,
+    )
+
+
+def names(cluster: Cluster) -> dict[str, State]:
+    return {w.spec.name: w.state for w in cluster.workloads.values()}
+
+
+def test_a_leader_learns_that_it_leads_no_more(store: Store) -> None:
+    assert store.leader() == ""
+    first = store.take_lead("first")
+    store.check_lead(first)
+    second = store.take_lead("second")
+    with pytest.raises(LeaderLost):
+        store.check_lead(first)
+    store.check_lead(second)
+    assert store.leader() == "second"
+
+
+def test_a_mirror_shows_each_commit_and_is_the_same_object_between_them(store: Store) -> None:
+    mirror = store.mirror()
+    assert names(mirror.refresh()) == {}
+    epoch = store.take_lead("me")
+    team = Team(name=TeamName("vision"), members=frozenset({UserName("ada")}))
+    pools = (Pool(name=PoolName("train")), Pool(name=PoolName("build")))
+    store.commit(
+        epoch, Changes(now_ms=NOW, teams=(team,), pools=pools, workloads=(workload(1), workload(2)))
+    )
+    first = mirror.refresh()
+    assert names(first) == {"digits-1": State.QUEUED, "digits-2": State.QUEUED}
+    assert mirror.refresh() is first
+    later = Millis(NOW + 1000)
+    store.commit(
+        epoch,
+        Changes(
+            now_ms=later,
+            workloads=(workload(1, State.RUNNING), workload(2, State.SUCCEEDED)),
+            policy=Policy(),
+            usage={(TeamName("vision"), PoolName("train")): 5},
+        ),
+    )
+    second = mirror.refresh()
+    assert names(second) == {"digits-1": State.RUNNING}
+    assert (second.now_ms, second.usage_at_ms) == (later, later)
+    assert second == store.load()
+    assert second.teams == {team.name: team}
+    store.commit(
+        epoch,
+        Changes(
+            now_ms=Millis(later + 1),
+            removed_teams=(team.name,),
+            usage={(TeamName("vision"), PoolName("train")): 9},
+        ),
+    )
+    assert mirror.refresh() == store.load()
+    assert mirror.refresh().teams == {}
+
+
+def test_a_mirror_keeps_what_a_leader_would_load(store: Store) -> None:
+    epoch, mirror = store.take_lead("me"), store.mirror()
+    lease = workload(3, State.ENDED, kind=Kind.NOTEBOOK)
+    done = workload(1, State.SUCCEEDED)
+    waiting = workload(2, after=(done.workload_id,))
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(workload(1),)))
+    mirror.refresh()
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(done, lease)))
+    assert mirror.refresh() == store.load()
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(waiting,)))
+    assert set(names(mirror.refresh())) == {"digits-1", "digits-2", "digits-3"}
+    later = Millis(NOW + LEASES_REMEMBERED_MS + 1)
+    store.commit(epoch, Changes(now_ms=later, workloads=(workload(2, State.SUCCEEDED),)))
+    assert mirror.refresh() == store.load()
+    assert names(mirror.refresh()) == {}
+
+
+def test_replicas_hear_of_each_others_writes_and_not_of_their_own(database: str) -> None:
+    ours, theirs = open_store(database), open_store(database)
+    heard: list[str] = []
+    news = threading.Event()
+
+    def hear(kind: str) -> None:
+        heard.append(kind)
+        news.set()
+
+    stop = theirs.listen(hear)
+    wait_until(lambda: heard == ["committed", "asked"])
+    intent = Intent(
+        intent_id=IntentId("i-1"),
+        action=Cancel(workload_id=WorkloadId("w-1")),
+        by=UserName("ada"),
+        at_ms=NOW,
+    )
+    theirs.put_intent(replace(intent, intent_id=IntentId("i-2")))
+    ours.put_intent(intent)
+    wait_until(lambda: heard[2:] == ["asked"])
+    epoch = ours.take_lead("ours")
+    ours.commit(epoch, Changes(now_ms=NOW, workloads=(workload(1),)))
+    wait_until(lambda: heard[2:] == ["asked", "committed"])
+    stop()
+    ours.close()
+    theirs.close()
+
+
+def test_replicas_share_the_databases_clock(database: str) -> None:
+    store = open_store(database)
+    found = store.now_ms()
+    assert found is not None
+    assert abs(found - time.time() * 1000) < 60_000
+    store.close()
+
+
+def wait_until(condition: object) -> None:
+    assert callable(condition)
+    give_up_s = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < give_up_s
+        time.sleep(0.01)  # another connection's thread
