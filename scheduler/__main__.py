@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 
+from gpucommons.gpu import descriptors
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.options import read_settings
 from gpucommons.scheduler.serving import until_signalled
@@ -20,6 +21,8 @@ def main() -> int:
     for chatty in ("alembic", "httpx", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = read_settings(sys.argv[1:], os.environ)
+    # Each caller is a connection, and those who wait keep theirs.
+    descriptors.raise_limit()
     try:
         return asyncio.run(until_signalled(settings))
     except (SchedulerError, OSError) as error:

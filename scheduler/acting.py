@@ -29,7 +29,14 @@ from gpucommons.scheduler.core.state import (
     NodesObserved,
     Observation,
 )
-from gpucommons.scheduler.core.types import Attempt, AttemptId, AttemptState, Millis, Workload
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    Millis,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.executors.base import Executor, Launch
 
@@ -48,13 +55,30 @@ ServerActs = Callable[[StartServer | StopServer | RestartServer, Workload], None
 Current = Mapping[AttemptId, tuple[Workload, Attempt]]
 
 
+class _Remembered:
+    """The answer about the cluster that was asked for last: every cycle asks several times."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Mapping[WorkloadId, Workload], Current] = ({}, {})
+
+    def current(self, workloads: Mapping[WorkloadId, Workload]) -> Current:
+        known, found = self._last
+        if known is not workloads:
+            found = {
+                attempt.attempt_id: (workload, attempt)
+                for workload in workloads.values()
+                if (attempt := workload.current) is not None
+            }
+            self._last = (workloads, found)
+        return found
+
+
+_REMEMBERED = _Remembered()
+
+
 def current_attempts(cluster: Cluster) -> Current:
     """Every attempt that is not over."""
-    return {
-        attempt.attempt_id: (workload, attempt)
-        for workload in cluster.workloads.values()
-        if (attempt := workload.current) is not None
-    }
+    return _REMEMBERED.current(cluster.workloads)
 
 
 def executor_of(cluster: Cluster, attempt: Attempt) -> str | None:
@@ -90,6 +114,9 @@ class Acting:
         An attempt that was still starting and left no trace is not gone: its start is repeated.
         """
         gone: list[AttemptEnded] = []
+        # Of an earlier lead.
+        self._refused.clear()
+        self.look_again()
         for name, executor in self.executors.items():
             known = [
                 attempt
@@ -211,6 +238,8 @@ class Acting:
                 executor.signal(attempt, now_ms=now_ms)
 
     def _start(self, executor: Executor, workload: Workload, attempt: Attempt) -> None:
+        if executor.knows(attempt):
+            return
         try:
             executor.start(
                 Launch(
@@ -242,6 +271,11 @@ class Acting:
         if self._complaints.get(what) != str(error):
             self._complaints[what] = str(error)
             _LOG.error("%s: %s", what, error, exc_info=error)
+
+    def rest(self) -> None:
+        """Another replica leads: executors order nothing more."""
+        for executor in self.executors.values():
+            executor.rest()
 
     def close(self) -> None:
         """Let go of executors' threads; what runs keeps running."""

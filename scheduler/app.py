@@ -6,7 +6,6 @@ Nothing is decided here: every part is made and handed to those that need it.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,32 +14,33 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
-from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.scheduler import attempt_tokens, models
-from gpucommons.scheduler.accounts import accounts, home_of
 from gpucommons.scheduler.acting import executor_of
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.resources import Node, Pool
+from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cancel, Cluster, Restarted
 from gpucommons.scheduler.core.types import Attempt, Millis, Workload
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor, LogChunk
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local import LocalExecutor
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import Hub
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.intake import plan_config
-from gpucommons.scheduler.local_nodes import local_nodes
+from gpucommons.scheduler.leadership.parts import Replica, join
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.options import SchedulerSettings
-from gpucommons.scheduler.retention import Retention
+from gpucommons.scheduler.premises import Asked, Premises, premises, wall_ms
+from gpucommons.scheduler.retention import Kept, Retention
 from gpucommons.scheduler.servers import Servers
 from gpucommons.scheduler.service.activity import ActivityBoard
+from gpucommons.scheduler.service.allowance import submits, uploads
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.service.slices import Slices
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.service.whereabouts import AWAY
+from gpucommons.scheduler.storage.parts import StorageParts, storage_parts
 from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.upkeep import OPERATOR, Upkeep
@@ -62,13 +62,12 @@ class Scheduler:
     upkeep: Upkeep
     retention: Retention
     attempt_key: bytes = field(repr=False)
+    where: Premises
     hub: Hub | None
     servers: Servers | None
-
-
-def now_ms() -> Millis:
-    """The wall clock."""
-    return Millis(time.time_ns() // 1_000_000)
+    #: None = the only scheduler of its store.
+    replica: Replica | None
+    now_ms: Callable[[], Millis]
 
 
 def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
@@ -81,13 +80,19 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     """
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     first_config = None if settings.config is None else read_config(settings.config)
-    agent = AgentClient(settings.agent)
     hub = None
     if settings.hub is not None:
         hub = Hub(settings.hub.api_url, token=settings.hub.token)
     store = open_store(settings.database)
-    key = attempt_tokens.load_key(settings.state / "attempt-key")
-    snapshots = Snapshots(settings.state / "snapshots", max_bytes=settings.max_snapshot_mib << 20)
+    replica = _replica(settings, store, lambda: loop.wake())  # noqa: PLW0108 - made below
+    now_ms = wall_ms if replica is None else replica.clock
+    key = attempt_tokens.load_key(settings.attempt_key)
+    kept = storage_parts(
+        settings.storage,
+        settings.storage_claim,
+        settings.state,
+        max_bytes=settings.max_snapshot_mib << 20,
+    )
     servers = None
     if hub is not None:
         # Its callback needs the service, which needs the loop, which needs this.
@@ -97,11 +102,19 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             on_down=lambda lease: _server_is_down(service, lease),
             on_restarted=lambda lease: _server_is_back(service, lease),
         )
-    executor = LocalExecutor(
-        _local_settings(settings, agent, snapshots, lambda: _pools(loop.cluster, first_config)),
-        agent=agent,
-        on_change=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
+    where = premises(
+        settings,
+        kept,
+        Asked(
+            cluster=lambda: loop.cluster,
+            wake=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
+            leading=lambda: loop.leading,
+            may_act=lambda: loop.may_act,
+            now_ms=now_ms,
+            pools=lambda: _pools(loop.cluster, first_config),
+        ),
     )
+    executor = where.executor
     around = Surroundings(
         store=store,
         executors={executor.name: executor},
@@ -110,30 +123,66 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         token_of=partial(attempt_tokens.token_of, key),
         api_url=api_url,
         on_server_act=servers or (lambda _act, _workload: None),
-        usage=agent.minutes,
+        usage=where.minutes,
         retention_ms=settings.retention_days * _DAY_MS,
-        holder=f"scheduler {os.getpid()}",
+        holder=f"scheduler {os.getpid()}" if replica is None else replica.holder,
+        leadership=None if replica is None else replica.election,
     )
     loop = Loop(around)
     forecaster = Forecaster(loop, store, now_ms=now_ms)
-    outside = Outside(agent=agent, hub=hub, forecaster=forecaster)
-    service = _service(settings, around, loop, snapshots, outside)
+    outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept)
+    service = _service(settings, around, loop, outside)
     return Scheduler(
         settings=settings,
         store=store,
         loop=loop,
         service=service,
         forecaster=forecaster,
-        upkeep=Upkeep(service, report=agent.devices, first_config=first_config),
+        upkeep=Upkeep(
+            service,
+            report=where.report,
+            first_config=first_config,
+            record=where.record,
+            also=where.also(service),
+        ),
         retention=Retention(
             store=store,
-            places=(executor, snapshots),
+            places=_places(executor, kept, settings.retention_days * _DAY_MS),
             now_ms=now_ms,
-            retention_ms=settings.retention_days * _DAY_MS,
         ),
         attempt_key=key,
+        where=where,
         hub=hub,
         servers=servers,
+        replica=replica,
+        now_ms=now_ms,
+    )
+
+
+def _replica(
+    settings: SchedulerSettings, store: Store, on_change: Callable[[], None]
+) -> Replica | None:
+    """This scheduler's part among several; None where it is the only one."""
+    options = settings.replica
+    if options is None:
+        return None
+    # The client library takes a second that a workstation need not wait.
+    from gpucommons.scheduler.leadership.kubernetes_lease import (  # noqa: PLC0415 - see above
+        open_lease,
+    )
+
+    return join(
+        open_lease(options.lease), store, name=options.name, url=options.url, on_change=on_change
+    )
+
+
+def _places(executor: Executor, parts: StorageParts, retention_ms: int) -> tuple[Kept, ...]:
+    """Where files of old jobs lie."""
+    local = (executor,) if isinstance(executor, LocalExecutor) else ()
+    files = () if parts.files is None else (parts.files,)
+    return (
+        *(Kept(place=place, for_ms=retention_ms) for place in (*local, *files)),
+        Kept(place=parts.snapshots, for_ms=_DAY_MS),
     )
 
 
@@ -141,17 +190,14 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
 class Outside:
     """Those that the service asks."""
 
-    agent: AgentClient
+    where: Premises
     hub: Hub | None
     forecaster: Forecaster
+    kept: StorageParts
 
 
 def _service(
-    settings: SchedulerSettings,
-    around: Surroundings,
-    loop: Loop,
-    snapshots: Snapshots,
-    outside: Outside,
+    settings: SchedulerSettings, around: Surroundings, loop: Loop, outside: Outside
 ) -> Service:
     limits = IdleLimits(
         idle_after_ms=settings.idle_after_s * 1000, warn_after_ms=settings.warn_after_s * 1000
@@ -161,14 +207,24 @@ def _service(
         store=around.store,
         loop=loop,
         logs=ExecutorLogs(executors=around.executors, cluster=lambda: loop.cluster),
-        directory=NoDirectory() if hub is None else HubDirectory(hub, now_ms=now_ms),
-        snapshots=snapshots,
+        directory=NoDirectory() if hub is None else HubDirectory(hub, now_ms=around.now),
+        snapshots=outside.kept.snapshots,
+        files={} if outside.kept.files is None else {AWAY: outside.kept.files},
         activity=ActivityBoard(),
-        slices=Slices(outside.agent, cluster=lambda: loop.cluster, observe=loop.observe),
-        now_ms=now_ms,
+        slices=Slices(
+            outside.where.agent,
+            cluster=lambda: loop.cluster,
+            observe=loop.observe,
+            bound_to=outside.where.bound_to,
+            has_pod=outside.where.has_pod,
+        ),
+        why_not=outside.where.why_not,
+        now_ms=around.now,
         new_ids=around.new_ids,
         forecasts=outside.forecaster,
         settings=ServiceSettings(idle=limits, shared_account=settings.shared_account),
+        submits=submits(settings.submits_per_hour),
+        uploads=uploads(settings.upload_gib_per_day),
     )
 
 
@@ -193,24 +249,6 @@ def _pools(cluster: Cluster, first: models.ConfigModel | None) -> tuple[Pool, ..
     if cluster.pools or first is None:
         return tuple(cluster.pools.values())
     return plan_config(first, cluster).pools
-
-
-def _local_settings(
-    settings: SchedulerSettings,
-    agent: AgentClient,
-    snapshots: Snapshots,
-    pools: Callable[[], tuple[Pool, ...]],
-) -> LocalSettings:
-    def nodes() -> tuple[Node, ...]:
-        return local_nodes(agent.devices(), pools())
-
-    return LocalSettings(
-        state_dir=settings.state,
-        home_of=partial(home_of, settings),
-        nodes=nodes,
-        snapshot_path=snapshots.path,
-        account_of=accounts(settings, os.geteuid()),
-    )
 
 
 def _server_is_down(service: Service, lease: Workload) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.state import Cluster, Intent, Observation, Outcome, Verdict
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import SchedulerError
@@ -45,7 +46,10 @@ class Step:
 
     def take(self, intents: Sequence[Intent], seen: Sequence[Observation]) -> Outcome:
         """Take the step with these."""
-        return self.advance(self.cluster, intents, seen, now_ms=self.now_ms, new_ids=self.new_ids)
+        with garbage.left_for_later():
+            return self.advance(
+                self.cluster, intents, seen, now_ms=self.now_ms, new_ids=self.new_ids
+            )
 
     def take_what_is_sound(self, intents: Sequence[Intent], seen: Sequence[Observation]) -> Outcome:
         """Take it without what breaks it.

@@ -17,7 +17,10 @@ from gpucommons.scheduler.core.types import NodeId, PoolName
 #: Processors are only booked on a workstation, not enforced: a small machine may still run a
 #: notebook on each of its GPUs.
 _CPU_MILLI_PER_GPU = 1000
-_CPU_MILLI_PER_SIMULATED_GPU = 2000
+#: Beside simulated GPUs more: what a default job asks for goes with an eighth of one, as with
+#: real ones.
+_CPU_MILLI_PER_SIMULATED_GPU = 8000
+_MEMORY_MIB_PER_SIMULATED_GPU = 8192
 _CPU_MILLI_OF_CPU_POOL = 4000
 
 
@@ -39,7 +42,7 @@ def _node(report: NodeReport, pool: Pool, devices: tuple[Device, ...], *, alone:
         pool=pool.name,
         devices=devices,
         cpu_milli=max(report.cpu_milli, _booked_cpu_milli(devices)),
-        memory_mib=report.memory_mib,
+        memory_mib=max(report.memory_mib, _booked_memory_mib(devices)),
     )
 
 
@@ -48,6 +51,12 @@ def _booked_cpu_milli(devices: Sequence[Device]) -> int:
         return _CPU_MILLI_OF_CPU_POOL
     simulated = all(device.simulated for device in devices)
     return len(devices) * (_CPU_MILLI_PER_SIMULATED_GPU if simulated else _CPU_MILLI_PER_GPU)
+
+
+def _booked_memory_mib(devices: Sequence[Device]) -> int:
+    if not all(device.simulated for device in devices):
+        return 0
+    return len(devices) * _MEMORY_MIB_PER_SIMULATED_GPU
 
 
 def share_devices(

@@ -1,29 +1,35 @@
 """The one thread that decides: intents and observations in, one commit, then acts.
 
+Of several replicas one leads; the others' threads follow what it commits, so that they answer
+requests from the same state and can go on from it at any moment.
+
 The order is what makes a crash harmless at any point. What is asked is durable before it is
 decided; what is decided is durable before it is done; what is done is idempotent and repeated until
-its effect is on record. Only the leader writes, and one that lost the lead ends.
+its effect is on record. Only the leader writes; one that lost the lead follows, or ends where nobody
+told it whether it leads.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections import defaultdict
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Protocol
 
 from gpucommons.gpu.usage import UsageMinute
 from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.alarm import Alarm
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.state import Cluster, Observation, Outcome, ProgressReported
-from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
+from gpucommons.scheduler.core.types import AttemptId, Millis
 from gpucommons.scheduler.deciding import Advance, Step
-from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Executor
+from gpucommons.scheduler.inbox import Inbox, curves_of
 from gpucommons.scheduler.ledger import LedgerKeeper
-from gpucommons.scheduler.store.base import Epoch, LogPoint, Store
+from gpucommons.scheduler.store.base import Epoch, Mirror, Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -35,8 +41,25 @@ BUSY_S, IDLE_S = 1.0, 5.0
 RETRY_S = 1.0
 #: Progress reports of many jobs share a cycle.
 PROGRESS_S = 0.25
+#: A follower looks by itself so often, and not more often than that whatever it hears.
+FOLLOW_S, _BREATH_S = 1.0, 0.05
+#: For each second of a turn so many of rest, in which what is asked and seen gathers: a burst of
+#: thousands would otherwise be decided one by one, each time with all of them in sight.
+_REST, _LONGEST_REST_S = 2.0, 0.5
 #: How often old rows are dropped, where a retention is set.
 _PRUNE_EVERY_MS = 3_600_000
+
+
+class Leadership(Protocol):
+    """Whether this replica leads; :class:`gpucommons.scheduler.leadership.election.Election`."""
+
+    def leads(self) -> bool:
+        """At this moment."""
+        ...
+
+    def resign(self) -> None:
+        """Lead no more until elected anew."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,27 +81,11 @@ class Surroundings:
     retention_ms: int | None = None
     #: Name of this scheduler, for the one that finds it leading.
     holder: str = "scheduler"
+    #: None = the one scheduler of its store: it always leads.
+    leadership: Leadership | None = None
     advance: Advance = advance
-
-
-@dataclass(kw_only=True)
-class _Inbox:
-    """Observations from outside, until they are committed."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)
-    waiting: list[Observation] = field(default_factory=list)
-
-    def put(self, observation: Observation) -> None:
-        with self.lock:
-            self.waiting.append(observation)
-
-    def peek(self) -> tuple[Observation, ...]:
-        with self.lock:
-            return tuple(self.waiting)
-
-    def drop(self, count: int) -> None:
-        with self.lock:
-            del self.waiting[:count]
+    #: A clock that nobody sets, to see whether the thread still turns.
+    steady_s: Callable[[], float] = time.monotonic
 
 
 class Loop:
@@ -98,7 +105,12 @@ class Loop:
         )
         self._epoch = Epoch(0)
         self._cluster = Cluster()
-        self._inbox = _Inbox()
+        self._leading = False
+        self._mirror: Mirror | None = None
+        #: Held while what is committed and what is shown may differ.
+        self._showing = threading.RLock()
+        self._deaf: Callable[[], None] = lambda: None
+        self._inbox = Inbox()
         self._alarm = Alarm()
         self._callbacks: list[Callable[[], None]] = []
         self._thread: threading.Thread | None = None
@@ -106,6 +118,7 @@ class Loop:
         self._lost: LeaderLost | None = None
         self._stale = False
         self._prune_due_ms = 0
+        self._turned_s: float | None = None
 
     # --- for everyone else, from any thread --------------------------------------------------
 
@@ -113,6 +126,24 @@ class Loop:
     def cluster(self) -> Cluster:
         """What the last cycle committed."""
         return self._cluster
+
+    @property
+    def leading(self) -> bool:
+        """Whether this scheduler decides and acts, and not another replica."""
+        leadership = self._around.leadership
+        return self._leading and (leadership is None or leadership.leads())
+
+    @property
+    def may_act(self) -> bool:
+        """Whether no other replica acts by now: also while the lead is being taken."""
+        leadership = self._around.leadership
+        return self._lost is None and (leadership is None or leadership.leads())
+
+    def catch_up(self) -> None:
+        """Have :attr:`cluster` show at least what is committed at this moment."""
+        with self._showing:
+            if not self._leading and self._mirror is not None:
+                self._cluster = self._mirror.refresh()
 
     @property
     def epoch(self) -> Epoch:
@@ -124,12 +155,30 @@ class Loop:
         """Set when another scheduler has taken over and this loop has ended."""
         return self._lost
 
+    @property
+    def silent_s(self) -> float:
+        """Since when the thread has come to no end of a turn, be it one that failed or followed.
+
+        It turns every few seconds, whatever happens. One that does not hangs, and only a new process
+        helps.
+        """
+        turned_s = self._turned_s
+        return 0.0 if turned_s is None else self._around.steady_s() - turned_s
+
     def wake(self) -> None:
         """There is something to decide."""
         self._alarm.within(0)
 
     def observe(self, observation: Observation) -> None:
-        """Something happened; it is on record when :attr:`cluster` shows it."""
+        """Something happened; it is on record when :attr:`cluster` shows it.
+
+        Raises
+        ------
+        Unavailable
+            On a replica that does not lead: only the leader can put it on record.
+        """
+        if self._around.leadership is not None and not self._leading:
+            raise Unavailable("Another replica leads; try again in a moment.")
         self._inbox.put(observation)
         self._alarm.within(PROGRESS_S if isinstance(observation, ProgressReported) else 0)
 
@@ -141,8 +190,16 @@ class Loop:
     # --- running -----------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Take the lead, adopt what runs, and decide from now on in a thread."""
-        self.open()
+        """Take the lead, adopt what runs, and decide from now on in a thread.
+
+        Of several replicas each begins as a follower.
+        """
+        if self._around.leadership is None:
+            self.open()
+        else:
+            self._follow()
+            self._deaf = self._around.store.listen(self._heard)
+        self._turned_s = self._around.steady_s()
         self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
         self._thread.start()
 
@@ -156,10 +213,12 @@ class Loop:
         """
         around = self._around
         self._epoch = around.store.take_lead(around.holder)
-        self._cluster = around.store.load()
+        with self._showing:
+            self._cluster = around.store.load()
         for gone in self._acting.adopt(self._cluster):
             self._inbox.put(gone)
         self._ledger.resume(self._cluster, self._now())
+        self._leading, self._stale, self._mirror = True, False, None
 
     def stop(self) -> None:
         """End the thread after its current cycle; what runs keeps running."""
@@ -167,23 +226,89 @@ class Loop:
         self.wake()
         if self._thread is not None:
             self._thread.join()
+        self._deaf()
         self._acting.close()
 
     def _run(self) -> None:
         while not self._stopping.is_set():
+            began_s = self._around.steady_s()
             try:
-                self._alarm.within(self.cycle())
+                self._alarm.within(self._turn())
+                self._turned_s = self._around.steady_s()
+                self._stopping.wait(min(_LONGEST_REST_S, _REST * (self._turned_s - began_s)))
                 self._alarm.wait()
             except LeaderLost as error:
-                _LOG.critical("%s", error)
-                self._lost = error
-                self._stopping.set()
+                self._step_down(error)
             except Exception:  # noqa: BLE001 - a full disk, a database that restarts: never an end
                 _LOG.exception("This cycle failed; the next one starts from the store.")
                 self._stale = True
                 # Not by the alarm: what failed would fail again at every wake.
                 self._stopping.wait(RETRY_S)
+            self._turned_s = self._around.steady_s()
         self._tell()
+
+    # --- leading and following ---------------------------------------------------------------
+
+    def _turn(self) -> float:
+        """Decide or follow, whichever is ours now; returns after how many seconds to look again."""
+        leadership = self._around.leadership
+        if leadership is None:
+            return self.cycle()
+        if leadership.leads():
+            if not self._leading:
+                self.open()
+                _LOG.info("%s leads from epoch %d on", self._around.holder, self._epoch)
+            return self.cycle()
+        if self._leading:
+            raise LeaderLost("The lease ran out: this replica follows from now on.")
+        self._follow()
+        return FOLLOW_S
+
+    def _follow(self) -> None:
+        before = self._cluster
+        with self._showing:
+            self._mirror = self._mirror or self._around.store.mirror()
+            self._cluster = self._mirror.refresh()
+        if self._cluster is not before:
+            self._tell()
+        # Commits come many times a second; requests that wait for one are not kept long.
+        self._stopping.wait(_BREATH_S)
+
+    def _step_down(self, error: LeaderLost) -> None:
+        leadership = self._around.leadership
+        if leadership is None:
+            _LOG.critical("%s", error)
+            self._lost = error
+            self._stopping.set()
+            return
+        _LOG.warning("%s", error)
+        leadership.resign()
+        self._leading = False
+        self._acting.rest()
+        self._inbox.clear()
+        self._alarm.within(0)
+
+    def _heard(self, kind: str) -> None:
+        """Another replica was asked something, or has committed."""
+        if self._leading == (kind == "asked"):
+            self.wake()
+
+    def _still_lead(self, outcome: Outcome) -> None:
+        """Nothing is done in the name of a lead that is over.
+
+        Raises
+        ------
+        LeaderLost
+            What was decided is left to whoever leads now.
+        """
+        leadership = self._around.leadership
+        if leadership is None or not outcome.acts:
+            return
+        if outcome.changes.empty:
+            # Else its commit has asked.
+            self._around.store.check_lead(self._epoch)
+        if not leadership.leads():
+            raise LeaderLost("The lease ran out before anything was done.")
 
     # --- one cycle ---------------------------------------------------------------------------
 
@@ -206,6 +331,7 @@ class Loop:
         self._commit(outcome, seen)
         self._inbox.drop(len(told))
         self._acting.forget_ended(seen, before, outcome.cluster)
+        self._still_lead(outcome)
         self._acting.perform(outcome.acts, outcome.cluster, now_ms)
         self._keep_books(now_ms)
         return self._next_s(outcome, full=len(intents) >= MAX_INTENTS)
@@ -221,7 +347,7 @@ class Loop:
 
     def _commit(self, outcome: Outcome, seen: Sequence[Observation]) -> None:
         store, changes = self._around.store, outcome.changes
-        curves = _curves(self._cluster, seen)
+        curves = curves_of(self._cluster, seen)
         if curves:
             store.add_points(self._epoch, curves)
         if changes.empty:
@@ -231,8 +357,9 @@ class Loop:
         if closing:
             # Before the commit: afterwards a final workload is not looked at again.
             store.add_ledger(self._epoch, closing)
-        store.commit(self._epoch, changes)
-        self._cluster = outcome.cluster
+        with self._showing:
+            store.commit(self._epoch, changes)
+            self._cluster = outcome.cluster
         self._tell()
 
     def _tell(self) -> None:
@@ -268,26 +395,3 @@ class Loop:
             if due_ms is not None:
                 delay_s = min(delay_s, max(0, due_ms - self._now()) / 1000)
         return delay_s
-
-
-def _curves(
-    cluster: Cluster, seen: Sequence[Observation]
-) -> Mapping[WorkloadId, Sequence[LogPoint]]:
-    """Points of the jobs' curves, from reports of attempts that are current."""
-    curves: dict[WorkloadId, list[LogPoint]] = defaultdict(list)
-    reports = [one for one in seen if isinstance(one, ProgressReported) and one.progress.metrics]
-    current = current_attempts(cluster) if reports else {}
-    for report in reports:
-        if report.attempt_id not in current:
-            continue
-        workload, attempt = current[report.attempt_id]
-        progress = report.progress
-        curves[workload.workload_id].append(
-            LogPoint(
-                attempt_number=attempt.number,
-                step=progress.step,
-                at_ms=progress.at_ms,
-                metrics=dict(progress.metrics),
-            )
-        )
-    return curves

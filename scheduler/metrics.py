@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from gpucommons.scheduler.core import quota
@@ -129,12 +129,40 @@ def _idle(cluster: Cluster) -> GaugeMetricFamily:
     return gauge
 
 
+#: Requests that were made so far, by verb and resource.
+Requests = Callable[[], Mapping[tuple[str, str], int]]
+
+
+class RequestsCollector(Collector):
+    """What the scheduler asks of a cluster's API server, counted where the requests are made."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    def describe(self) -> Iterator[CounterMetricFamily]:
+        """Nothing to announce: names are known when scraped."""
+        return iter(())
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """One counter."""
+        counter = CounterMetricFamily(
+            "gpucommons_kubernetes_requests",
+            "Requests to the API server of the cluster, by verb and resource.",
+            labels=["verb", "resource"],
+        )
+        for labels, number in sorted(self._requests().items()):
+            counter.add_metric(labels, number)
+        yield counter
+
+
 class Metrics:
     """Everything of one scheduler, in a registry of its own."""
 
-    def __init__(self, loop: HasCluster) -> None:
+    def __init__(self, loop: HasCluster, *, cluster_requests: Requests | None = None) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(ClusterCollector(loop))
+        if cluster_requests is not None:
+            self.registry.register(RequestsCollector(cluster_requests))
         self._requests = Counter(
             "gpucommons_api_requests",
             "Requests by operation and status.",

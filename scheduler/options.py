@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,17 @@ class HubOptions:
     #: Public address where ``subdomain_host`` is set.
     host: str = ""
     client_id: str = "service-gpucommons"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ReplicaOptions:
+    """One of several schedulers."""
+
+    #: ``NAMESPACE/NAME`` of the lease.
+    lease: str
+    name: str
+    #: As the others reach this one.
+    url: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,6 +55,24 @@ class SchedulerSettings:
     allow_admin_writes: bool = False
     max_snapshot_mib: int = 256
     retention_days: int = 400
+    #: Of one user.
+    submits_per_hour: int = 1000
+    upload_gib_per_day: int = 8
+    #: Decisions that do not come for so long make ``/healthz`` fail.
+    stalled_after_s: int = 60
+    #: Jobs run on the cluster that this file describes, and not on this machine.
+    kubernetes: Path | None = None
+    #: Where the API listens, and how jobs reach it; None = where it listens.
+    api_host: str = "127.0.0.1"
+    api_url: str | None = None
+    #: Files of jobs on the cluster: ``folder:/PATH``, ``s3://…``, ``gs://…``, ``az://…``.
+    storage: str = ""
+    storage_claim: str | None = None
+    #: Secrets that all replicas share; None = made in ``state``.
+    attempt_key_file: Path | None = None
+    cookie_secret_file: Path | None = None
+    #: None = the only scheduler of its store.
+    replica: ReplicaOptions | None = None
     #: None = no hub: the API answers at its unix socket alone, and to jobs.
     hub: HubOptions | None = None
 
@@ -50,6 +80,16 @@ class SchedulerSettings:
     def database(self) -> str:
         """Where state is kept."""
         return self.store_url or f"sqlite:///{self.state / 'scheduler.db'}"
+
+    @property
+    def attempt_key(self) -> Path:
+        """What attempts' tokens are derived from."""
+        return self.attempt_key_file or self.state / "attempt-key"
+
+    @property
+    def cookie_secret(self) -> Path:
+        """What the pages' cookies are signed with."""
+        return self.cookie_secret_file or self.state / "cookie-secret"
 
     @property
     def agent(self) -> Path:
@@ -68,7 +108,12 @@ def parser() -> argparse.ArgumentParser:
     add("--config", type=Path, help="YAML with pools and teams, applied at the first start")
     add("--api-port", type=int, default=0, help="port of the API on 127.0.0.1 (0: any)")
     add("--pages-port", type=int, default=0, help="port of the hub pages on 127.0.0.1 (0: any)")
-    add("--store-url", default="", help="default: sqlite:///STATE/scheduler.db")
+    add(
+        "--store-url",
+        default="",
+        help="default: GPUCOMMONS_STORE_URL, which nobody reads in a list of processes, or"
+        " sqlite:///STATE/scheduler.db",
+    )
     add("--agent-socket", type=Path, help="default: STATE/agent/control.sock")
     add("--shared-account", action="store_true", help="all users share one account")
     add("--home-template", help="home of a user under a shared account, with {username}")
@@ -77,12 +122,50 @@ def parser() -> argparse.ArgumentParser:
     add("--allow-admin-writes", action="store_true", help="browsers may change quotas")
     add("--max-snapshot-mib", type=_positive, default=256, help="largest upload of a job's files")
     add(
+        "--submits-per-hour",
+        type=_positive,
+        default=1000,
+        help="jobs that one user may submit within an hour (default: 1000)",
+    )
+    add(
+        "--upload-gib-per-day",
+        type=_positive,
+        default=8,
+        help="new files of jobs that one user may upload within a day (default: 8 GiB)",
+    )
+    add(
         "--retention-days",
         type=_positive,
         default=400,
         help="history, and what jobs left on disk, is kept so long",
     )
+    add(
+        "--stalled-after-s",
+        type=_positive,
+        default=60,
+        help="/healthz fails when no decision was made, or followed, for so long",
+    )
+    add("--kubernetes", type=Path, help="YAML that describes the cluster where jobs run")
+    _add_cluster_options(found)
     return found
+
+
+def _add_cluster_options(found: argparse.ArgumentParser) -> None:
+    group = found.add_argument_group("on a cluster")
+    add = group.add_argument
+    add("--api-host", default="127.0.0.1", help="address where API and pages listen")
+    add("--api-url", help="the API's address as pods reach it: its Service")
+    add(
+        "--storage",
+        default="",
+        help="jobs' files: folder:/PATH, s3://, gs:// or az://BUCKET/PREFIX",
+    )
+    add("--storage-claim", help="with folder: the PersistentVolumeClaim of that folder, for pods")
+    add("--attempt-key-file", type=Path, help="32 bytes that all replicas share")
+    add("--cookie-secret-file", type=Path, help="32 bytes that all replicas share")
+    add("--leader-election", help="NAMESPACE/NAME of a Lease: one of several replicas leads")
+    add("--replica", default=socket.gethostname(), help="this replica's name (default: host's)")
+    add("--replica-url", default="", help="this replica's API, as the others reach it")
 
 
 def _positive(text: str) -> int:
@@ -96,8 +179,10 @@ def _positive(text: str) -> int:
 def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> SchedulerSettings:
     """Settings from the command line and from what the hub puts into its services' environment."""
     given = parser().parse_args(arguments)
+    given.store_url = given.store_url or environ.get("GPUCOMMONS_STORE_URL", "")
     if given.warn_after_s >= given.idle_after_s:
         parser().error("--warn-after-s must be less than --idle-after-s")
+    _check_cluster_options(given)
     return SchedulerSettings(
         state=given.state.absolute(),
         config=given.config,
@@ -112,7 +197,43 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         allow_admin_writes=given.allow_admin_writes,
         max_snapshot_mib=given.max_snapshot_mib,
         retention_days=given.retention_days,
+        submits_per_hour=given.submits_per_hour,
+        upload_gib_per_day=given.upload_gib_per_day,
+        stalled_after_s=given.stalled_after_s,
+        kubernetes=given.kubernetes,
+        api_host=given.api_host,
+        api_url=given.api_url,
+        storage=given.storage,
+        storage_claim=given.storage_claim,
+        attempt_key_file=given.attempt_key_file,
+        cookie_secret_file=given.cookie_secret_file,
+        replica=_replica_options(given),
         hub=_hub_options(environ),
+    )
+
+
+def _check_cluster_options(given: argparse.Namespace) -> None:
+    """Refuse what would only fail later, or lose something quietly."""
+    error = parser().error
+    if given.leader_election and not given.store_url.startswith("postgres"):
+        error("--leader-election needs --store-url postgresql://…: SQLite serves one scheduler")
+    if given.leader_election and not given.replica_url:
+        error(
+            "--leader-election needs --replica-url: followers pass some requests on to the leader"
+        )
+    if given.leader_election and given.attempt_key_file is None:
+        error("--leader-election needs --attempt-key-file: all replicas must know jobs' tokens")
+    if given.storage and given.kubernetes is None:
+        error("--storage is for jobs on a cluster: give --kubernetes, too")
+    if given.storage.startswith("folder:") and not given.storage_claim:
+        error("--storage folder:… needs --storage-claim: the volume that pods mount")
+
+
+def _replica_options(given: argparse.Namespace) -> ReplicaOptions | None:
+    if not given.leader_election:
+        return None
+    return ReplicaOptions(
+        lease=given.leader_election, name=given.replica, url=given.replica_url.rstrip("/")
     )
 
 

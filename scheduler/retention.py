@@ -1,19 +1,20 @@
 """Files live as long as the store knows whose they are: attempts' folders, snapshots.
 
 The store forgets old jobs by itself; what they left on disk follows here. A file is dropped only if
-it is older than the retention *and* no stored job refers to it.
+it is old *and* no stored job refers to it. Attempts' files are old after the retention; a snapshot
+that no job was submitted with is of no use to anybody after a day.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
 from gpucommons.scheduler.core.state import Submit
-from gpucommons.scheduler.core.types import Kind, Millis, Spec, Workload
+from gpucommons.scheduler.core.types import Checkpoint, Kind, Millis, Spec, Workload
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 log = logging.getLogger("gpucommons.scheduler.retention")
@@ -41,12 +42,11 @@ class Known:
     @cached_property
     def _names(self) -> frozenset[str]:
         # Intents first: one that a cycle consumes meanwhile is then found among the jobs.
-        asked = [
-            i.action.spec for i in self._store.pending_intents() if isinstance(i.action, Submit)
-        ]
-        return frozenset(_snapshots(asked)) | frozenset(
-            name for job in self._jobs() for name in _names(job)
-        )
+        asked = [i.action for i in self._store.pending_intents() if isinstance(i.action, Submit)]
+        found = set(_snapshots([action.spec for action in asked]))
+        found.update(_checkpoints([action.checkpoint for action in asked]))
+        found.update(name for job in self._jobs() for name in _names(job))
+        return frozenset(found)
 
     def _jobs(self) -> Iterator[Workload]:
         where = WorkloadFilter(kinds=frozenset({Kind.TRAINING, Kind.RETRAIN}))
@@ -63,6 +63,12 @@ def _names(job: Workload) -> Iterator[str]:
     yield from _snapshots([job.spec])
     for attempt in job.attempts:
         yield attempt.attempt_id
+    # They may be of the job whose place it took.
+    yield from _checkpoints([job.checkpoint, *(one.resumed_from for one in job.attempts)])
+
+
+def _checkpoints(checkpoints: Iterable[Checkpoint | None]) -> Iterator[str]:
+    return (one.attempt_id for one in checkpoints if one is not None)
 
 
 def _snapshots(specs: Sequence[Spec]) -> Iterator[str]:
@@ -70,20 +76,28 @@ def _snapshots(specs: Sequence[Spec]) -> Iterator[str]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """A place, and how old its files are at least before they go."""
+
+    place: Prunes
+    for_ms: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Retention:
     """One pass drops what is due."""
 
     store: Store
-    places: Sequence[Prunes]
+    places: Sequence[Kept]
     now_ms: Callable[[], Millis]
-    retention_ms: int
 
     def step(self) -> int:
         """One pass; returns how many were dropped."""
         known = Known(self.store)
-        before_s = (self.now_ms() - self.retention_ms) / 1000
+        now_ms = self.now_ms()
         dropped = sum(
-            place.prune(needed=known.__contains__, before_s=before_s) for place in self.places
+            kept.place.prune(needed=known.__contains__, before_s=(now_ms - kept.for_ms) / 1000)
+            for kept in self.places
         )
         if dropped:
             log.info("dropped %s folders and snapshots that no stored job refers to", dropped)

@@ -14,9 +14,8 @@ from gpucommons.scheduler import attempt_tokens
 from gpucommons.scheduler.app import Scheduler, build
 from gpucommons.scheduler.missing_servers import MissingServers
 from gpucommons.scheduler.options import SchedulerSettings
-from gpucommons.scheduler.retention import Retention
 from gpucommons.scheduler.sockets import close_all, listen_tcp
-from gpucommons.scheduler.upkeep import OPERATOR, Upkeep
+from gpucommons.scheduler.upkeep import OPERATOR
 
 if TYPE_CHECKING:
     from gpucommons.scheduler.api.server import Server
@@ -27,8 +26,8 @@ log = logging.getLogger("gpucommons.scheduler")
 _UPKEEP_S = 2.0
 _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
-#: Between two looks for old files: they are days old, an hour does not matter.
-_PRUNE_S = 3600.0
+#: Between two looks for old files. They are days old, and each look goes through all stored jobs.
+_PRUNE_S = 6 * 3600.0
 
 
 async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
@@ -39,17 +38,17 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
     Unavailable, BadRequest, OSError
         When something that it needs cannot be had.
     """
-    tcp = listen_tcp(settings.api_port)
+    tcp = listen_tcp(settings.api_port, settings.api_host)
     api_url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(close_all, [tcp])
-        scheduler = await _started(stack, settings, api_url)
+        scheduler = await _started(stack, settings, settings.api_url or api_url)
         unix = unix_sockets.listen(settings.state / "api.sock", backlog=256)
         stack.callback(close_all, [unix])
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
-            _keep_up(scheduler.upkeep),
-            _prune(scheduler.retention),
+            _keep_up(scheduler),
+            _prune(scheduler),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
             _look_for_missing_servers(scheduler),
@@ -57,7 +56,8 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             task = asyncio.create_task(work)
             task.add_done_callback(lambda done: _end_if_failed(done, stop))
             stack.push_async_callback(_cancelled, task)
-        log.info("the API answers at %s and %s", api_url, settings.state / "api.sock")
+        where = "{}:{}".format(*tcp.getsockname()[:2])
+        log.info("the API answers at http://%s and %s", where, settings.state / "api.sock")
         await server.serve(sockets=[tcp, unix])
         return 0 if scheduler.loop.lost is None else 1
 
@@ -77,8 +77,14 @@ async def _started(
     stack.callback(scheduler.store.close)
     if scheduler.hub is not None:
         stack.push_async_callback(scheduler.hub.close)
+    if scheduler.replica is not None:
+        scheduler.replica.start()
+        # After the loop has ended: the lead is given up by one that does nothing more in its name.
+        stack.push_async_callback(asyncio.to_thread, scheduler.replica.stop)
     await asyncio.to_thread(scheduler.loop.start)
     stack.push_async_callback(asyncio.to_thread, scheduler.loop.stop)
+    scheduler.where.start()
+    stack.push_async_callback(asyncio.to_thread, scheduler.where.close)
     scheduler.forecaster.start()
     stack.push_async_callback(asyncio.to_thread, scheduler.forecaster.stop)
     if scheduler.servers is not None:
@@ -96,10 +102,11 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
     server = await pages.start(
         pages.PagesSettings(
             port=settings.pages_port,
+            host=settings.api_host,
             api_url=api_url,
             hub_api_url=hub.api_url,
             hub_api_token=hub.token,
-            cookie_secret=attempt_tokens.load_key(settings.state / "cookie-secret"),
+            cookie_secret=attempt_tokens.load_key(settings.cookie_secret),
             prefix=hub.prefix,
             hub_prefix=f"{hub.base_url}hub/",
             hub_host=hub.host,
@@ -114,20 +121,26 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
         await server.stop()
 
 
-async def _keep_up(upkeep: Upkeep) -> None:
+async def _keep_up(scheduler: Scheduler) -> None:
+    upkeep = scheduler.upkeep
     while True:
         try:
-            await asyncio.to_thread(upkeep.step)
+            if scheduler.loop.leading:
+                await asyncio.to_thread(upkeep.step)
+            else:
+                upkeep.pause()
         except Exception:
             log.exception("this pass of upkeep failed; the next one tries again")
-        await asyncio.sleep(_UPKEEP_S if upkeep.configured else _CONFIGURING_S)
+        hurries = scheduler.loop.leading and not upkeep.configured
+        await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
 
 
-async def _prune(retention: Retention) -> None:
+async def _prune(scheduler: Scheduler) -> None:
     while True:
         await asyncio.sleep(_PRUNE_S)
         try:
-            await asyncio.to_thread(retention.step)
+            if scheduler.loop.leading:
+                await asyncio.to_thread(scheduler.retention.step)
         except Exception:
             log.exception("this pass of the retention failed; the next one tries again")
 
@@ -145,7 +158,8 @@ async def _look_for_missing_servers(scheduler: Scheduler) -> None:
     )
     while True:
         await asyncio.sleep(_MISSING_S)
-        await missing.step()
+        if service.loop.leading:
+            await missing.step()
 
 
 async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> None:

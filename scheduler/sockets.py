@@ -6,12 +6,12 @@ import socket
 from collections.abc import Sequence
 
 
-def listen_tcp(port: int) -> socket.socket:
-    """A listening socket of this machine alone."""
+def listen_tcp(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """A listening socket, of this machine alone unless told otherwise."""
     found = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        found.bind(("127.0.0.1", port))
+        found.bind((host, port))
         found.listen(256)
     except OSError:
         found.close()

@@ -7,16 +7,16 @@ GPUs there are: quotas that cannot be laid out are refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
-from gpucommons.gpu.usage import ISOLATION_MODES
+from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, PutPools
-from gpucommons.scheduler.core.types import Kind, UserName, WorkloadId
+from gpucommons.scheduler.core.state import Cluster, NoteAgent, PutPools
+from gpucommons.scheduler.core.types import Kind, Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.service import settings
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind, read_rights
@@ -25,6 +25,10 @@ from gpucommons.scheduler.service.slices import slice_ids
 
 log = logging.getLogger("gpucommons.scheduler.upkeep")
 
+#: Kinds of the entries in an agent's record.
+AGENT_EVENTS = frozenset(
+    {"memory-warn", "memory-terminate", "memory-kill", "memory-clear", "limit-refused"}
+)
 #: Who changed something that nobody asked for.
 OPERATOR = Principal(
     name=UserName("scheduler"),
@@ -43,12 +47,20 @@ class Upkeep:
         *,
         report: Callable[[], NodeReport] | None,
         first_config: models.ConfigModel | None,
+        record: Callable[[int], Sequence[AuditEntry]] | None = None,
+        also: Callable[[], None] = lambda: None,
     ) -> None:
         self._service = service
         self._report = report
+        self._record = record
+        #: What another executor has to do besides.
+        self._also = also
+        #: Number of the last entry of the agent's record that was asked for; None = not known yet.
+        self._noted: int | None = None
         self._first_config = first_config
         self._pending: Pending[models.TeamList] | None = None
         self._refusal = ""
+        self._node: str | None = None
 
     @property
     def configured(self) -> bool:
@@ -62,6 +74,13 @@ class Upkeep:
         self._service.activity.read(self._service.slices.usage())
         self._forget()
         self._note_facts()
+        self._note_record()
+        self._also()
+
+    def pause(self) -> None:
+        """Another replica does it: what was known of the agents is old when this one goes on."""
+        self._pending = None
+        self._service.slices.forget()
 
     def _configure(self) -> None:
         """Apply the first configuration as soon as its quotas can be laid out."""
@@ -104,11 +123,36 @@ class Upkeep:
             report = self._report()
         except GpuError:
             return  # the executor complains already
+        self._node = report.node
         cluster = self._service.loop.cluster
         known = (_with_facts(pool, cluster, report) for pool in cluster.pools.values())
         changed = tuple(pool for pool in known if pool != cluster.pools[pool.name])
         if changed:
             self._service.ask(OPERATOR, PutPools(pools=changed))
+
+    def _note_record(self) -> None:
+        """What the agent did to somebody's processes belongs into the log that admins read."""
+        if self._record is None or self._node is None:
+            return
+        if self._noted is None:
+            known = self._service.store.events(kinds=AGENT_EVENTS, limit=1, newest=True)
+            self._noted = int(known[-1].event.data.get("number", 0)) if known else 0
+        try:
+            entries = self._record(self._noted)
+        except GpuError:
+            return  # it answers again later, and nothing is lost until then
+        for entry in entries:
+            action = NoteAgent(
+                node=self._node,
+                at_ms=Millis(entry.at_ms),
+                kind=entry.event,
+                text=entry.text,
+                slice_id=entry.slice_id,
+                data={**entry.fields, "number": entry.number},
+            )
+            # A scheduler that was killed in between asks again for what it has.
+            self._service.ask(OPERATOR, action, key=f"agent-{entry.key}")
+            self._noted = entry.number
 
 
 def _with_facts(pool: Pool, cluster: Cluster, report: NodeReport) -> Pool:
@@ -117,8 +161,10 @@ def _with_facts(pool: Pool, cluster: Cluster, report: NodeReport) -> Pool:
         return pool
     # A pool promises what each of its devices keeps.
     modes = [report.isolations.get(device.device_id, report.isolation) for device in devices]
-    return replace(
-        pool,
-        isolation=max(modes, key=ISOLATION_MODES.index),
-        simulated=all(device.simulated for device in devices),
-    )
+    weakest = max(modes, key=ISOLATION_MODES.index)
+    simulated = all(device.simulated for device in devices)
+    cut = any(device.device_id.startswith("MIG-") for device in devices)
+    if pool.mps is not None and not simulated and not cut:
+        # The daemon limits every fraction, where the agent alone would keep them apart less.
+        weakest = min(weakest, "driver", key=ISOLATION_MODES.index)
+    return replace(pool, isolation=weakest, simulated=simulated)

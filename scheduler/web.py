@@ -22,8 +22,10 @@ from gpucommons.scheduler.api.authentication import (
     MetricsDoor,
     PeerDoor,
 )
-from gpucommons.scheduler.app import Scheduler, now_ms
+from gpucommons.scheduler.app import Scheduler
 from gpucommons.scheduler.durable_files import write_once
+from gpucommons.scheduler.leadership.parts import address_of
+from gpucommons.scheduler.metrics import Metrics
 
 _ATTEMPT_PREFIX = "gca-"
 
@@ -33,11 +35,21 @@ def web_app(scheduler: Scheduler) -> FastAPI:
     return create_app(
         scheduler.service,
         doors(scheduler),
+        metrics=Metrics(scheduler.loop, cluster_requests=scheduler.where.requests),
         settings=ApiSettings(
             max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,
-            healthy=lambda: scheduler.loop.lost is None,
+            healthy=lambda: is_healthy(scheduler),
+            leader=None
+            if scheduler.replica is None
+            else lambda: address_of(scheduler.store.leader()),
         ),
     )
+
+
+def is_healthy(scheduler: Scheduler) -> bool:
+    """Whether its loop turns: it decides, or follows whoever does."""
+    loop, longest_s = scheduler.loop, scheduler.settings.stalled_after_s
+    return loop.lost is None and loop.silent_s < longest_s
 
 
 def doors(scheduler: Scheduler) -> Authenticator:
@@ -49,7 +61,7 @@ def doors(scheduler: Scheduler) -> Authenticator:
         MetricsDoor(secret_text(scheduler.settings.state / "metrics-token")),
     ]
     if scheduler.hub is not None:
-        found.append(HubDoor(scheduler.hub, now_ms=now_ms))
+        found.append(HubDoor(scheduler.hub, now_ms=scheduler.now_ms))
     return Doors(found)
 
 

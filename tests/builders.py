@@ -64,7 +64,8 @@ def a_node(name: str = "n1", gpus: int = 4, *, pool: str = TRAIN, **changes: Any
 
 
 def a_pool(name: str = TRAIN, **changes: Any) -> Pool:
-    return replace(Pool(name=PoolName(name), executor="fake", min_run_ms=60_000), **changes)
+    made = Pool(name=PoolName(name), executor="fake", min_run_ms=60_000, lend_after_ms=0)
+    return replace(made, **changes)
 
 
 def a_team(name: str = "vision", pool: str = TRAIN, **quota: Any) -> Team:

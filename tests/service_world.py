@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from builders import T0, a_node
 from fastapi import FastAPI
 
 from gpucommons.gpu.agent_client import SliceReading
-from gpucommons.gpu.errors import UnknownSlice
+from gpucommons.gpu.errors import CannotShrink, UnknownSlice
 from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler import models
@@ -25,7 +26,7 @@ from gpucommons.scheduler.attempt_tokens import attempt_of, token_of
 from gpucommons.scheduler.core.orders import StartServer, StopServer
 from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import Cluster, Observation
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, UserName, Workload
+from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, NodeId, UserName, Workload
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.hub import Hub
@@ -43,13 +44,16 @@ from gpucommons.scheduler.service.principal import (
 from gpucommons.scheduler.service.service import Pending, Service, ServiceSettings
 from gpucommons.scheduler.service.slices import Slices
 from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.memory import MemoryStore
 
 KEY = b"k" * 32
 METRICS_TOKEN = "metrics-token"
+#: Pauses as short as a test's patience.
+PAUSES = {"notice_s": 10, "grace_s": 10, "min_run_s": 60, "lend_after_s": 0}
 CONFIG: Mapping[str, Any] = {
     "pools": [
-        {"name": "gpu", "executor": "fake", "notice_s": 10, "grace_s": 10},
+        {"name": "gpu", "executor": "fake", **PAUSES},
         {"name": "cpu", "executor": "fake"},
     ],
     "teams": [
@@ -92,9 +96,20 @@ class FakeAgent:
         self.opened: dict[SliceId, GpuSlice] = {}
         self.bound: dict[SliceId, list[int]] = {}
         self.samples: tuple[UsageSample, ...] = ()
+        self.in_use_mib = 0
+        self.memory = "first"
+        #: Processes that are found in a slice that was used before it was opened.
+        self.unknown: list[int] = []
 
-    def open(self, gpu_slice: GpuSlice) -> None:
-        self.opened[gpu_slice.slice_id] = gpu_slice
+    def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> None:
+        if used and gpu_slice.slice_id not in self.opened:
+            self.bound[gpu_slice.slice_id] = list(self.unknown)
+        self.opened.setdefault(gpu_slice.slice_id, gpu_slice)
+
+    def resize(self, slice_id: SliceId, memory_mib: int) -> None:
+        if memory_mib < self.in_use_mib:
+            raise CannotShrink(used_mib=self.in_use_mib, wanted_mib=memory_mib)
+        self.opened[slice_id] = replace(self.opened[slice_id], memory_mib=memory_mib)
 
     def bind(self, slice_id: SliceId, pid: int) -> None:
         self.bound.setdefault(slice_id, []).append(pid)
@@ -110,6 +125,9 @@ class FakeAgent:
 
     def usage(self) -> tuple[UsageSample, ...]:
         return self.samples
+
+    def memories(self) -> dict[NodeId, str]:
+        return {NodeId("n1"): self.memory}
 
     def slices(self) -> tuple[GpuSlice, ...]:
         return tuple(self.opened.values())
@@ -134,6 +152,7 @@ class ServiceWorld:
         *,
         config: Mapping[str, Any] = CONFIG,
         nodes: Sequence[Node] = NODES,
+        files: JobFiles | None = None,
     ) -> None:
         self.now_ms = T0
         self.store = MemoryStore()
@@ -170,6 +189,7 @@ class ServiceWorld:
             now_ms=lambda: self.now_ms,
             new_ids=ids,
             settings=ServiceSettings(),
+            files={} if files is None else {"fake": files},
         )
         if config:
             admin = self.principal("root", ADMIN)

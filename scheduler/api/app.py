@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
-from gpucommons.scheduler.api import errors, history, jobs, leases, settings
+from gpucommons.scheduler.api import attempts, errors, history, jobs, leases, settings
 from gpucommons.scheduler.api.authentication import Authenticator
 from gpucommons.scheduler.api.body_limit import BodyLimit
 from gpucommons.scheduler.api.caller import Doorway
+from gpucommons.scheduler.api.leading import ToLeader
 from gpucommons.scheduler.api.observing import Observing
 from gpucommons.scheduler.api.waiting import Waiting
 from gpucommons.scheduler.errors import Unavailable
@@ -26,6 +27,8 @@ class ApiSettings:
     max_snapshot_bytes: int = 256 << 20
     #: Whether the scheduler still decides; False makes ``/healthz`` say so.
     healthy: Callable[[], bool] = field(default=lambda: True)
+    #: Where the replica that leads answers; None = there is one scheduler.
+    leader: Callable[[], str | None] | None = None
 
 
 def create_app(
@@ -52,6 +55,9 @@ def create_app(
     app.state.doorway = Doorway(service=service, authenticator=authenticator, waiting=waiting)
     _include(app, history.metrics_router(counted.registry), _health(chosen))
     errors.install(app)
+    if chosen.leader is not None:
+        loop = service.loop
+        app.add_middleware(ToLeader, leading=lambda: loop.leading, leader=chosen.leader)
     app.add_middleware(
         BodyLimit, streamed="/v1/snapshots/", max_streamed_bytes=chosen.max_snapshot_bytes
     )
@@ -60,7 +66,7 @@ def create_app(
 
 
 def _include(app: FastAPI, *unversioned: APIRouter) -> None:
-    for router in (settings.router, jobs.router, leases.router, history.router):
+    for router in (settings.router, jobs.router, attempts.router, leases.router, history.router):
         app.include_router(router, prefix="/v1")
     for router in unversioned:
         app.include_router(router)

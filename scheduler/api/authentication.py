@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import pwd
+import re
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,8 +29,8 @@ UNKNOWN_FOR_MS = 3_000
 SERVICE_KNOWN_FOR_MS = 300_000
 _REMEMBERED = 10_000
 _SCHEMES = ("token", "bearer")
-#: Longer than any token there is.
-_LONGEST_TOKEN = 512
+#: What can stand in a header, and is not longer than any token there is.
+_TOKEN = re.compile(r"[\x21-\x7e]{1,512}")
 _METRICS_SCOPE = "read:metrics"
 _SERVER_SCOPE = "access:servers!server="
 
@@ -66,7 +67,7 @@ def read_token(authorization: str | None) -> str | None:
         return None
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
-    if scheme.lower() not in _SCHEMES or not token or len(token) > _LONGEST_TOKEN:
+    if scheme.lower() not in _SCHEMES or _TOKEN.fullmatch(token) is None:
         message = "Write the header as `Authorization: token <your JupyterHub token>`."
         raise NotAuthenticated(message)
     return token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -13,9 +13,11 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from gpucommons.scheduler.api.authentication import Authenticator, Credentials, read_token
+from gpucommons.scheduler.api.places import Places
+from gpucommons.scheduler.api.turns import OF_ONE, DearWork, Turns
 from gpucommons.scheduler.api.waiting import Waiting
 from gpucommons.scheduler.errors import NotAuthenticated
-from gpucommons.scheduler.service.principal import Identity, Principal, resolve
+from gpucommons.scheduler.service.principal import Identity, Principal, PrincipalKind, resolve
 from gpucommons.scheduler.service.service import Pending, Service
 
 R = TypeVar("R", bound=BaseModel)
@@ -41,6 +43,9 @@ class Doorway:
     service: Service
     authenticator: Authenticator
     waiting: Waiting
+    turns: Turns = field(default_factory=lambda: Turns(of_one=OF_ONE))
+    dear: DearWork = field(default_factory=DearWork)
+    uploading: Places = field(default_factory=Places)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,11 +60,28 @@ class Caller:
     ) -> R:
         """Run a use case in a thread, and wait without one for what only a cycle can answer."""
         call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
-        found = await run_in_threadpool(call)
+        if self.principal.kind is not PrincipalKind.USER:
+            # The hub and its services ask for all users.
+            return await self._settled(await run_in_threadpool(call))
+        async with self.doorway.turns.turn(self._name):
+            found = await run_in_threadpool(call)
+        return await self._settled(found)
+
+    async def run_dear(
+        self, use_case: Callable[..., R | Pending[R]], *arguments: Any, **named: Any
+    ) -> R:
+        """Run a use case that computes for long: few at a time, and one of each caller."""
+        call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
+        return await self._settled(await self.doorway.dear.run(call, whose=self._name))
+
+    async def _settled(self, found: R | Pending[R]) -> R:
         if isinstance(found, Pending):
-            name = f"{self.principal.kind} {self.principal.name}"
-            return await self.doorway.waiting.settle(found, whose=name)
+            return await self.doorway.waiting.settle(found, whose=self._name)
         return found
+
+    @property
+    def _name(self) -> str:
+        return f"{self.principal.kind} {self.principal.name}"
 
 
 async def _authenticate(

@@ -24,9 +24,14 @@ from gpucommons.scheduler.errors import (
     Unavailable,
 )
 from gpucommons.scheduler.models import ErrorView
+from gpucommons.scheduler.models.mistakes import said
 
 log = logging.getLogger("gpucommons.scheduler.api")
 
+_HEADERS: Mapping[int, Mapping[str, str]] = {
+    HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "token"},
+    HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "5"},
+}
 _BY_STATUS: Mapping[int, type[SchedulerError]] = {
     error.status: error
     for error in (
@@ -63,9 +68,11 @@ def view(
 ) -> Response:
     """An ``ErrorView`` as a response."""
     body = ErrorView(error=error, message=_printable(message), details=details or [])
-    headers = {"WWW-Authenticate": "token"} if status == HTTPStatus.UNAUTHORIZED else None
     return Response(
-        body.model_dump_json(), status_code=status, media_type="application/json", headers=headers
+        body.model_dump_json(),
+        status_code=status,
+        media_type="application/json",
+        headers=_HEADERS.get(status),
     )
 
 
@@ -103,8 +110,7 @@ def _detail(found: Mapping[str, Any]) -> dict[str, Any]:
     if found.get("type") == "json_invalid":
         return {"field": "body", "message": "this is not JSON"}
     field = ".".join(place[1:]) or (place[0] if place else "request")
-    message = str(found.get("msg", "not valid")).removeprefix("Value error, ").rstrip(".")
-    return {"field": _printable(field), "message": _printable(message)}
+    return {"field": _printable(field), "message": _printable(said(found))}
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -44,7 +44,7 @@ async def report(
     to_ms: Annotated[int, Query(ge=0, le=4_102_444_800_000)],
 ) -> models.Report:
     """Usage by team and user in a span."""
-    return await caller.run(history.report, from_ms=from_ms, to_ms=to_ms)
+    return await caller.run_dear(history.report, from_ms=from_ms, to_ms=to_ms)
 
 
 def metrics_router(registry: CollectorRegistry) -> APIRouter:

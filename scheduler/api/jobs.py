@@ -1,4 +1,4 @@
-"""Routes of jobs, their logs and curves, snapshots, and of running attempts."""
+"""Routes of jobs, their logs, curves and snapshots."""
 
 from __future__ import annotations
 
@@ -6,15 +6,18 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
+from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
-from gpucommons.scheduler.service import attempts, authorization, jobs, logs, quotes, why
-from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service import authorization, jobs, logs, quotes, why
+from gpucommons.scheduler.service.results import results as job_results
 
 router = APIRouter(tags=["jobs"])
 
+#: Of one caller, each of whom may send slowly.
+MAX_UPLOADING = 4
 #: Longer waits would outlive proxies between client and server.
 WaitS = Annotated[float, Query(ge=0, le=25, allow_inf_nan=False)]
 Cursor = Annotated[str | None, Query(max_length=200)]
@@ -33,7 +36,7 @@ async def submit(
 @router.post("/quote")
 async def quote_job(request: models.JobRequest, caller: AnyCaller) -> models.Quote:
     """Say what would happen to this job if it were submitted now."""
-    return await caller.run(quotes.quote_job, request)
+    return await caller.run_dear(quotes.quote_job, request)
 
 
 @router.get("/jobs", name="jobs")
@@ -100,7 +103,18 @@ async def curve(ref: JobRef, caller: AnyCaller) -> models.Curve:
 @router.get("/jobs/{ref:path}/why", name="why")
 async def why_job(ref: JobRef, caller: AnyCaller) -> models.Why:
     """Why a job waits, when it will likely start, and what would start it now."""
-    return await caller.run(why.why_job, ref)
+    return await caller.run_dear(why.why_job, ref)
+
+
+@router.get(
+    "/jobs/{ref:path}/results",
+    response_class=StreamingResponse,
+    responses={200: {"content": {"application/x-tar": {}}, "description": "A tar archive."}},
+)
+async def results(ref: JobRef, caller: AnyCaller) -> StreamingResponse:
+    """What a succeeded job wrote to its results, where it ran away from its notebook."""
+    found = await run_in_threadpool(job_results, caller.doorway.service, caller.principal, ref)
+    return StreamingResponse(found, media_type="application/x-tar")
 
 
 # The shortest path last: ``{ref:path}`` would take the others' endings for a part of the name.
@@ -126,30 +140,27 @@ async def put_snapshot(
 ) -> models.SnapshotView:
     """Upload a snapshot; its bytes must have the hash that they are stored under."""
     authorization.put_snapshot(caller.principal)
-    size_bytes = await _receive(request, caller.doorway.service, sha256)
+    size_bytes = await _receive(request, caller, sha256)
     return models.SnapshotView(sha256=sha256, size_bytes=size_bytes)
 
 
-async def _receive(request: Request, service: Service, sha256: str) -> int:
+def _said_bytes(request: Request) -> int:
+    """What the client says that it will send; one byte where it does not."""
+    said = request.headers.get("content-length", "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) < 20 else 1  # noqa: PLR2004 - as long as any file's
+
+
+async def _receive(request: Request, caller: Caller, sha256: str) -> int:
     """Stream the body to disk; content that is there already is only counted."""
-    if await run_in_threadpool(service.snapshots.renew, sha256):
-        return sum([len(chunk) async for chunk in request.stream()])
-    with await run_in_threadpool(service.snapshots.receive, sha256) as receiving:
-        async for chunk in request.stream():
-            await run_in_threadpool(receiving.write, chunk)
-        await run_in_threadpool(receiving.finish)
-        return receiving.size_bytes
-
-
-@router.post("/attempt/progress", tags=["attempt"])
-async def report_progress(report: models.ProgressReport, caller: AnyCaller) -> models.AttemptOrders:
-    """Tell how far the attempt is; the answer carries an announced stop."""
-    return await caller.run(attempts.report_progress, report)
-
-
-@router.post("/attempt/checkpoints", tags=["attempt"])
-async def report_checkpoint(
-    report: models.CheckpointReport, caller: AnyCaller
-) -> models.AttemptOrders:
-    """Hand in a complete checkpoint; refused with ``StaleAttempt`` when no longer current."""
-    return await caller.run(attempts.report_checkpoint, report)
+    service, name = caller.doorway.service, caller.principal.name
+    refusal = f"{MAX_UPLOADING} uploads of yours are under way already: try again after them."
+    with caller.doorway.uploading.taken(name, most=MAX_UPLOADING, refusal=refusal):
+        if await run_in_threadpool(service.snapshots.renew, sha256):
+            return sum([len(chunk) async for chunk in request.stream()])
+        service.uploads.check(name, _said_bytes(request), now_ms=service.now_ms())
+        with await run_in_threadpool(service.snapshots.receive, sha256) as receiving:
+            async for chunk in request.stream():
+                await run_in_threadpool(receiving.write, chunk)
+            service.uploads.take(name, receiving.size_bytes, now_ms=service.now_ms())
+            await run_in_threadpool(receiving.finish)
+            return receiving.size_bytes

@@ -10,6 +10,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
 from gpucommons.scheduler.service import idle, leases, quotes, why
+from gpucommons.scheduler.service.principal import PrincipalKind
 
 router = APIRouter(tags=["notebooks"])
 
@@ -23,7 +24,10 @@ async def offers(
     server_name: ServerName = "",
 ) -> models.OfferList:
     """What the user may open right now."""
-    return await caller.run(quotes.offers, user, server_name)
+    if caller.principal.kind is PrincipalKind.HUB_SERVICE:
+        # On behalf of everybody who opens the options form.
+        return await caller.run(quotes.offers, user, server_name)
+    return await caller.run_dear(quotes.offers, user, server_name)
 
 
 @router.post("/leases/acquire")
@@ -70,7 +74,7 @@ async def lease(lease_id: models.Id, caller: AnyCaller) -> models.LeaseView:
 @router.get("/leases/{lease_id}/why")
 async def why_lease(lease_id: models.Id, caller: AnyCaller) -> models.Why:
     """Why a ticket waits, when it will likely start, and what would start it now."""
-    return await caller.run(why.why_lease, lease_id)
+    return await caller.run_dear(why.why_lease, lease_id)
 
 
 @router.post("/leases/{lease_id}/started")
@@ -109,6 +113,14 @@ async def reclaim(
 ) -> models.LeaseView:
     """Take an idle notebook's GPU back after its warning; busy ones need force."""
     return await caller.run(idle.reclaim, lease_id, request)
+
+
+@router.post("/leases/{lease_id}/resize")
+async def resize(
+    lease_id: models.Id, request: models.ResizeRequest, caller: AnyCaller
+) -> models.LeaseView:
+    """Another memory limit for a notebook's slice, while it is in use."""
+    return await caller.run(leases.resize, lease_id, request)
 
 
 @router.put("/leases/{lease_id}/activity")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import resource
 import socket
 import struct
 from collections.abc import Generator
@@ -13,6 +12,8 @@ from typing import Any
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from gpucommons.scheduler.api.connections import max_connections
 
 #: Long polls end by themselves after 25 s; a shutdown does not wait for them.
 _GRACEFUL_S = 2
@@ -26,7 +27,8 @@ class PeerProtocol(H11Protocol):
     """HTTP that remembers who is at the other end of a unix socket, and has no endless patience.
 
     Connections that ask nothing cost a descriptor each, and without descriptors nobody is served:
-    slow requests are cut off, and where there are too many, the one idle for longest makes room.
+    slow requests are cut off, and where there are too many, the one idle for longest makes room, or
+    the one whose body has been on its way for longest.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -57,6 +59,14 @@ class PeerProtocol(H11Protocol):
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
+    @property
+    def _is_sending(self) -> bool:
+        """Uploads have bounds of their own."""
+        cycle = self.cycle
+        if cycle is None or cycle.response_complete or not cycle.more_body:
+            return False
+        return not self.scope["path"].startswith(_UPLOADS)
+
     def _await_request(self, patience_s: float) -> None:
         if self._deadline is not None:
             self._deadline.cancel()
@@ -74,18 +84,16 @@ class PeerProtocol(H11Protocol):
                 self.transport.close()
 
     def _make_room(self) -> None:
-        idle = (
+        others = [
             one
             for one in self.connections
-            if isinstance(one, PeerProtocol) and one._is_idle and not one.transport.is_closing()
-        )
-        min(idle, key=lambda one: one._idle_since_s).transport.abort()
-
-
-def max_connections() -> int:
-    """Three quarters of the descriptors that this process may have: files need some, too."""
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return 1 << 20 if soft == resource.RLIM_INFINITY else soft * 3 // 4
+            if isinstance(one, PeerProtocol) and one is not self and not one.transport.is_closing()
+        ]
+        idle = [one for one in others if one._is_idle]
+        slow = [one for one in others if one._is_sending]
+        # Where everyone else is being served, the newcomer has to come again.
+        longest = min(idle or slow, key=lambda one: one._idle_since_s, default=self)
+        longest.transport.abort()
 
 
 def peer_uid(connection: Any) -> int | None:

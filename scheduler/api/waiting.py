@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
-from gpucommons.scheduler.errors import TooManyRequests
+from gpucommons.scheduler.api.connections import max_waiting
+from gpucommons.scheduler.api.places import Place, Places
 from gpucommons.scheduler.service.service import Pending
 
 R = TypeVar("R", bound=BaseModel)
@@ -25,8 +24,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._changed = asyncio.Event()
-        self._waiting: Counter[str] = Counter()
+        self._places = Places(in_all=max_waiting)
 
     def changed(self) -> None:
         """Something was committed. May be called from any thread."""
@@ -35,8 +33,13 @@ class Waiting:
             loop.call_soon_threadsafe(self._wake)
 
     def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
+        for place in self._places:
+            place.bell.set()
+
+    def place(self, whose: str, *, most: int) -> AbstractContextManager[Place]:
+        """A place for one who waits, inside the block; refused where there are too many."""
+        message = f"{most} of your requests wait for an answer already: try again later."
+        return self._places.taken(whose, most=most, refusal=message)
 
     async def settle(self, pending: Pending[R], *, whose: str) -> R:
         """The answer, as soon as there is one, or what is given when time is up.
@@ -46,40 +49,27 @@ class Waiting:
         TooManyRequests
             When the caller waits for too many answers already.
         """
-        with self._counted(whose):
-            return await self._settle(pending)
+        with self.place(whose, most=MAX_WAITING) as place:
+            return await self._settle(pending, place)
 
-    @contextmanager
-    def _counted(self, whose: str) -> Generator[None]:
-        if self._waiting[whose] >= MAX_WAITING:
-            message = f"{MAX_WAITING} of your requests wait for an answer already: try again later."
-            raise TooManyRequests(message)
-        self._waiting[whose] += 1
-        try:
-            yield
-        finally:
-            self._waiting[whose] -= 1
-            if not self._waiting[whose]:
-                del self._waiting[whose]
-
-    async def _settle(self, pending: Pending[R]) -> R:
+    async def _settle(self, pending: Pending[R], place: Place) -> R:
         self._loop = asyncio.get_running_loop()
         deadline = self._loop.time() + pending.timeout_s
         while True:
-            # Taken before the look, so that no change falls between look and sleep.
-            changed = self._changed
+            # Before the look, so that no change falls between look and sleep.
+            place.bell.clear()
             found = await run_in_threadpool(pending.probe)
             if found is not None:
                 return found
             left = deadline - self._loop.time()
-            if left <= 0:
+            if left <= 0 or place.is_given_back:
                 return await run_in_threadpool(pending.give_up)
-            await _sleep(changed, left if pending.poll_s is None else min(left, pending.poll_s))
+            await _sleep(place.bell, left if pending.poll_s is None else min(left, pending.poll_s))
 
 
-async def _sleep(changed: asyncio.Event, seconds: float) -> None:
+async def _sleep(bell: asyncio.Event, seconds: float) -> None:
     try:
         async with asyncio.timeout(seconds):
-            await changed.wait()
+            await bell.wait()
     except TimeoutError:
         return

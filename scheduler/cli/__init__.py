@@ -21,6 +21,7 @@ from gpucommons.scheduler.errors import (
     SchedulerError,
     Unavailable,
 )
+from gpucommons.scheduler.models.mistakes import said
 
 INTERRUPTED = 130
 
@@ -42,7 +43,7 @@ def _sentence(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     parts = (
-        f"{'.'.join(str(step) for step in item['loc']) or 'job'}: {item['msg']}"
+        f"{'.'.join(str(step) for step in item['loc']) or 'job'}: {said(item)}"
         for item in error.errors()
     )
     return "; ".join(parts)

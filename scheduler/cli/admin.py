@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import uuid
 
 from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
@@ -13,10 +14,26 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, UnknownTeam
 
 MINUTE_MS = 60_000
+_MIB_PER_GIB = 1024
+
+
+#: Audit rows that are shown.
+_CHANGES = 50
+_CHANGED = ("quota-changed", "team-created", "team-changed", "team-removed")
+
+
+def _changes(arguments: argparse.Namespace) -> int:
+    with connect(arguments) as scheduler:
+        answer = scheduler.send(calls.events(kinds=_CHANGED, newest=_CHANGES))
+    rows = ((clock(event.at_ms), event.by, event.text) for event in reversed(answer.events))
+    show(answer, table(("WHEN", "WHO", "WHAT, OLD → NEW"), rows), output=arguments.output)
+    return 0
 
 
 def teams(arguments: argparse.Namespace) -> int:
-    """List teams with quota and use."""
+    """List teams with quota and use, or who changed them."""
+    if arguments.changes:
+        return _changes(arguments)
     with connect(arguments) as scheduler:
         answer = scheduler.send(calls.teams())
     rows = (
@@ -134,10 +151,16 @@ def nodes(arguments: argparse.Namespace) -> int:
 def _device(device: models.DeviceView) -> tuple[object, str, str]:
     kind = device.kind + (" (simulated)" if device.simulated else "")
     holds = (
-        f"{hold.name or hold.team} {format_milli_gpu(hold.milli_gpu)} ({hold.shown_as})"
+        f"{hold.name or hold.team} {format_milli_gpu(hold.milli_gpu)} ({_said(hold)})"
         for hold in device.holds
     )
     return device.index, kind, ", ".join(holds) or "free"
+
+
+def _said(hold: models.HoldView) -> str:
+    """What it is in words, and whose where the viewer may see that."""
+    what = "idle notebook" if hold.shown_as == "notebook-idle" else hold.shown_as
+    return f"{what} of {hold.owner}" if hold.owner else what
 
 
 def idle(arguments: argparse.Namespace) -> int:
@@ -166,6 +189,15 @@ def idle(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def lease_id(text: str) -> str:
+    """The id of a notebook's lease."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        message = f"{text!r} is not the id of a notebook's lease: `gpucommons idle` lists them."
+        raise argparse.ArgumentTypeError(message) from None
+
+
 def reclaim(arguments: argparse.Namespace) -> int:
     """Take an idle notebook's GPU back."""
     request = models.ReclaimRequest(force=arguments.force, reason=arguments.reason)
@@ -173,5 +205,28 @@ def reclaim(arguments: argparse.Namespace) -> int:
         lease = scheduler.send(calls.reclaim(arguments.lease, request))
     until = lease.idle.returns_ms if lease.idle else None
     text = f"{lease.user}: returned at {clock(until)}" if until else f"{lease.user}: {lease.state}"
+    show(lease, text, output=arguments.output)
+    return 0
+
+
+def gib(text: str) -> int:
+    """A number of GiB as written, in MiB."""
+    try:
+        mib = round(float(text.lower().removesuffix("gib").strip()) * _MIB_PER_GIB)
+    except (ValueError, OverflowError):
+        mib = 0
+    if not 0 < mib <= 1 << 30:
+        message = f"{text!r} is not an amount of memory: write a number of GiB, for example 12.5."
+        raise argparse.ArgumentTypeError(message)
+    return mib
+
+
+def resize(arguments: argparse.Namespace) -> int:
+    """Change the memory limit of a notebook's slice."""
+    with connect(arguments) as scheduler:
+        request = models.ResizeRequest(memory_mib=arguments.gib)
+        lease = scheduler.send(calls.resize(arguments.lease, request))
+    limit = 0 if lease.slice is None else lease.slice.memory_mib
+    text = f"{lease.user}: {limit / _MIB_PER_GIB:.1f} GiB of GPU memory"
     show(lease, text, output=arguments.output)
     return 0

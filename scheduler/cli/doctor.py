@@ -23,7 +23,7 @@ HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
 def doctor(arguments: argparse.Namespace) -> int:
     """Examine this machine."""
     state = Path(arguments.state) if arguments.state else default_state_dir(os.environ)
-    facts = examine(state.expanduser())
+    facts = examine(state.expanduser(), shared_account=arguments.trusted_users)
     document, text = report(facts)
     show(document, text, output=arguments.output)
     return 1 if any(finding.level == PROBLEM for finding in diagnose(facts)) else 0

@@ -8,8 +8,10 @@ from typing import Any
 import yaml
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.operator.objects import spec_of
 
 #: A larger file is no description of a job or of teams.
 MAX_BYTES = 4 << 20
@@ -48,12 +50,14 @@ def read_config(path: Path) -> models.ConfigModel:
     return models.ConfigModel.model_validate(document)
 
 
-def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, bytes | None]:
+def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, Packed | None]:
     """Read a job: the fields of the API, and ``run: FILE`` for a script beside it.
+
+    A TrainingJob's manifest is taken as its spec.
 
     Returns
     -------
-    The request, and the snapshot's content where a file is to run.
+    The request, and the packed folder where a file is to run.
 
     Raises
     ------
@@ -61,6 +65,9 @@ def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, bytes | 
         When the file is no mapping or names no script that exists.
     """
     document = read_mapping(path, of="a job's fields (name, run, roles, …)")
+    if "apiVersion" in document:
+        # The same file at both doors: what kubectl applies, we submit.
+        document = spec_of(document)
     if "run" not in document:
         return models.JobRequest.model_validate(document), None
     job = FileJob(
@@ -77,8 +84,7 @@ def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, bytes | 
         if field in where:
             message = f"{path}: write either run or {field}, not both."
             raise BadRequest(message)
-    request, packed = request_for_file(job, document, roles[0], max_bytes=max_bytes)
-    return request, packed.content
+    return request_for_file(job, document, roles[0], max_bytes=max_bytes)
 
 
 def _text(path: Path, value: object, field: str, what: str) -> str:

@@ -5,16 +5,19 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.errors import NotFound
+from gpucommons.scheduler.client.results import fetch_results
+from gpucommons.scheduler.errors import BadRequest, NotFound
 
 #: The API gives so many at once.
 _PAGE = 500
+_FINAL = frozenset({"succeeded", "failed", "cancelled", "ended"})
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -32,10 +35,10 @@ def describe(job: models.JobView) -> str:
             lines.append(f"  {job.forecast.text}")
         if job.reason.unblock:
             lines.append(f"  {job.reason.unblock}")
+    word = "step"
     if job.progress is not None:
         of = f" of {job.progress.total_steps}" if job.progress.total_steps else ""
         metrics = dict(job.progress.metrics)
-        word = "step"
         if metrics.get("epoch") == job.progress.step:
             word = "epoch"
             del metrics["epoch"]
@@ -43,7 +46,7 @@ def describe(job: models.JobView) -> str:
         lines.append(f"  {word} {job.progress.step}{of}  {numbers}")
     for attempt in job.attempts:
         ended = attempt.ended_text or attempt.state
-        resumed = f", from step {attempt.resumed_from_step}" if attempt.resumed_from_step else ""
+        resumed = f", from {word} {attempt.resumed_from_step}" if attempt.resumed_from_step else ""
         lines.append(
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )
@@ -117,10 +120,13 @@ def why(arguments: argparse.Namespace) -> int:
 
 def _why_lines(answer: models.Why) -> Iterator[str]:
     name = answer.name or "The notebook"
+    if answer.state in _FINAL:
+        yield answer.text
+        if answer.name:
+            yield f"What it wrote: gpucommons logs {answer.name}"
+        return
     if answer.reason is None:
-        yield f"{name} does not wait: it is {answer.state}."
-        if answer.text:
-            yield answer.text
+        yield answer.text or f"{name} does not wait: it is {answer.state}."
         return
     yield f"{name} waits ({answer.reason.code}): {answer.reason.text}"
     place = f"Position {answer.position}. " if answer.position else ""
@@ -147,3 +153,30 @@ def act(arguments: argparse.Namespace) -> int:
         job = scheduler.send(call(arguments.job))
     show(job, f"{job.name}  {job.state}", output=arguments.output)
     return 0
+
+
+def results(arguments: argparse.Namespace) -> int:
+    """Fetch what a job made away from its notebook."""
+    with connect(arguments) as scheduler:
+        job = scheduler.send(calls.job(arguments.job))
+        home, below = _place_for(job, arguments.to)
+        count = fetch_results(scheduler, job.id, home, below)
+    folder = home / below
+    show(
+        {"job": job.name, "folder": str(folder), "files": count},
+        f"{count} files of {job.name} lie in {folder}",
+        output=arguments.output,
+    )
+    return 0
+
+
+def _place_for(job: models.JobView, to: Path | None) -> tuple[Path, str]:
+    """A folder that exists, and where below it."""
+    if to is not None:
+        to.mkdir(parents=True, exist_ok=True)
+        return to, "."
+    below = job.request.results_to if job.request is not None else None
+    if below is None:
+        message = f"{job.name} names no folder for its results: say one with --to."
+        raise BadRequest(message)
+    return Path.home(), below

@@ -73,7 +73,9 @@ def _add_submit(
     command.add_argument("--max-workers", type=_positive)
     command.add_argument("--gpu-kind")
     command.add_argument(
-        "--cpu-milli", type=_positive, default=1000, help="per worker; 1000 = one core"
+        "--cpu-milli",
+        type=_positive,
+        help="per worker; 1000 = one core, the default where a share of a GPU has as much",
     )
     command.add_argument("--memory-mib", type=_positive, default=1024, help="per worker")
     command.add_argument("--name")
@@ -85,6 +87,17 @@ def _add_submit(
     command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
     command.add_argument("--max-run-s", type=_positive)
     command.add_argument("--after", action="append", default=[], metavar="JOB")
+    command.add_argument(
+        "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
+    )
+    command.add_argument(
+        "--data", action="append", default=[], metavar="NAME", help="rather where this data lies"
+    )
+    command.add_argument(
+        "--resume-from",
+        metavar="JOB",
+        help="go on from what your job saved last; one that still waits is cancelled",
+    )
     command.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
     command.add_argument("--secret", action="append", default=[], metavar="VARIABLE=SECRET")
     command.add_argument("--results-to", help="folder below your home for the results")
@@ -126,6 +139,12 @@ def _add_jobs(
     logs.add_argument("--attempt", type=int)
     logs.add_argument("-f", "--follow", action="store_true")
     logs.set_defaults(run=follow.logs)
+    fetch = commands.add_parser(
+        "results", parents=[shared], help="fetch what a job made away from its notebook"
+    )
+    fetch.add_argument("job", help="name or id")
+    fetch.add_argument("--to", type=Path, help="folder (default: the job's, below the home folder)")
+    fetch.set_defaults(run=jobs.results)
     secret = commands.add_parser(
         "secret", parents=[_output()], help="keep a secret (read from standard input)"
     )
@@ -136,9 +155,11 @@ def _add_jobs(
 def _add_admin(
     commands: argparse._SubParsersAction[argparse.ArgumentParser], shared: argparse.ArgumentParser
 ) -> None:
-    commands.add_parser("teams", parents=[shared], help="teams, quota and use").set_defaults(
-        run=admin.teams
+    teams = commands.add_parser("teams", parents=[shared], help="teams, quota and use")
+    teams.add_argument(
+        "--changes", action="store_true", help="the last changes: when, who, old → new"
     )
+    teams.set_defaults(run=admin.teams)
     apply = commands.add_parser("apply", parents=[shared], help="apply pools, teams and policy")
     apply.add_argument("-f", "--file", type=Path, required=True)
     apply.set_defaults(run=admin.apply)
@@ -162,10 +183,16 @@ def _add_admin(
         run=admin.idle
     )
     reclaim = commands.add_parser("reclaim", parents=[shared], help="take a notebook's GPU back")
-    reclaim.add_argument("lease")
+    reclaim.add_argument("lease", type=admin.lease_id)
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)
+    resize = commands.add_parser(
+        "resize", parents=[shared], help="change the GPU memory of a notebook in use"
+    )
+    resize.add_argument("lease", type=admin.lease_id)
+    resize.add_argument("gib", type=admin.gib, metavar="GIB", help="memory limit, for example 12.5")
+    resize.set_defaults(run=admin.resize)
     _add_simulate(commands, shared)
     usage = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
     span = usage.add_mutually_exclusive_group()
@@ -236,4 +263,9 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         epilog="Exit codes: 0 nothing stops work here, 1 something does, 2 bad command line.",
     )
     examined.add_argument("--state", help="state folder whose disk is looked at")
+    examined.add_argument(
+        "--trusted-users",
+        action="store_true",
+        help="for `up --trusted-users` or --demo, where all users share one account",
+    )
     examined.set_defaults(run=doctor.doctor)

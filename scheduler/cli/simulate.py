@@ -6,27 +6,16 @@ The recorded past is played by the scheduler, which has it; a trace is played he
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import printable, show, table
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.core.resources import Pool, Quota
-from gpucommons.scheduler.core.types import TeamName
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.intake.configuration import quota_of
-from gpucommons.scheduler.service.replays import side_view
-from gpucommons.scheduler.simulation.conditions import Conditions
-from gpucommons.scheduler.simulation.figures import Outcome, outcome_of
 from gpucommons.scheduler.simulation.plot import Pair, svg, waited
-from gpucommons.scheduler.simulation.setting import POOL, Setting, set_up, simulation_of
-from gpucommons.scheduler.simulation.trace import read_trace
 
 HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST GPU-H")
 
@@ -39,7 +28,10 @@ def simulate(arguments: argparse.Namespace) -> int:
             request = models.ReplayRequest(days=arguments.days, changes=_changes(config))
             answer = scheduler.send(calls.replay(request))
     else:
-        answer = _of_trace(arguments, config)
+        # Loads the whole core; nobody who lists jobs should wait for it.
+        from gpucommons.scheduler.cli.trace_replay import replay_of_trace  # noqa: PLC0415
+
+        answer = replay_of_trace(arguments, config)
     if arguments.plot is not None:
         _draw(arguments.plot, answer)
     compares = bool(config.teams or config.pools)
@@ -53,80 +45,6 @@ def _changes(config: models.ConfigModel) -> list[models.QuotaChange]:
         for team in config.teams
         for pool, quota in team.quotas.items()
     ]
-
-
-# --- a trace ---------------------------------------------------------------------------------
-
-
-def _of_trace(arguments: argparse.Namespace, config: models.ConfigModel) -> models.ReplayView:
-    trace = read_trace(arguments.trace, most=arguments.jobs)
-    setting = set_up(trace, arguments.load)
-    changed = {
-        TeamName(team.name): quota_of(quota)
-        for team in config.teams
-        for quota in team.quotas.values()
-    }
-    unknown = sorted(changed.keys() - setting.quotas.keys())
-    if unknown:
-        message = (
-            f"{arguments.quotas} names the team {unknown[0]}; the trace has:"
-            f" {', '.join(setting.quotas)}."
-        )
-        raise BadRequest(message)
-    before = _played(setting, _as_set_up(setting), Pool(name=POOL, executor="simulation"))
-    after = before
-    if config.teams or config.pools:
-        after = _played(setting, _as_set_up(setting) | changed, _pool(config))
-    left_out = f" {trace.left_out} without a GPU or a run were left out." if trace.left_out else ""
-    return models.ReplayView(
-        from_ms=before.from_ms,
-        until_ms=before.until_ms,
-        workloads=len(setting.jobs),
-        before=side_view(before),
-        after=side_view(after),
-        text=f"{len(setting.jobs)} jobs of {trace.name} on {setting.gpus} GPUs.{left_out}",
-    )
-
-
-def _as_set_up(setting: Setting) -> dict[TeamName, Quota]:
-    return {
-        TeamName(team): Quota(guaranteed_milli_gpu=gpus * WHOLE_MILLI_GPU)
-        for team, gpus in setting.quotas.items()
-    }
-
-
-def _pool(config: models.ConfigModel) -> Pool:
-    """The policy of the first pool in the file, if it has one."""
-    pool = Pool(name=POOL, executor="simulation")
-    if not config.pools:
-        return pool
-    first = config.pools[0]
-    return replace(
-        pool,
-        notice_ms=first.notice_s * 1000,
-        grace_ms=first.grace_s * 1000,
-        lend_after_ms=first.lend_after_s * 1000,
-        min_run_ms=first.min_run_s * 1000,
-        half_life_ms=first.half_life_s * 1000,
-    )
-
-
-def _played(setting: Setting, quotas: Mapping[TeamName, Quota], pool: Pool) -> Outcome:
-    simulation = simulation_of(setting, Conditions(leave_ms=1_000), pool, quotas)
-    last_ms = setting.jobs[-1].submit_ms + 1
-    record = simulation.run(until_ms=last_ms)
-    refused = [story.refused for story in record.stories.values() if story.refused]
-    if refused:
-        raise BadRequest(refused[0])
-    return outcome_of(
-        record,
-        from_ms=0,
-        until_ms=last_ms,
-        capacity_milli_gpu=setting.gpus * WHOLE_MILLI_GPU,
-    )
-
-
-# --- showing ---------------------------------------------------------------------------------
 
 
 def as_text(answer: models.ReplayView, *, compares: bool) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 import uuid
-from collections.abc import Sequence
+from pathlib import Path
 
 from gpucommons.gpu.slices import parse_milli_gpu
 from gpucommons.scheduler import models
@@ -14,32 +14,36 @@ from gpucommons.scheduler.cli.documents import read_job
 from gpucommons.scheduler.cli.follow import follow
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.client.snapshot import ExcludedFile
+from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest
 
 #: More files that stayed behind are counted, not named.
 _NAMED = 10
+_KIB = 1024
 
 
 def submit(arguments: argparse.Namespace) -> int:
     """Submit a script, notebook or YAML file."""
-    request, content = _wanted(arguments)
+    request, packed = _wanted(arguments)
     with connect(arguments) as scheduler:
-        if content is not None and request.snapshot is not None:
-            scheduler.send(calls.put_snapshot(request.snapshot, content))
+        if packed is not None and request.snapshot is not None:
+            scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
 
 
-def _wanted(arguments: argparse.Namespace) -> tuple[models.JobRequest, bytes | None]:
+def _wanted(arguments: argparse.Namespace) -> tuple[models.JobRequest, Packed | None]:
     max_bytes = arguments.max_mib << 20
     if (arguments.file is None) == (arguments.script is None):
         message = "Name one thing to run: a script or notebook, or a YAML file with -f."
         raise BadRequest(message)
     if arguments.file is not None:
-        return read_job(arguments.file, max_bytes=max_bytes)
+        request, packed = read_job(arguments.file, max_bytes=max_bytes)
+        if packed is not None:
+            _say_packed(packed, arguments.file.resolve().parent)
+        return request, packed
     script = arguments.script.resolve()
     job = FileJob(
         root=script.parent,
@@ -50,25 +54,37 @@ def _wanted(arguments: argparse.Namespace) -> tuple[models.JobRequest, bytes | N
     request, packed = request_for_file(
         job, _options(arguments), _role(arguments), max_bytes=max_bytes
     )
-    _say_excluded(packed.excluded)
-    return request, packed.content
+    _say_packed(packed, job.root)
+    return request, packed
 
 
-def _say_excluded(excluded: Sequence[ExcludedFile]) -> None:
-    """What is left behind is said: a job that misses a file fails far away and later."""
-    lines = [f"left out: {file.path} {file.reason}" for file in excluded[:_NAMED]]
+def _say_packed(packed: Packed, folder: Path) -> None:
+    """What goes along and what is left behind: a job that misses a file fails far away and later."""
+    excluded, count = packed.excluded, len(packed.files)
+    size = _size(sum(file.size_bytes for file in packed.files))
+    lines = [f"takes along: {count} file{'' if count == 1 else 's'} of {folder}, {size}"]
+    lines += [f"left out: {file.path} {file.reason}" for file in excluded[:_NAMED]]
     if len(excluded) > _NAMED:
         lines.append(f"left out: {len(excluded) - _NAMED} more")
     sys.stderr.writelines(printable(line) + "\n" for line in lines)
+
+
+def _size(size_bytes: int) -> str:
+    """``812 B``, ``4.1 KiB``, ``12.0 MiB``."""
+    if size_bytes < _KIB:
+        return f"{size_bytes} B"
+    kib = size_bytes / _KIB
+    return f"{kib:.1f} KiB" if kib < _KIB else f"{kib / _KIB:.1f} MiB"
 
 
 def _role(arguments: argparse.Namespace) -> dict[str, object]:
     role: dict[str, object] = {
         "count": arguments.workers,
         "milli_gpu": parse_milli_gpu(arguments.gpus),
-        "cpu_milli": arguments.cpu_milli,
         "memory_mib": arguments.memory_mib,
     }
+    if arguments.cpu_milli is not None:
+        role["cpu_milli"] = arguments.cpu_milli
     return role | ({"gpu_kind": arguments.gpu_kind} if arguments.gpu_kind else {})
 
 
@@ -83,6 +99,9 @@ def _options(arguments: argparse.Namespace) -> dict[str, object]:
         "min_workers": arguments.min_workers,
         "max_workers": arguments.max_workers,
         "after": arguments.after,
+        "near": arguments.near,
+        "resume_from": arguments.resume_from,
+        "data": arguments.data,
         "results_to": arguments.results_to,
         "env": _pairs(arguments.env, "--env"),
         "secrets": _pairs(arguments.secret, "--secret"),

@@ -319,6 +319,16 @@ def reclaim(lease_id: str, request: models.ReclaimRequest) -> Call[models.LeaseV
     )
 
 
+def resize(lease_id: str, request: models.ResizeRequest) -> Call[models.LeaseView]:
+    """Another memory limit for a notebook's slice, while it is in use (admin)."""
+    return Call(
+        method="POST",
+        path=_path("leases", lease_id, "resize"),
+        answer=models.LeaseView,
+        body=request,
+    )
+
+
 def report_activity(lease_id: str, report: models.ActivityReport) -> Call[models.LeaseView]:
     """What the notebook server does right now (the server's own token)."""
     return Call(

@@ -87,6 +87,11 @@ def request_for_file(
         When the file is missing, cannot run, or the folder cannot be packed.
     """
     command = command_for(job)
+    if not (job.root / job.path).is_file():
+        message = (
+            f"There is no file {job.root / job.path}: name a script or notebook that is there."
+        )
+        raise BadRequest(message)
     packed = pack(job.root, max_bytes=max_bytes, extra=extra)
     if job.path not in {file.path for file in packed.files}:
         message = f"{job.path} is not among the files of {job.root} that can be packed."

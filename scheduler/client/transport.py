@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from contextlib import ExitStack
+import ssl
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -44,12 +47,15 @@ def _read(call: Call[R], response: httpx.Response) -> R:
         except ValidationError as error:
             message = f"The scheduler's answer to {call.method} {call.path} cannot be read: {error}"
             raise Unavailable(message) from None
+    raise _refusal(f"{call.method} {call.path}", response)
+
+
+def _refusal(asked: str, response: httpx.Response) -> SchedulerError:
     try:
         refusal = ErrorView.model_validate_json(response.content)
     except (ValidationError, json.JSONDecodeError):
-        message = f"{call.method} {call.path} failed with status {response.status_code}."
-        raise Unavailable(message) from None
-    raise error_classes().get(refusal.error, SchedulerError)(refusal.message)
+        return Unavailable(f"{asked} failed with status {response.status_code}.")
+    return error_classes().get(refusal.error, SchedulerError)(refusal.message)
 
 
 def _unreachable(url: str, error: httpx.HTTPError) -> Unavailable:
@@ -63,6 +69,12 @@ def _options(url: str, token: str | None) -> tuple[dict[str, Any], str | None]:
     if url.startswith(_UNIX):
         return {"base_url": "http://gpucommons", "headers": headers}, url.removeprefix(_UNIX)
     return {"base_url": url, "headers": headers}, None
+
+
+@cache
+def _authorities() -> ssl.SSLContext:
+    """Read once: it takes a tenth of a second, which a hub would stand still for at each start."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 def _short(path: str, until_closed: ExitStack) -> str:
@@ -84,7 +96,9 @@ class SchedulerClient:
         self._until_closed = ExitStack()
         if socket_path is not None:
             transport = httpx.HTTPTransport(uds=_short(socket_path, self._until_closed))
-        self._http = httpx.Client(**options, transport=transport, trust_env=False)
+        self._http = httpx.Client(
+            **options, transport=transport, trust_env=False, verify=_authorities()
+        )
 
     def send(self, call: Call[R]) -> R:
         """Send a call; raises the error of :mod:`gpucommons.scheduler.errors` it was refused with."""
@@ -93,6 +107,19 @@ class SchedulerClient:
         except httpx.HTTPError as error:
             raise _unreachable(self.url, error) from error
         return _read(call, response)
+
+    @contextmanager
+    def stream(self, path: str) -> Iterator[Iterator[bytes]]:
+        """A body that is no view, piece by piece; raises what it was refused with."""
+        timeout = httpx.Timeout(60.0, connect=5.0)
+        try:
+            with self._http.stream("GET", path, timeout=timeout) as response:
+                if not response.is_success:
+                    response.read()
+                    raise _refusal(f"GET {path}", response)
+                yield response.iter_bytes()
+        except httpx.HTTPError as error:
+            raise _unreachable(self.url, error) from error
 
     def __enter__(self) -> Self:
         return self
@@ -126,7 +153,9 @@ class AsyncSchedulerClient:
         self._until_closed = ExitStack()
         if socket_path is not None:
             transport = httpx.AsyncHTTPTransport(uds=_short(socket_path, self._until_closed))
-        self._http = httpx.AsyncClient(**options, transport=transport, trust_env=False)
+        self._http = httpx.AsyncClient(
+            **options, transport=transport, trust_env=False, verify=_authorities()
+        )
 
     async def send(self, call: Call[R]) -> R:
         """Send a call; raises the error of :mod:`gpucommons.scheduler.errors` it was refused with."""

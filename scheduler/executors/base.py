@@ -46,17 +46,35 @@ class Live:
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bound:
+    """On a cluster: which cards a placement's slots really are."""
+
+    #: UUIDs, where reservations hold them.
+    visible_devices: tuple[str, ...] = ()
+    #: So many whole GPUs, where the cluster's device plugin chooses them.
+    plugin_devices: int = 0
+    #: Another system of the cluster makes the slice and chooses its cards; empty = ours…
+    provider: str = ""
+    #: …and so well it keeps slices apart, one of ``gpu.usage.ISOLATION_MODES``.
+    isolation: str = ""
+
+
 class Executor(Protocol):
     """Runs attempts on the nodes of the pools that name it. May be called from the loop's thread."""
 
     name: str
 
     def nodes(self) -> tuple[Node, ...]:
-        """The nodes there are now, without a state of their own (an admin's cordon is ours)."""
+        """The nodes there are now: ready, or cordoned by others than our admins."""
         ...
 
     def start(self, launch: Launch) -> None:
         """Begin to start an attempt; returns at once. Known already: nothing happens."""
+        ...
+
+    def knows(self, attempt: Attempt) -> bool:
+        """Whether to start it once more would change nothing: it need not even be prepared."""
         ...
 
     def announce(self, attempt: Attempt) -> None:
@@ -85,6 +103,10 @@ class Executor(Protocol):
 
     def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
         """Lines of one worker's log, whole lines only, capped."""
+        ...
+
+    def rest(self) -> None:
+        """Another replica leads: order nothing more of anybody, until the next :meth:`adopt`."""
         ...
 
     def close(self) -> None:

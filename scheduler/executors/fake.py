@@ -60,6 +60,11 @@ class FakeExecutor:
             self._world.begin(launch)
             self._follow(launch.attempt)
 
+    def knows(self, attempt: Attempt) -> bool:
+        """Never: to start again is free here."""
+        del attempt
+        return False
+
     def announce(self, attempt: Attempt) -> None:
         """Tell of the stop; again changes nothing."""
         with self._call("announce"):
@@ -147,6 +152,9 @@ class FakeExecutor:
             next_offset=next_offset,
             end=ended and next_offset >= len(content),
         )
+
+    def rest(self) -> None:
+        """See the protocol. Nothing is done here but what is ordered."""
 
     def close(self) -> None:
         """Nothing is held."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.types import Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan
@@ -82,8 +82,10 @@ def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in PASSED_ON if name in environ}
 
 
-def slice_of(placement: WorkerPlacement, devices: Mapping[str, Device]) -> GpuSlice | None:
-    """The slice of one worker; None without a GPU."""
+def slice_of(
+    placement: WorkerPlacement, devices: Mapping[str, Device], mps: MpsDaemon | None = None
+) -> GpuSlice | None:
+    """The slice of one worker; None without a GPU. ``mps`` is the daemon of its pool."""
     if not placement.device_ids or placement.slice_id is None:
         return None
     held = [devices[device_id] for device_id in placement.device_ids if device_id in devices]
@@ -94,6 +96,7 @@ def slice_of(placement: WorkerPlacement, devices: Mapping[str, Device]) -> GpuSl
             for device_id in placement.device_ids
         ),
         memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in held),
+        mps=mps,
     )
 
 

@@ -17,9 +17,8 @@ from pathlib import Path
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import Device
-from gpucommons.gpu.errors import AgentUnavailable, GpuError, LimitNotInForce, UnknownSlice
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.slices import MpsDaemon, SliceId
 from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
@@ -27,11 +26,11 @@ from gpucommons.scheduler.core.state import (
     AttemptStarted,
     Observation,
 )
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis
-from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, PoolName
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
-from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on, slice_of
+from gpucommons.scheduler.executors.job_slices import JobSlices
+from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on
 from gpucommons.scheduler.executors.leftovers import remove_old
 from gpucommons.scheduler.executors.log_reader import read_log
 from gpucommons.scheduler.executors.plan import Account
@@ -58,6 +57,8 @@ class LocalSettings:
     home_of: Callable[[str], Path]
     #: The machine's nodes as they are now.
     nodes: Callable[[], tuple[Node, ...]]
+    #: The MPS daemon of a pool; None where it did not opt in.
+    mps_of: Callable[[PoolName], MpsDaemon | None] = lambda _pool: None
     #: Where uploaded snapshots lie, by hash.
     snapshot_path: Callable[[str], Path] | None = None
     #: The user's account; None = everybody's jobs run as the service itself.
@@ -92,11 +93,10 @@ class LocalExecutor:
     ) -> None:
         self._watch = Watch(self.folder, on_change)
         self._settings = settings
-        self._agent = agent
+        self._slices = JobSlices(agent, nodes=settings.nodes, mps_of=settings.mps_of)
         self._root = settings.state_dir / "attempts"
         self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
         self._tracked: dict[AttemptId, Attempt] = {}
-        self._bound: set[AttemptId] = set()
         self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
 
     def _track(self, attempt: Attempt) -> None:
@@ -125,7 +125,7 @@ class LocalExecutor:
             return
         devices = self._devices()
         account = self._account_of(launch)
-        prepared = self._prepare_slices(attempt, devices, account)
+        prepared = self._slices.prepare(attempt, None if account is None else account.uid)
         self._lay_out(folder, launch, Machine(devices=devices, account=account, prepared=prepared))
         self._spawn(folder, attempt.attempt_id)
 
@@ -133,8 +133,8 @@ class LocalExecutor:
         return {d.device_id: d for node in self._settings.nodes() for d in node.devices}
 
     def _account_of(self, launch: Launch) -> Account | None:
-        account_of = self._settings.account_of
-        return None if account_of is None else account_of(launch.workload.spec.owner)
+        found = self._settings.account_of
+        return None if found is None else found(launch.workload.spec.owner)
 
     def _lay_out(self, folder: AttemptFolder, launch: Launch, machine: Machine) -> None:
         settings, spec = self._settings, launch.workload.spec
@@ -172,42 +172,12 @@ class LocalExecutor:
         earlier = (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
         return tuple(str(self.folder(attempt_id).run) for attempt_id in earlier)
 
-    def _prepare_slices(
-        self, attempt: Attempt, devices: Mapping[str, Device], account: Account | None
-    ) -> Mapping[SliceId, Injection]:
-        """Have every slice's limit put in force; one that is not starts nothing.
-
-        Raises
-        ------
-        BadRequest
-            When a limit cannot be verified, which another try would not change.
-        """
-        if self._agent is None:
-            return {}
-        prepared: dict[SliceId, Injection] = {}
-        for placement in attempt.placements:
-            gpu_slice = slice_of(placement, devices)
-            if gpu_slice is None:
-                continue
-            uid = None if account is None else account.uid
-            try:
-                made = self._agent.prepare(gpu_slice, uid=uid)
-            except LimitNotInForce as error:
-                message = f"The limit of its GPU slice is not in force: nothing started. {error}"
-                raise BadRequest(message) from error
-            prepared[gpu_slice.slice_id] = made.injection
-        return prepared
-
     def _spawn(self, folder: AttemptFolder, attempt_id: AttemptId) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         with os.fdopen(os.open(folder.path / "supervisor.log", flags, 0o600), "ab") as log:
+            words = [sys.executable, "-m", "gpucommons.scheduler.executors.supervisor"]
             self._supervisors[attempt_id] = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "gpucommons.scheduler.executors.supervisor",
-                    str(folder.path),
-                ],
+                [*words, str(folder.path)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -217,6 +187,11 @@ class LocalExecutor:
                 # service may be in it. The mark is what a killed supervisor's leftovers are found by.
                 env={**passed_on(self._settings.environ), MARK: attempt_id},
             )
+
+    def knows(self, attempt: Attempt) -> bool:
+        """Never: what has started is seen in its folder, each time anew."""
+        del attempt
+        return False
 
     # --- stopping ----------------------------------------------------------------------------
 
@@ -281,7 +256,7 @@ class LocalExecutor:
             self._reap(attempt_id)
             started = read_json(folder.started)
             if started is not None:
-                self._bind(attempt, started["pids"])
+                self._slices.bind(attempt, started["pids"])
                 seen.append(AttemptStarted(attempt_id=attempt_id))
             if folder.signalled.exists():
                 seen.append(AttemptSignalled(attempt_id=attempt_id))
@@ -290,25 +265,8 @@ class LocalExecutor:
                 seen.append(ended)
         return tuple(seen)
 
-    def _bind(self, attempt: Attempt, pids: Mapping[str, int]) -> None:
-        """Tell the agent, once, which process tree each slice belongs to."""
-        if self._agent is None or attempt.attempt_id in self._bound:
-            return
-        try:
-            for rank, placement in enumerate(attempt.placements):
-                if placement.slice_id is not None and str(rank) in pids:
-                    self._agent.bind(placement.slice_id, pids[str(rank)])
-        except AgentUnavailable as error:
-            _LOG.warning("attempt %s: %s", attempt.attempt_id, error)
-            return
-        except GpuError as error:
-            # Such a short life that the worker is gone already: nothing to attribute.
-            _LOG.info("attempt %s: %s", attempt.attempt_id, error)
-        self._bound.add(attempt.attempt_id)
-
     def _reap(self, attempt_id: AttemptId) -> None:
-        supervisor = self._supervisors.get(attempt_id)
-        if supervisor is not None:
+        if (supervisor := self._supervisors.get(attempt_id)) is not None:
             supervisor.poll()
 
     def _ended(self, folder: AttemptFolder, attempt: Attempt) -> AttemptEnded | None:
@@ -323,7 +281,7 @@ class LocalExecutor:
                 return None
             text = "Its supervisor was killed from outside."
             result = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
-        if not self._slices_are_empty(attempt):
+        if not self._slices.are_empty(attempt, were_used=not result["start_failed"]):
             return None
         return AttemptEnded(
             attempt_id=attempt.attempt_id,
@@ -333,40 +291,15 @@ class LocalExecutor:
             text=result["text"],
         )
 
-    def _slices_are_empty(self, attempt: Attempt) -> bool:
-        """One reading of the agent, asked for now, must show no process on any of the slices."""
-        if self._agent is None:
-            return True
-        for placement in attempt.placements:
-            if placement.slice_id is None:
-                continue
-            try:
-                if self._agent.reading(placement.slice_id).pids:
-                    return False
-            except UnknownSlice:
-                continue
-            except AgentUnavailable as error:
-                _LOG.warning("attempt %s has ended, but: %s", attempt.attempt_id, error)
-                return False
-        return True
-
     def forget(self, attempt_id: AttemptId) -> None:
         """See the protocol."""
         attempt = self._tracked.pop(attempt_id, None)
         self._watch.leave(attempt_id)
-        self._bound.discard(attempt_id)
         supervisor = self._supervisors.pop(attempt_id, None)
         if supervisor is not None:
             # Its exit is on record, so it is about to leave: no zombie may stay.
             supervisor.wait()
-        if attempt is None or self._agent is None:
-            return
-        for placement in attempt.placements:
-            if placement.slice_id is not None:
-                try:
-                    self._agent.close_slice(placement.slice_id)
-                except GpuError as error:
-                    _LOG.warning("slice %s stays open: %s", placement.slice_id, error)
+        self._slices.close(attempt_id, attempt)
 
     def prune(self, *, needed: Callable[[str], bool], before_s: float) -> int:
         """Remove the folders of attempts that ended before ``before_s`` and that nobody needs."""
@@ -378,6 +311,9 @@ class LocalExecutor:
         # Asked before reading, or lines written in between would be lost behind an "end".
         over = folder.exit.exists()
         return read_log(folder.log(rank), offset=offset, limit_bytes=limit_bytes, over=over)
+
+    def rest(self) -> None:
+        """See the protocol."""
 
     def close(self) -> None:
         """See the protocol."""

@@ -20,6 +20,11 @@ def read_log(path: Path, *, offset: int, limit_bytes: int, over: bool) -> LogChu
             more = bool(file.read(1))
     except FileNotFoundError:
         return LogChunk(lines=(), next_offset=offset, end=over)
+    return cut_log(content, more=more, offset=offset, over=over, limit_bytes=limit_bytes)
+
+
+def cut_log(content: bytes, *, more: bool, offset: int, over: bool, limit_bytes: int) -> LogChunk:
+    """Whole lines of what was read from an offset; ``more`` follows it."""
     if over and not more:
         whole = content
     else:

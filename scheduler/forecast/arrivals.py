@@ -73,8 +73,13 @@ def _length(run: Run, history: History, share: float) -> int | None:
 
 
 def _once_more(spec: Spec, name: str) -> Spec:
-    """The same request by somebody new: it waits for nobody and replaces nobody's ticket."""
+    """The same request by somebody new: it waits for nobody and takes nobody's place."""
     server = f"again-{name}" if spec.kind is Kind.NOTEBOOK else spec.server_name
     return replace(
-        spec, name=f"again-{name}", server_name=server, after=(), not_before_ms=Millis(0)
+        spec,
+        name=f"again-{name}",
+        server_name=server,
+        after=(),
+        not_before_ms=Millis(0),
+        resume_from=None,
     )

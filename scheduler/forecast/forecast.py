@@ -8,11 +8,12 @@ from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.windows import (
-    SLACK_MS,
     Calibration,
     Unknown,
     Window,
     calibrated,
+    said_from,
+    said_to,
 )
 
 _WHY_NOT = {
@@ -65,9 +66,5 @@ def told(
 def window_to_show(raw: Window, calibration: Calibration) -> Window:
     """The window as people read it, were it shown."""
     window = calibrated(raw, calibration)
-    # Half a minute is right anyway, so 9:59 is ten minutes.
-    return Window(
-        from_ms=words.rounded_down(window.from_ms + SLACK_MS),
-        median_ms=window.median_ms,
-        to_ms=words.rounded_up(max(0, window.to_ms - SLACK_MS)),
-    )
+    from_ms, to_ms = said_from(window.from_ms), said_to(window.to_ms)
+    return Window(from_ms=from_ms, median_ms=window.median_ms, to_ms=max(from_ms, to_ms))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
@@ -48,6 +49,10 @@ _GATHER_S = 0.2
 _REST = 10
 #: So many of those who wait longest are told what would start them; the others may ask.
 _WITH_WAYS = 20
+#: So many questions wait at most; the oldest is given up.
+_MOST_ASKED = 50
+#: What would start something is asked anew after so long.
+FRESH_MS = 30_000
 #: Older than this, and than a few rounds, nothing is said: the thread has died.
 STALE_MS = 300_000
 
@@ -63,6 +68,11 @@ class Leads(Protocol):
     @property
     def epoch(self) -> Epoch:
         """Under which this scheduler leads."""
+        ...
+
+    @property
+    def leading(self) -> bool:
+        """Whether it does: of several replicas all forecast, and one keeps the books."""
         ...
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
@@ -92,6 +102,9 @@ class Forecaster:
         self._changed, self._stopping = threading.Event(), threading.Event()
         self._thread: threading.Thread | None = None
         self._slowest_ms = 0
+        #: Who was asked about, and what was found, with its time.
+        self._asked: deque[WorkloadId] = deque(maxlen=_MOST_ASKED)
+        self._answers: dict[WorkloadId, tuple[Millis, tuple[Way, ...]]] = {}
 
     # --- for everyone else, from any thread --------------------------------------------------
 
@@ -103,6 +116,20 @@ class Forecaster:
         stale_ms = max(STALE_MS, self._slowest_ms)
         stale = found is None or self._now_ms() - found.made_ms > stale_ms
         return None if stale else found
+
+    def ways(self, workload: Workload) -> tuple[Way, ...] | None:
+        """What would start it now; None where that was not worked out lately: it is, next.
+
+        For clusters on which a cycle takes long: whoever asks waits for this thread, which rests after
+        each cycle, and does not decide a dozen of them between two of the loop's.
+        """
+        found = self._answers.get(workload.workload_id)
+        if found is not None and self._now_ms() - found[0] <= FRESH_MS:
+            return found[1]
+        if workload.workload_id not in self._asked:
+            self._asked.append(workload.workload_id)
+        self._changed.set()
+        return None
 
     def calibration(self, workload: Workload) -> Calibration:
         """How right past windows of such waits were."""
@@ -134,7 +161,7 @@ class Forecaster:
             try:
                 self.round()
             except LeaderLost:
-                return
+                _LOG.info("Another replica leads: it keeps the books of forecasts.")
             except Exception:  # noqa: BLE001 - a forecast is never worth a scheduler
                 _LOG.exception("This round of forecasts failed; the next one tries again.")
             spent_s = time.monotonic() - began
@@ -156,11 +183,14 @@ class Forecaster:
             self._changed.set()
 
     def _has_news(self) -> bool:
-        return any(one not in self._forecasts for one in waiting(self._loop.cluster))
+        return bool(self._asked) or any(
+            one not in self._forecasts for one in waiting(self._loop.cluster)
+        )
 
     def round(self) -> None:
         """Look once at everybody who waits."""
         cluster = self._loop.cluster
+        self._answer(cluster)
         self._past.look(cluster)
         written = self._ledger.settle(cluster)
         self._calibrations = self._ledger.calibrations(cluster.now_ms)
@@ -178,8 +208,24 @@ class Forecaster:
             written += self._ledger.note(cluster, lengths, self._forecasts, self._calibrations)
         else:
             self._forecasts = {}
-        self._ledger.write(self._loop.epoch, written)
+        if self._loop.leading:
+            self._ledger.write(self._loop.epoch, written)
         self._find_ways(cluster)
+
+    def _answer(self, cluster: Cluster) -> None:
+        """What would start those who were asked about."""
+        now_ms = self._now_ms()
+        kept = {i: one for i, one in self._answers.items() if now_ms - one[0] <= FRESH_MS}
+        while self._asked:
+            workload_id = self._asked.popleft()
+            if workload_id in kept:
+                continue
+            found = self._pace(_listed(ways(cluster, workload_id, cluster.now_ms)))
+            if found is None:
+                return
+            kept[workload_id] = (now_ms, found)
+            self._answers = dict(kept)
+        self._answers = kept
 
     def _find_ways(self, cluster: Cluster) -> None:
         """What would start those who have waited longest, one after the other."""

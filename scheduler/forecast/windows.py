@@ -1,21 +1,24 @@
 """From futures to a window that people can plan with, and how right such windows have been.
 
-A window is what the futures say, stretched by what they got wrong before: of the past waits of the
-same class, each one's true length over the length said is a ratio, and the window is widened (or
-narrowed) so that nine of ten ratios would have lain below its end and nine of ten above its start
-(split conformal prediction). Only waits whose window is over are compared, started or not:
-those that ended early would flatter.
+A window is what the futures say, stretched by what they got wrong before: each past wait of the same
+class that was longer than its stretched window moves the end out, each that was not moves it in, a
+little, in such a proportion that nine of ten come to lie before it; the start likewise. This online
+way of conformal prediction (quantile tracking) needs no waits that are alike: whatever comes, the
+share of late starts goes to one of ten, also where a busy week follows a quiet one. Only waits whose
+window is over are compared, started or not: those that ended early would flatter.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import groupby
 
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.futures import quantile
 
 #: Eight of ten starts lie in the window, nine of ten before its end.
@@ -24,7 +27,7 @@ START, END = 0.1, 0.9
 REMEMBERED = 200
 #: So many decide whether windows are withheld: they come back as soon as they would be right.
 RECENT = 40
-#: Below so many nothing is stretched, nor said about the past: one miss would move it by a lot.
+#: Below so many windows are not withheld: one miss would decide.
 MIN_COMPARED = 20
 MIN_SHOWN = 10
 #: Starts before the end of their windows below this share, and windows are withheld: the aim is
@@ -34,6 +37,8 @@ TOO_SELDOM = 0.7
 TOGETHER_MS = 600_000
 #: A window off by half a minute is right: starting alone takes that long.
 SLACK_MS = 30_000
+#: A late start makes the next windows' end so many times later; nine in time take that back.
+_STEP = 2.0
 #: Nobody plans with a window that has to be stretched more than this.
 _MOST_STRETCH = 30.0
 
@@ -132,6 +137,16 @@ def _stretched(length_ms: int, factor: float) -> int:
     return max(0, round((length_ms + SLACK_MS) * factor) - SLACK_MS)
 
 
+def said_from(length_ms: int) -> int:
+    """The beginning as people read it. Half a minute is right anyway, so 9:59 is ten minutes."""
+    return words.rounded_down(length_ms + SLACK_MS)
+
+
+def said_to(length_ms: int) -> int:
+    """The end as people read it."""
+    return words.rounded_up(max(0, length_ms - SLACK_MS))
+
+
 def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     """Learn from estimates of one class, in any order."""
     over = [one for one in estimates if not one.left and _is_over(one, now_ms)]
@@ -139,20 +154,41 @@ def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     shown = [one for one in over if not one.withheld]
     recent = over[-RECENT:]
     in_time = sum(_in_time(one, now_ms) for one in recent)
-    weights = _weights(over)
-    enough = sum(weights) > MIN_COMPARED - 1
-    starts = [_ratio(_length(one, now_ms), one.raw.from_ms) for one in over]
-    ends = [_ratio(_length(one, now_ms), one.raw.to_ms) for one in over]
+    stretch_start, stretch_end = _tracked(over, now_ms)
     return Calibration(
         compared=len(over),
         shown=len(shown),
         right=sum(_is_right(one, now_ms) for one in shown),
         in_time=in_time / len(recent) if len(recent) >= MIN_COMPARED else 1.0,
-        stretch_start=1 / conformal([1 / one for one in starts], weights, 1 - START)
-        if enough
-        else 1.0,
-        stretch_end=conformal(ends, weights, END) if enough else 1.0,
+        stretch_start=stretch_start,
+        stretch_end=stretch_end,
     )
+
+
+def _tracked(over: Sequence[Estimate], now_ms: Millis) -> tuple[float, float]:
+    """The stretch of start and end after these waits, in order of time.
+
+    Compared is what people would have read: windows are rounded outwards, and that counts.
+    """
+    start = end = 1.0
+    for burst in _bursts(over):
+        lengths = [(_length(one, now_ms), one.raw) for one in burst]
+        early = sum(n < said_from(_stretched(raw.from_ms, start)) - SLACK_MS for n, raw in lengths)
+        late = sum(n > said_to(_stretched(raw.to_ms, end)) + SLACK_MS for n, raw in lengths)
+        start /= _moved(early / len(burst), START)
+        end *= _moved(late / len(burst), 1 - END)
+    return start, end
+
+
+def _moved(missed: float, allowed: float) -> float:
+    """By how much a bound moves out: not at all on the whole where as many miss as may."""
+    return math.pow(_STEP, (missed - allowed) / (1 - allowed))
+
+
+def _bursts(over: Sequence[Estimate]) -> Iterator[list[Estimate]]:
+    """Waits that began together are right or wrong together: a burst counts once."""
+    for _, burst in groupby(over, key=lambda one: one.made_ms // TOGETHER_MS):
+        yield list(burst)
 
 
 def _is_right(estimate: Estimate, now_ms: Millis) -> bool:
@@ -173,28 +209,3 @@ def _is_over(estimate: Estimate, now_ms: Millis) -> bool:
 def _length(estimate: Estimate, now_ms: Millis) -> int:
     """The true wait; of one that still goes on, at least so long."""
     return (now_ms if estimate.started_ms is None else estimate.started_ms) - estimate.made_ms
-
-
-def _ratio(length_ms: int, said_ms: int) -> float:
-    return max(1, length_ms + SLACK_MS) / (said_ms + SLACK_MS)
-
-
-def _weights(estimates: Sequence[Estimate]) -> list[float]:
-    """Waits that began together are right or wrong together: a burst counts once."""
-    bursts = Counter(one.made_ms // TOGETHER_MS for one in estimates)
-    return [1 / bursts[one.made_ms // TOGETHER_MS] for one in estimates]
-
-
-def conformal(scores: Sequence[float], weights: Sequence[float], part: float) -> float:
-    """The score that the next one does not pass with probability ``part``, at least.
-
-    The next one is one more of them, and may be worse than all: so few scores give the largest.
-    """
-    needed = (sum(weights) + 1) * part
-    reached = 0.0
-    ordered = sorted(zip(scores, weights, strict=True))
-    for score, weight in ordered:
-        reached += weight
-        if reached >= needed:
-            return score
-    return ordered[-1][0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.demand import is_block_size
 from gpucommons.scheduler.core.resources import Policy, Pool, Quota, Team
@@ -21,6 +21,7 @@ class PlannedConfig:
     pools: tuple[Pool, ...]
     teams: tuple[Team, ...]
     policy: Policy | None
+    removed_teams: tuple[TeamName, ...] = ()
 
 
 def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
@@ -34,6 +35,10 @@ def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
     _once("pools", [pool.name for pool in config.pools])
     _once("teams", [team.name for team in config.teams])
     pools = tuple(_pool(pool, cluster) for pool in config.pools)
+    both = {team.name for team in config.teams} & set(config.removed_teams)
+    if both:
+        message = f"{names(both)} is both saved and removed: write one of the two."
+        raise Misconfigured(message)
     known = {*cluster.pools, *(pool.name for pool in pools)}
     for team in config.teams:
         for name in team.quotas:
@@ -45,6 +50,7 @@ def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
         pools=pools,
         teams=tuple(_team(team) for team in config.teams),
         policy=None if config.policy is None else policy_of(config.policy),
+        removed_teams=tuple(TeamName(name) for name in config.removed_teams),
     )
 
 
@@ -114,12 +120,14 @@ def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
         grace_ms=pool.grace_s * 1000,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
+        unlent_permille=pool.unlent_permille,
         lend_after_ms=pool.lend_after_s * 1000,
         min_run_ms=pool.min_run_s * 1000,
         half_life_ms=pool.half_life_s * 1000,
         notebook_sizes=tuple(sorted(set(pool.notebook_sizes))),
         isolation=before.isolation if before is not None else "none",
         simulated=before.simulated if before is not None else False,
+        mps=None if pool.mps is None else MpsDaemon(**pool.mps.model_dump()),
     )
 
 
@@ -132,6 +140,7 @@ def _team(team: models.TeamModel) -> Team:
         leads=frozenset(UserName(name) for name in team.leads),
         quotas={PoolName(pool): quota_of(quota) for pool, quota in team.quotas.items()},
         policy=policy_of(team.policy),
+        managed_by=None if team.managed_by is None else UserName(team.managed_by),
     )
 
 

@@ -9,9 +9,19 @@ from dataclasses import dataclass
 from gpucommons.scheduler.core.demand import may_have, milli_gpu, must_have
 from gpucommons.scheduler.core.resources import Team
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Role, Spec, UserName, WorkloadId
-from gpucommons.scheduler.errors import BadRequest, Misconfigured
+from gpucommons.scheduler.core.types import (
+    Kind,
+    Millis,
+    PoolName,
+    Role,
+    Spec,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, TooLarge
 from gpucommons.scheduler.intake.fit import check_can_run, known_pools, training_pools, trains_in
+from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import (
     Asked,
     check_policies,
@@ -19,18 +29,11 @@ from gpucommons.scheduler.intake.policies import (
     longest_run_ms,
 )
 from gpucommons.scheduler.intake.teams import choose_team, names
-from gpucommons.scheduler.models import JobRequest, RoleRequest
+from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.service.principal import Principal
 
-#: Variables that decide about devices, isolation or identity: the scheduler alone sets them.
-RESERVED_VARIABLES = (
-    "NVIDIA_*",
-    "CUDA_VISIBLE_DEVICES",
-    "CUDA_MPS_*",
-    "LD_PRELOAD",
-    "GPUCOMMONS_*",
-    "JUPYTERHUB_*",
-)
+#: Of a whole request, as JSON: it is kept as long as history is, and copied with every look.
+MAX_REQUEST_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +42,10 @@ class Found:
 
     #: The ids behind ``after``, in order.
     after: tuple[WorkloadId, ...] = ()
+    #: The ids behind ``near``, in order.
+    near: tuple[WorkloadId, ...] = ()
+    #: The job that it goes on from.
+    resume_from: Workload | None = None
     #: The snapshot it names is here.
     snapshot_is_here: bool = True
     #: Workloads of this user that wait already.
@@ -50,22 +57,24 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
 
     Raises
     ------
-    BadRequest, Misconfigured, Forbidden, UnknownTeam, UnknownPool, PolicyRefused
+    BadRequest, Misconfigured, TooLarge, Forbidden, UnknownTeam, UnknownPool, PolicyRefused
         With a sentence that names the field or the rule, and what is possible.
     """
+    _check_size(request)
     _check_names(request)
     _check_variables([*request.env, *request.secrets])
     asks_gpu = any(role.milli_gpu for role in request.roles)
-    # An admin may submit for any team, but has to name it.
-    named_by_admin = principal.admin and request.team is not None
-    if principal.admin and request.team is None and not principal.teams:
+    # An admin may submit for any team, and so may a service for others: whoever lets people in
+    # there has decided who belongs to the team. Both have to name it.
+    for_any_team = principal.admin or request.user not in (None, principal.name)
+    if for_any_team and request.team is None and not principal.teams:
         message = (
             f"You are in no team: name the one that pays (team). Teams: {names(cluster.teams)}."
         )
         raise BadRequest(message)
     team = choose_team(
         request.team,
-        frozenset(cluster.teams) if named_by_admin else principal.teams,
+        frozenset(cluster.teams) if for_any_team and request.team else principal.teams,
         cluster,
         usable=lambda team: not asks_gpu or any(map(trains_in, team.quotas.values())),
     )
@@ -75,26 +84,39 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
             " (PUT /v1/snapshots/<sha256>)."
         )
         raise Misconfigured(message)
+    if found.resume_from is not None:
+        _check_resumed(found.resume_from, team)
     spec = _spec(request, principal, cluster, team, found)
     check_policies(_asked(spec, found), team, cluster.policy)
     check_can_run(spec, cluster)
     return spec
 
 
+def _check_size(request: JobRequest) -> None:
+    size_bytes = len(request.model_dump_json().encode())
+    if size_bytes > MAX_REQUEST_BYTES:
+        message = (
+            f"The job's description takes {-(-size_bytes >> 10)} KiB, and {MAX_REQUEST_BYTES >> 10} KiB"
+            " are possible: put long commands and values into files that the job reads."
+        )
+        raise TooLarge(message)
+
+
 def _spec(
     request: JobRequest, principal: Principal, cluster: Cluster, team: Team, found: Found
 ) -> Spec:
     low, high = _bounds(request)
-    owner = UserName(principal.name)
+    owner = UserName(request.user or principal.name)
     chosen = "priority" in request.model_fields_set
+    pools = _pools(request, team, cluster)
     return Spec(
         kind=Kind(request.kind),
         name=request.name,
         team=team.name,
         owner=owner,
-        submitted_by=owner,
-        pools=_pools(request, team, cluster),
-        roles=tuple(_role(role) for role in request.roles),
+        submitted_by=principal.name,
+        pools=pools,
+        roles=tuple(_role(role, pools, cluster) for role in request.roles),
         min_workers=low,
         max_workers=high,
         priority=request.priority if chosen else default_priority(team, cluster.policy),
@@ -104,8 +126,11 @@ def _spec(
         ),
         start_timeout_ms=request.start_timeout_s * 1000,
         after=found.after,
+        near=found.near,
+        data=tuple(dict.fromkeys(request.data)),
         not_before_ms=Millis(request.not_before_ms),
         parent=None if request.parent is None else WorkloadId(request.parent),
+        resume_from=None if found.resume_from is None else found.resume_from.workload_id,
         launcher=request.launcher,
         snapshot=request.snapshot,
         working_dir=request.working_dir,
@@ -119,13 +144,36 @@ def _spec(
     )
 
 
-def _role(role: RoleRequest) -> Role:
+def _check_resumed(earlier: Workload, team: Team) -> None:
+    """Its saved progress can be gone on from: it is there, the team's, and nobody adds to it."""
+    name = earlier.spec.name
+    if earlier.spec.team != team.name:
+        message = (
+            f"resume_from: {name} belongs to {earlier.spec.team}, this to {team.name}. Submit it"
+            f" for {earlier.spec.team}."
+        )
+        raise Misconfigured(message)
+    if earlier.checkpoint is None:
+        message = f"resume_from: {name} has saved nothing to go on from. Submit without it."
+        raise Misconfigured(message)
+    if earlier.current is not None:
+        message = (
+            f"resume_from: {name} is {earlier.state} and may save more. Pause or cancel it first;"
+            " then this goes on from what it saved last."
+        )
+        raise Misconfigured(message)
+
+
+def _role(role: RoleRequest, pools: tuple[PoolName, ...], cluster: Cluster) -> Role:
+    # Who does not say how many processors it needs shall not leave its guarantee for them.
+    chosen = "cpu_milli" in role.model_fields_set or not role.milli_gpu
+    most = role.cpu_milli if chosen else host_share(pools[0], cluster, role.milli_gpu)[0]
     return Role(
         name=role.name,
         count=role.count,
         milli_gpu=role.milli_gpu,
         gpu_kind=role.gpu_kind if role.milli_gpu else None,
-        cpu_milli=role.cpu_milli,
+        cpu_milli=max(1, min(role.cpu_milli, most)),
         memory_mib=role.memory_mib,
         command=tuple(role.command),
     )

@@ -37,7 +37,7 @@ def lease_spec(
     pool = _choose_pool(request, team, cluster)
     _check_size(request, team, pool, cluster)
     check_policies(Asked(environment=request.environment), team, cluster.policy)
-    cpu_milli, memory_mib = _host_share(pool, cluster, request.milli_gpu)
+    cpu_milli, memory_mib = host_share(pool, cluster, request.milli_gpu)
     return Spec(
         kind=Kind.NOTEBOOK,
         name=request.server_name or DEFAULT_NAME,
@@ -120,7 +120,7 @@ def _check_size(request: LeaseRequest, team: Team, pool: PoolName, cluster: Clus
         raise Misconfigured(message)
 
 
-def _host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, int]:
+def host_share(pool: PoolName, cluster: Cluster, milli_gpu: int) -> tuple[int, int]:
     """Processor and memory that come with a slice: its part of the leanest node of the pool."""
     nodes = [n for n in cluster.nodes.values() if n.pool == pool and n.devices]
     return (

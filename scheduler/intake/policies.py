@@ -64,7 +64,7 @@ def _broken(asked: Asked, policy: Policy) -> Iterator[tuple[str, str]]:
     if asked.pending >= policy.max_pending_per_user:
         yield (
             "max_pending_per_user",
-            f"{asked.pending} of yours wait already, at most {policy.max_pending_per_user}."
+            f"{asked.pending} of yours wait already or are paused, at most {policy.max_pending_per_user}."
             " Cancel one, or wait.",
         )
 

@@ -14,6 +14,16 @@ from gpucommons.scheduler.models.activity import (
     IdleReport,
     KernelActivity,
 )
+from gpucommons.scheduler.models.attempt_files import (
+    AttemptInputs,
+    CheckpointInput,
+    DownloadView,
+    FileSize,
+    SnapshotInput,
+    UploadList,
+    UploadRequest,
+    UploadView,
+)
 from gpucommons.scheduler.models.attempts import (
     AttemptOrders,
     AttemptView,
@@ -30,6 +40,7 @@ from gpucommons.scheduler.models.configuration import (
     QuotaChanges,
 )
 from gpucommons.scheduler.models.fields import (
+    RESERVED_VARIABLES,
     Argument,
     EnvName,
     Id,
@@ -51,6 +62,7 @@ from gpucommons.scheduler.models.jobs import (
     JobRequest,
     JobView,
     LogView,
+    PauseView,
     Quote,
     RoleRequest,
     SnapshotView,
@@ -63,6 +75,7 @@ from gpucommons.scheduler.models.leases import (
     LeaseRequest,
     LeaseView,
     ReclaimRequest,
+    ResizeRequest,
     SliceView,
     StartedReport,
 )
@@ -74,7 +87,7 @@ from gpucommons.scheduler.models.nodes import (
     NodeView,
 )
 from gpucommons.scheduler.models.offers import Availability, OfferList, OfferView, SizeView
-from gpucommons.scheduler.models.pools import PoolList, PoolModel, PoolView
+from gpucommons.scheduler.models.pools import MpsModel, PoolList, PoolModel, PoolView
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView, WayView, Why
 from gpucommons.scheduler.models.replay import (
     ReplayFigures,
@@ -92,24 +105,29 @@ from gpucommons.scheduler.models.teams import (
 )
 
 __all__ = [
+    "RESERVED_VARIABLES",
     "ActivityList",
     "ActivityReport",
     "ActivityView",
     "Argument",
+    "AttemptInputs",
     "AttemptOrders",
     "AttemptView",
     "Availability",
+    "CheckpointInput",
     "CheckpointReport",
     "CheckpointView",
     "ConfigModel",
     "Curve",
     "CurvePoint",
     "DeviceView",
+    "DownloadView",
     "EndReport",
     "EnvName",
     "ErrorView",
     "EventList",
     "EventView",
+    "FileSize",
     "ForecastView",
     "HoldView",
     "Id",
@@ -127,12 +145,14 @@ __all__ = [
     "LogView",
     "MilliGpu",
     "Model",
+    "MpsModel",
     "Name",
     "NodeList",
     "NodeStateRequest",
     "NodeView",
     "OfferList",
     "OfferView",
+    "PauseView",
     "PolicyModel",
     "PoolList",
     "PoolModel",
@@ -153,10 +173,12 @@ __all__ = [
     "ReplayView",
     "Report",
     "ReportRow",
+    "ResizeRequest",
     "RoleRequest",
     "Sha256",
     "SizeView",
     "SliceView",
+    "SnapshotInput",
     "SnapshotView",
     "StartedReport",
     "StopView",
@@ -165,6 +187,9 @@ __all__ = [
     "TeamUseView",
     "TeamView",
     "Text",
+    "UploadList",
+    "UploadRequest",
+    "UploadView",
     "UserName",
     "View",
     "WayView",

@@ -15,6 +15,7 @@ class ConfigModel(Model):
     pools: list[PoolModel] = []
     teams: list[TeamModel] = []
     policy: PolicyModel | None = None
+    removed_teams: list[Name] = Field(default=[], max_length=1000)
 
 
 class QuotaChange(Model):

@@ -29,6 +29,16 @@ Text = Annotated[
 ]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 
+#: Variables that decide about devices, isolation or identity: the scheduler alone sets them.
+RESERVED_VARIABLES = (
+    "NVIDIA_*",
+    "CUDA_VISIBLE_DEVICES",
+    "CUDA_MPS_*",
+    "LD_PRELOAD",
+    "GPUCOMMONS_*",
+    "JUPYTERHUB_*",
+)
+
 
 def _stays_below(path: str) -> str:
     if path.startswith("/") or ".." in path.split("/"):

@@ -19,6 +19,7 @@ from gpucommons.scheduler.models.fields import (
     RelativePath,
     Sha256,
     Text,
+    UserName,
     View,
 )
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
@@ -31,6 +32,7 @@ class RoleRequest(Model):
     count: int = Field(default=1, strict=True, ge=1, le=1024)
     milli_gpu: MilliGpu = 0
     gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
+    #: Left out: 1000, or what goes with its part of a GPU where that is less.
     cpu_milli: int = Field(default=1000, strict=True, ge=1, le=1_024_000)
     memory_mib: int = Field(default=1024, strict=True, ge=16, le=16_777_216)
     command: list[Argument] = Field(min_length=1, max_length=256)
@@ -52,6 +54,8 @@ class JobRequest(Model):
     #: Base of the readable name; the scheduler makes it unique (``digits`` → ``digits-7``).
     name: Name = "job"
     kind: Literal["training", "retrain"] = "training"
+    #: Whose job it is; only a service that may submit for everyone names another.
+    user: UserName | None = None
     #: Needed only by members of several teams.
     team: Name | None = None
     #: In order of preference; default: the pools in which the team has training quota.
@@ -64,8 +68,14 @@ class JobRequest(Model):
     max_run_s: int | None = Field(default=None, strict=True, ge=1, le=31_536_000)
     start_timeout_s: int = Field(default=300, strict=True, ge=1, le=86_400)
     after: list[Ref] = Field(default_factory=list, max_length=64)
+    #: Rather on the nodes, or at least in the racks, where these run and this data lies.
+    near: list[Ref] = Field(default_factory=list, max_length=16)
+    data: list[Name] = Field(default_factory=list, max_length=16)
     not_before_ms: int = Field(default=0, strict=True, ge=0, le=4_102_444_800_000)
     parent: Id | None = None
+    #: Go on from what this job of the same owner and team saved last. If it still waits, the new
+    #: one takes its place: it is cancelled in the same step.
+    resume_from: Ref | None = None
     launcher: Literal["plain", "torchrun"] = "plain"
     snapshot: Sha256 | None = None
     working_dir: RelativePath = "."
@@ -84,6 +94,13 @@ class JobRequest(Model):
             message = f"min_workers {low} is more than max_workers {high}."
             raise ValueError(message)
         return self
+
+
+class PauseView(View):
+    """A pause that is over."""
+
+    from_ms: int
+    to_ms: int
 
 
 class JobView(View):
@@ -114,11 +131,16 @@ class JobView(View):
     progress: ProgressView | None = None
     checkpoint: CheckpointView | None = None
     attempts: list[AttemptView] = []
+    #: The newest pauses that are over; one that lasts is its state.
+    pauses: list[PauseView] = []
     held_milli_gpu_s: int = 0
     lost_milli_gpu_s: int = 0
     simulated: bool = False
     source: str | None = None
-    #: What was asked, exactly as stored; shown to members of the team.
+    #: It succeeded away from its notebook: what it made is to be had with ``jobs/{ref}/results``.
+    results_away: bool = False
+    #: What was asked, exactly as stored; shown to members of the team. Lists leave out those of
+    #: more than 8 KiB: ask for the job.
     request: JobRequest | None = None
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from gpucommons.scheduler.models.fields import Model, Name, Text, UserName, View
+from gpucommons.scheduler.models.pools import MpsModel
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
 
@@ -35,6 +36,14 @@ class SliceView(View):
     memory_mib: int
     isolation: str
     simulated: bool
+    #: On a cluster: UUIDs of the devices, in the order of the bus. There ``device_ids`` are slots.
+    visible_devices: list[str] = []
+    #: On a cluster: whole GPUs that the pod asks of the device plugin, which then picks them.
+    plugin_devices: int = 0
+    #: On a cluster: who makes the slice there (``kai``, ``hami``, ``dra``); empty = our agent.
+    provider: str = ""
+    #: The daemon of a pool that opted in to MPS.
+    mps: MpsModel | None = None
 
 
 class IdleView(View):
@@ -69,6 +78,8 @@ class LeaseView(View):
     forecast: ForecastView | None = None
     reason: ReasonView | None = None
     redeem_by_ms: int | None = None
+    #: Since when its server ran, also after its end; None where it never did.
+    started_ms: int | None = None
     slice: SliceView | None = None
     idle: IdleView | None = None
     ended_text: str | None = None
@@ -98,6 +109,12 @@ class KeepRequest(Model):
     """*Keep 30 min*."""
 
     minutes: int = Field(default=30, strict=True, ge=1, le=240)
+
+
+class ResizeRequest(Model):
+    """Another memory limit for a notebook's slice."""
+
+    memory_mib: int = Field(strict=True, ge=1, le=1 << 30)
 
 
 class ReclaimRequest(Model):

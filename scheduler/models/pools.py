@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from gpucommons.scheduler.models.fields import MilliGpu, Model, Name, View
+
+_MPS_WITH_SERVERS = 3
+
+
+class MpsModel(Model):
+    """The MPS daemon that an admin runs on every node of a pool."""
+
+    pipe: str = Field(pattern=r"^/[^\x00-\x1f\x7f]{0,1023}$")
+    version: Literal[2, 3] = 2
+    #: Name of the server; version 3 needs one.
+    server: str = Field(default="", pattern=r"^[A-Za-z0-9_-]{0,64}$")
+
+    @model_validator(mode="after")
+    def _names_its_server(self) -> Self:
+        if self.version == _MPS_WITH_SERVERS and not self.server:
+            message = "mps version 3 has named servers: say which one (server)."
+            raise ValueError(message)
+        return self
 
 
 class PoolModel(Model):
     """A pool as an admin writes it."""
 
     name: Name
-    executor: Literal["local", "fake"] = "local"
+    executor: Literal["local", "kubernetes", "fake"] = "local"
     gpu_kind: str | None = Field(default=None, max_length=64)
     notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
     grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
-    lend_after_s: int = Field(default=0, strict=True, ge=0, le=86_400)
-    min_run_s: int = Field(default=60, strict=True, ge=0, le=86_400)
+    unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)
+    lend_after_s: int = Field(default=1800, strict=True, ge=0, le=86_400)
+    min_run_s: int = Field(default=1800, strict=True, ge=0, le=86_400)
     half_life_s: int = Field(default=86_400, strict=True, ge=60, le=31_536_000)
     notebook_sizes: list[Annotated[int, Field(strict=True, ge=125, le=64_000)]] = [250, 500, 1000]
+    mps: MpsModel | None = None
 
 
 class PoolView(View):

@@ -41,6 +41,8 @@ class TeamModel(Model):
     leads: list[UserName] = []
     quotas: dict[Name, QuotaModel] = {}
     policy: PolicyModel = PolicyModel()
+    #: The service that alone changes this team; ``null``, written out, takes the team back.
+    managed_by: UserName | None = None
 
 
 class TeamUseView(View):
@@ -65,6 +67,10 @@ class TeamView(View):
     leads: list[str] = []
     use: list[TeamUseView] = []
     policy: PolicyModel | None = None
+    #: Sizes of a worker, in milli-GPU, that forms offer to it: what it may train on at once.
+    sizes: list[int] = []
+    #: Who alone changes it; None = whoever is an admin.
+    managed_by: str | None = None
 
 
 class TeamList(View):

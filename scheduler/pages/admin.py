@@ -21,6 +21,7 @@ from gpucommons.scheduler.pages.settings import WRITES_OFF
 _HOUR_MS = 3_600_000
 _REPORT_AGE_MS = 60_000
 _RECEIPTS = 100
+_CHANGES = 20
 _OUTCOMES = 30
 
 
@@ -118,9 +119,15 @@ class Admin(PageHandler):
                 "tables": await self._tables(me, shared),
             }
         if key == "teams":
-            return {"tables": await self._tables(me, shared)}
+            return {"tables": await self._tables(me, shared), "changes": await self._changes(me)}
         if key == "evictions":
-            return {"receipts": await self._receipts()}
+            by_agents = await self.ask(
+                calls.events(kinds=list(evictions.BY_AGENTS), newest=_RECEIPTS)
+            )
+            return {
+                "receipts": await self._receipts(),
+                "by_agents": evictions.agent_rows(by_agents.events),
+            }
         if key == "report":
             month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
             asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
@@ -131,6 +138,13 @@ class Admin(PageHandler):
         teams = (await self.ask(calls.teams())).teams
         seen = [team for team in teams if me.admin or team.mine or team.name in me.leads]
         return quotas.quota_tables(seen, shared.pools)
+
+    async def _changes(self, me: models.WhoAmI) -> tuple[quotas.ChangeRow, ...]:
+        """Audit rows: all for admins, a lead's own teams; the API sees to that."""
+        if not _watches(me):
+            return ()
+        asked = calls.events(kinds=list(quotas.CHANGED), newest=_CHANGES)
+        return quotas.change_rows((await self.ask(asked)).events)
 
     async def _receipts(self) -> tuple[evictions.EvictionRow, ...]:
         events = await self.ask(calls.events(kinds=[evictions.EVICTED], newest=_RECEIPTS))

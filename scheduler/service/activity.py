@@ -55,9 +55,10 @@ class ActivityBoard:
     def report(
         self, lease_id: WorkloadId, kernels: Iterable[KernelActivity], now_ms: Millis
     ) -> None:
-        """A notebook's server tells what runs."""
+        """A notebook's server tells what runs; nothing has happened later than it is told."""
+        happened = tuple(_until(kernel, now_ms) for kernel in kernels)
         with self._lock:
-            self._reports[lease_id] = Report(at_ms=now_ms, kernels=tuple(kernels))
+            self._reports[lease_id] = Report(at_ms=now_ms, kernels=happened)
 
     def read(self, samples: Iterable[UsageSample]) -> None:
         """The agent's newest samples."""
@@ -122,3 +123,11 @@ def why_busy(report: Report | None, gpu: GpuActivity, now_ms: int) -> str | None
     if gpu.active_ms is not None and now_ms - gpu.active_ms < _RECENT_MS:
         return "its GPU computed in the last two minutes"
     return None
+
+
+def _until(kernel: KernelActivity, now_ms: Millis) -> KernelActivity:
+    """Without a time to come, which a wrong clock or a sly user may tell: it would never be idle."""
+    told_ms = kernel.last_active_ms
+    if told_ms is None or told_ms <= now_ms:
+        return kernel
+    return kernel.model_copy(update={"last_active_ms": now_ms})

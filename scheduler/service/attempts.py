@@ -7,10 +7,12 @@ from gpucommons.scheduler.core.state import CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Progress, Workload
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import current_attempt
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.jobs import stop_view
+from gpucommons.scheduler.storage.job_files import JobFiles
 
 
 def report_progress(
@@ -43,19 +45,43 @@ def report_checkpoint(
         sha256=report.sha256,
         at_ms=service.now_ms(),
     )
+    files = _files(service, workload)
     if not _has(workload, checkpoint):
+        if files is not None:
+            # A receipt means that it is there, whatever becomes of the pod.
+            files.check(checkpoint)
         service.loop.observe(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
 
     def probe() -> models.AttemptOrders | None:
         now = service.loop.cluster.workloads.get(workload.workload_id)
         found = now if now is not None else service.store.workload(workload.workload_id)
         if found is not None and _has(found, checkpoint):
+            if files is not None:
+                # Before the answer: an attempt that hears nothing hands it in again.
+                files.accepted(found)
             return _orders(found)
         if found is None or not _is_current(found, attempt_id):
             raise StaleAttempt
         return None
 
     return Pending(probe=probe)
+
+
+def attempt_orders(service: Service, principal: Principal) -> models.AttemptOrders:
+    """Whether the attempt is to stop."""
+    attempt_id = authorization.attempt_orders(principal)
+    return _orders(current_attempt(service, attempt_id))
+
+
+def workers_of(service: Service, principal: Principal) -> int:
+    """How many workers the caller's attempt has."""
+    workload = current_attempt(service, authorization.attempt_orders(principal))
+    return 0 if workload.current is None else len(workload.current.placements)
+
+
+def _files(service: Service, workload: Workload) -> JobFiles | None:
+    attempt = workload.current
+    return None if attempt is None else files_of(service, workload, attempt)
 
 
 def _has(workload: Workload, checkpoint: Checkpoint) -> bool:

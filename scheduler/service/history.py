@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Millis, WorkloadId
@@ -13,14 +14,15 @@ from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, report_rows
+from gpucommons.scheduler.store.base import EventSight, StoredEvent
 
 #: Events in one answer.
 _PAGE = 500
 #: The longest report, in days.
 _LONGEST_REPORT_DAYS = 400
 _DAY_MS = 24 * 3_600_000
-#: Among so many of the newest events the visible ones are looked for.
-_SEARCHED = 5000
+#: Among so many events the visible ones are looked for in one request.
+_SEARCHED = 50_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,7 +83,8 @@ def events(service: Service, principal: Principal, where: EventFilter) -> Pendin
 
     def probe() -> models.EventList | None:
         found = read()
-        return found if found.events or where.wait_s <= 0 else None
+        searched_all = found.last >= service.store.last_event_number()
+        return found if found.events or where.wait_s <= 0 or not searched_all else None
 
     return Pending(probe=probe, timeout_s=where.wait_s, meanwhile=read)
 
@@ -89,38 +92,53 @@ def events(service: Service, principal: Principal, where: EventFilter) -> Pendin
 def _events(
     service: Service, principal: Principal, where: EventFilter, job_id: WorkloadId | None
 ) -> models.EventList:
-    """Read on until something is visible or the end is reached."""
+    """One page, looked for among a bounded number of events; ``last`` says how far it came."""
+    sight, end = authorization.event_sight(principal), service.store.last_event_number()
     if where.newest is not None:
-        return _newest_events(service, principal, where, job_id)
-    after, shown = where.after, list[models.EventView]()
-    while True:
-        end = service.store.last_event_number()
-        page = service.store.events(after=after, workload_id=job_id, kinds=where.kinds, limit=_PAGE)
-        shown = [
-            event_view(stored, principal)
-            for stored in page
-            if authorization.sees_event(principal, stored.event)
-        ]
-        full = len(page) == _PAGE
-        after = page[-1].number if full else max([after, end, *(s.number for s in page[-1:])])
-        if shown or not full:
-            return models.EventList(events=shown, last=after)
+        return _newest_events(service, principal, where, (sight, job_id, end))
+    if sight is not None and job_id is None and end - where.after > _SEARCHED:
+        # Old ones are dropped: the search begins with the first that there still is.
+        first = service.store.events(after=where.after, kinds=where.kinds, limit=1)
+        sight = replace(sight, until=first[0].number + _SEARCHED if first else end)
+    page = service.store.events(
+        after=where.after, workload_id=job_id, kinds=where.kinds, sight=sight, limit=_PAGE
+    )
+    last = max([where.after, end, *(stored.number for stored in page[-1:])])
+    if len(page) == _PAGE:
+        last = page[-1].number
+    elif sight is not None and sight.until is not None:
+        last = min(last, sight.until)
+    return models.EventList(events=_shown(page, principal), last=last)
 
 
 def _newest_events(
-    service: Service, principal: Principal, where: EventFilter, job_id: WorkloadId | None
+    service: Service,
+    principal: Principal,
+    where: EventFilter,
+    of: tuple[EventSight | None, WorkloadId | None, int],
 ) -> models.EventList:
     """The last events that the caller may see, among the newest that there are."""
-    end = service.store.last_event_number()
+    sight, job_id, end = of
+    everything = sight is None or job_id is not None
+    after = where.after if everything else max(where.after, end - _SEARCHED)
     page = service.store.events(
-        after=where.after, workload_id=job_id, kinds=where.kinds, limit=_SEARCHED, newest=True
+        after=after,
+        workload_id=job_id,
+        kinds=where.kinds,
+        sight=sight,
+        limit=where.newest or 0,
+        newest=True,
     )
-    seen = [stored for stored in page if authorization.sees_event(principal, stored.event)]
-    shown = seen[-where.newest :] if where.newest else []
-    return models.EventList(
-        events=[event_view(stored, principal) for stored in shown],
-        last=max([where.after, end, *(stored.number for stored in page[-1:])]),
-    )
+    last = max([where.after, end, *(stored.number for stored in page[-1:])])
+    return models.EventList(events=_shown(page, principal), last=last)
+
+
+def _shown(page: Iterable[StoredEvent], principal: Principal) -> list[models.EventView]:
+    return [
+        event_view(stored, principal)
+        for stored in page
+        if authorization.sees_event(principal, stored.event)
+    ]
 
 
 def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) -> models.Report:
@@ -132,6 +150,7 @@ def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) 
             f" {_LONGEST_REPORT_DAYS} days."
         )
         raise BadRequest(message)
-    rows = service.store.ledger(from_ms=Millis(from_ms), to_ms=Millis(to_ms))
-    visible = [row for row in rows if principal.admin or row.team in principal.sees]
-    return models.Report(from_ms=from_ms, to_ms=to_ms, rows=report_rows(visible))
+    sums = service.store.usage_sums(
+        from_ms=Millis(from_ms), to_ms=Millis(to_ms), teams=authorization.report_teams(principal)
+    )
+    return models.Report(from_ms=from_ms, to_ms=to_ms, rows=report_rows(sums))

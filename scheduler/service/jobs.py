@@ -10,7 +10,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.state import Action, Cancel, Pause, Resume, Submit
 from gpucommons.scheduler.core.types import (
+    Checkpoint,
     Kind,
+    PoolName,
     Spec,
     State,
     TeamName,
@@ -33,6 +35,14 @@ from gpucommons.scheduler.store.base import WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
 _STEER_TIMEOUT_S = 2.0
+#: Lists leave out longer requests: whoever needs one asks for the job.
+LISTED_REQUEST_BYTES = 8 << 10
+#: What belongs to the moment of a submit, not to what runs.
+_ANEW = {"not_before_ms": 0, "resume_from": None}
+#: What means something else where another person runs it.
+_OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
+#: What counts as waiting of a user's: a paused job may be back in line at any time.
+_PENDING = WAITING_STATES | {State.PAUSED}
 _NUMBER = re.compile(r"-[0-9]+$")
 
 
@@ -52,11 +62,19 @@ def _view(service: Service, principal: Principal, workload: Workload) -> models.
     return job_view(workload, principal, service.loop.cluster, likely)
 
 
+def _in_list(service: Service, principal: Principal, workload: Workload) -> models.JobView:
+    """A list of 500 jobs must not weigh 500 times what one job may."""
+    view = _view(service, principal, workload)
+    if view.request is None or len(view.request.model_dump_json()) <= LISTED_REQUEST_BYTES:
+        return view
+    return view.model_copy(update={"request": None})
+
+
 def submit(
     service: Service, principal: Principal, request: models.JobRequest, *, key: str | None
 ) -> models.JobView:
     """Store a job; it is durable when this returns."""
-    authorization.submit(principal)
+    authorization.submit(principal, request.user)
     return _submitted(
         service,
         principal,
@@ -81,8 +99,15 @@ def _submitted(
     intent = service.asked(principal, Submit, key=key, request=request)
     if intent is None:
         spec = spec_of()
+        # Whose job it is: a service submits for many.
+        size_bytes = len(request_of(spec).model_dump_json().encode())
+        service.submits.take(spec.owner, size_bytes, now_ms=service.now_ms())
         spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
-        action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec)
+        action = Submit(
+            workload_id=WorkloadId(next(service.new_ids)),
+            spec=spec,
+            checkpoint=_saved(service, spec.resume_from),
+        )
         intent = service.ask(principal, action, key=key, request=request)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
@@ -93,14 +118,34 @@ def _submitted(
 def checked_spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
     """The spec that a request becomes, checked against everything there is; nothing is stored."""
     snapshot = request.snapshot
+    resumed = _resumed(service, principal, request)
+    gives_way = resumed is not None and resumed.state in _PENDING
     found = Found(
         after=_dependencies(service, principal, request.after),
+        near=_neighbours(service, principal, request.near),
+        resume_from=resumed,
         snapshot_is_here=snapshot is None or service.snapshots.has(snapshot),
-        pending=_pending(service, principal.name),
+        # One that it takes the place of does not wait beside it.
+        pending=_pending(service, UserName(request.user or principal.name)) - gives_way,
     )
     if request.parent is not None:
         authorization.job(principal, workload_of(service, request.parent))
-    return job_spec(request, principal, service.loop.cluster, found)
+    spec = job_spec(request, principal, service.loop.cluster, found)
+    return replace(spec, pools=_able(service, spec, chosen=bool(request.pools)))
+
+
+def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:
+    """Its pools, without those that make no slices of its sizes; none of the chosen may be one."""
+    obstacles = {
+        pool: why
+        for pool in spec.pools
+        for role in spec.roles
+        if (why := service.why_not(pool, role.milli_gpu)) is not None
+    }
+    able = tuple(pool for pool in spec.pools if pool not in obstacles)
+    if obstacles and (chosen or not able):
+        raise Misconfigured(next(iter(obstacles.values())))
+    return able
 
 
 def _dependencies(
@@ -110,6 +155,29 @@ def _dependencies(
     found = [_dependency(service, principal, ref) for ref in refs]
     waited = [w.workload_id for w in found if w.state is not State.SUCCEEDED]
     return tuple(dict.fromkeys(waited))
+
+
+def _neighbours(
+    service: Service, principal: Principal, refs: Sequence[str]
+) -> tuple[WorkloadId, ...]:
+    """The jobs near which it would rather run; those that are over are nowhere."""
+    found = [find_job(service, principal, ref) for ref in refs]
+    for workload in found:
+        authorization.job(principal, workload)
+    return tuple(dict.fromkeys(w.workload_id for w in found if not is_final(w)))
+
+
+def _resumed(service: Service, principal: Principal, request: models.JobRequest) -> Workload | None:
+    """The job whose saved progress it goes on from."""
+    if request.resume_from is None:
+        return None
+    found = find_job(service, principal, request.resume_from)
+    authorization.resume_from(principal, found, request.user)
+    return found
+
+
+def _saved(service: Service, workload_id: WorkloadId | None) -> Checkpoint | None:
+    return None if workload_id is None else workload_of(service, workload_id).checkpoint
 
 
 def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
@@ -125,7 +193,7 @@ def _pending(service: Service, user: UserName) -> int:
     waiting = {
         workload.workload_id
         for workload in service.loop.cluster.workloads.values()
-        if workload.state in WAITING_STATES and _is_job_of(workload, user)
+        if workload.state in _PENDING and _is_job_of(workload, user)
     }
     unseen = {w.workload_id for w in unseen_submits(service) if _is_job_of(w, user)}
     return len(waiting | unseen)
@@ -136,12 +204,17 @@ def _is_job_of(workload: Workload, user: UserName) -> bool:
 
 
 def again(service: Service, principal: Principal, ref: str, *, key: str | None) -> models.JobView:
-    """Submit the same request again, as a new job of the caller."""
+    """Submit the same request again, as a new job of the caller.
+
+    What a teammate's job may do with its owner's secrets and home folder, it may not do with the
+    caller's: both are left out.
+    """
     found = find_job(service, principal, ref)
     authorization.again(principal, found)
     stored = request_of(found.spec)
     base = _NUMBER.sub("", stored.name) or stored.name
-    request = stored.model_copy(update={"name": base, "after": [], "not_before_ms": 0})
+    others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
+    request = stored.model_copy(update={"name": base, "after": [], "near": [], **_ANEW, **others})
     return _submitted(
         service,
         principal,
@@ -167,7 +240,7 @@ def jobs(
         unseen = [w for w in reversed(unseen_submits(service)) if _matches(w, restricted)]
         shown = [w for w in unseen if w.workload_id not in ids] + shown
     return models.JobList(
-        jobs=[_view(service, principal, workload) for workload in shown], cursor=page.cursor
+        jobs=[_in_list(service, principal, workload) for workload in shown], cursor=page.cursor
     )
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
+from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.leases import OWN_ENDS, RELEASED
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cancel, Keep, Started, Submit
+from gpucommons.scheduler.core.state import Cancel, Keep, ResizeSlice, Started, Submit
 from gpucommons.scheduler.core.types import Kind, Spec, State, UserName, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     BadRequest,
+    Conflict,
     InvalidTransition,
+    Misconfigured,
     PolicyRefused,
+    Unavailable,
     UnknownWorkload,
 )
 from gpucommons.scheduler.intake import lease_spec
@@ -21,6 +25,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import find_lease, unseen_submits, workload_of
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, decision
+from gpucommons.scheduler.service.slices import slice_of
 from gpucommons.scheduler.service.views.leases import lease_view
 from gpucommons.scheduler.store.base import WorkloadFilter
 
@@ -39,7 +44,8 @@ def view(service: Service, principal: Principal, workload_id: WorkloadId) -> mod
 def _view(service: Service, principal: Principal, workload: Workload) -> models.LeaseView:
     likely = service.forecasts.of(workload)
     limits = service.settings.idle
-    return lease_view(workload, principal, service.loop.cluster, limits, likely)
+    made = lease_view(workload, principal, service.loop.cluster, limits, likely)
+    return service.slices.with_cards(made, workload)
 
 
 # --- getting a slice -------------------------------------------------------------------------
@@ -100,13 +106,16 @@ def _spec(service: Service, principal: Principal, request: models.LeaseRequest) 
         message = "user is missing: the hub says for whom it asks."
         raise BadRequest(message)
     user = UserName(request.user) if request.user is not None else principal.name
-    return lease_spec(
+    spec = lease_spec(
         request,
         user=user,
         by=principal.name,
         member_of=service.teams_of(principal, user),
         cluster=service.loop.cluster,
     )
+    if (why := service.why_not(spec.pools[0], request.milli_gpu)) is not None:
+        raise Misconfigured(why)
+    return spec
 
 
 # --- looking ---------------------------------------------------------------------------------
@@ -237,6 +246,45 @@ def keep(
     action = Keep(workload_id=found.workload_id, for_ms=request.minutes * 60_000)
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(service, principal, found.workload_id))
+
+
+def resize(
+    service: Service, principal: Principal, lease_id: str, request: models.ResizeRequest
+) -> Pending[models.LeaseView]:
+    """Another memory limit, while the slice is in use.
+
+    Less is asked of the node agent first, which knows what is in use; more first of the scheduler,
+    which knows what nobody else was promised. Should the agent be away then, it hears of it later.
+    """
+    found = find_lease(service, lease_id)
+    authorization.resize(principal, found)
+    held = slice_of(found, service.loop.cluster)
+    if held is None:
+        message = f"This lease is {found.state}: it holds no GPU whose memory could be changed."
+        raise InvalidTransition(message)
+    if service.slices.is_anothers(found):
+        message = (
+            "Another system of the cluster made this slice, with its limit, when the notebook"
+            " started: start the notebook again with another size instead."
+        )
+        raise InvalidTransition(message)
+    if request.memory_mib < held.memory_mib:
+        try:
+            service.slices.resize(held.slice_id, request.memory_mib)
+        except AgentUnavailable as error:
+            raise Unavailable(str(error)) from error
+        except BadAgentRequest as error:
+            raise BadRequest(str(error)) from error
+        except GpuError as error:
+            raise Conflict(str(error)) from error
+    action = ResizeSlice(workload_id=found.workload_id, memory_mib=request.memory_mib)
+    intent = service.ask(principal, action)
+
+    def answer() -> models.LeaseView:
+        service.slices.open(workload_of(service, found.workload_id))
+        return view(service, principal, found.workload_id)
+
+    return decision(service, intent, lambda _: answer())
 
 
 def drop(service: Service, principal: Principal, lease_id: str) -> Pending[models.LeaseView]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpucommons.scheduler.core.state import Intent, Submit
+from gpucommons.scheduler.core.state import Cluster, Intent, Submit
 from gpucommons.scheduler.core.types import AttemptId, Kind, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
 from gpucommons.scheduler.service import authorization
@@ -62,8 +62,10 @@ def find_job(service: Service, principal: Principal, ref: str) -> Workload:
         name=name,
         teams=frozenset({TeamName(team)}) if team else frozenset(),
     )
+    # In this order: one that a cycle takes up between the two looks is then found by the second.
+    waiting = tuple(_waiting(service, where))
     stored = service.store.workloads(where, limit=100).items
-    known = {found.workload_id: found for found in (*_waiting(service, where), *stored)}
+    known = {found.workload_id: found for found in (*waiting, *stored)}
     seen = [w for w in known.values() if authorization.sees(principal, w.spec.team, w.spec.owner)]
     if len(seen) > 1:
         options = ", ".join(f"{found.spec.team}/{found.spec.name}" for found in seen)
@@ -114,9 +116,35 @@ def current_attempt(service: Service, attempt_id: AttemptId) -> Workload:
     ------
     StaleAttempt
         When the attempt is not the current one of any job.
+    Unavailable
+        When nobody can tell, because the store is away.
     """
-    for workload in service.loop.cluster.workloads.values():
-        attempt = workload.current
-        if attempt is not None and attempt.attempt_id == attempt_id:
-            return workload
-    raise StaleAttempt
+    found = _CURRENT.of(service.loop.cluster).get(attempt_id)
+    if found is None:
+        # A worker that is called stale leaves for good, and a replica may be behind its leader.
+        service.loop.catch_up()
+        found = _CURRENT.of(service.loop.cluster).get(attempt_id)
+    if found is None:
+        raise StaleAttempt
+    return found
+
+
+class _Current:
+    """Workloads by their current attempt, looked up once for each cluster: every worker asks."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Cluster, dict[AttemptId, Workload]] = (Cluster(), {})
+
+    def of(self, cluster: Cluster) -> dict[AttemptId, Workload]:
+        known, found = self._last
+        if known is not cluster:
+            found = {
+                attempt.attempt_id: workload
+                for workload in cluster.workloads.values()
+                if (attempt := workload.current) is not None
+            }
+            self._last = (cluster, found)
+        return found
+
+
+_CURRENT = _Current()

@@ -17,7 +17,7 @@ from gpucommons.scheduler.service.views.jobs import reason_view
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
     """Say what would happen to this job if it were submitted now; nothing is stored."""
-    authorization.quote_job(principal)
+    authorization.quote_job(principal, request.user)
     spec = checked_spec(service, principal, request)
     quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
@@ -81,8 +81,9 @@ def _offer(
                 text=size.text,
             )
             for size in sizes
+            if service.why_not(pool.name, size.milli_gpu) is None
         ],
         isolation=pool.isolation,
         simulated=pool.simulated or any(device.simulated for device in devices),
-        idle_after_min=max(1, round(service.settings.idle.idle_after_ms / 60_000)),
+        idle_after_min=max(1, service.settings.idle.idle_after_ms // 60_000),
     )

@@ -55,6 +55,7 @@ def replay(
         before=side_view(before),
         after=side_view(after),
         text=_sentence(stage, after, request.days)
+        + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
         + (" Nothing would have been different." if request.changes and before == after else ""),
     )
 
@@ -87,6 +88,24 @@ def _sentence(stage: Stage, after: Outcome, days: int) -> str:
         hours = (after.until_ms - stage.from_ms) / _HOUR_MS
         text += f" The time was enough for the first {hours:.0f} hours of them."
     return text
+
+
+def _evictions(service: Service, stage: Stage, until_ms: int) -> int:
+    """How many stops for others the log of that time has."""
+    found = service.store.events(kinds=frozenset({"evicted"}), limit=_MOST, newest=True)
+    return sum(stage.from_ms <= one.event.at_ms < until_ms for one in found)
+
+
+def _in_truth(happened: int, played: int) -> str:
+    """Said where it differs: the baseline is played too, and is not the log."""
+    if happened == played:
+        return ""
+    evictions = "1 eviction" if happened == 1 else f"{happened or 'no'} evictions"
+    return (
+        f" In truth there {'was' if happened == 1 else 'were'} {evictions}; played with today's"
+        f" quotas all the time there {'is' if played == 1 else 'are'} {played or 'none'}, which is"
+        " what changes are compared with."
+    )
 
 
 def side_view(outcome: Outcome) -> models.ReplaySide:

@@ -8,22 +8,40 @@ store; the API runs them in threads. Whatever has to wait for a cycle is returne
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.state import Action, Cluster, Intent, Observation, Verdict
-from gpucommons.scheduler.core.types import Attempt, IntentId, Millis, TeamName, UserName, Workload
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    IntentId,
+    Millis,
+    PoolName,
+    TeamName,
+    UserName,
+    Workload,
+)
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service.activity import ActivityBoard
+from gpucommons.scheduler.service.allowance import (
+    SUBMITS_PER_HOUR,
+    UPLOAD_GIB_PER_DAY,
+    Allowance,
+    submits,
+    uploads,
+)
 from gpucommons.scheduler.service.principal import Principal, member_teams
 from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service.trials import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.snapshots import Snapshots
+from gpucommons.scheduler.snapshots import SnapshotPlace
+from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.base import Store
 
 R = TypeVar("R", bound=BaseModel)
@@ -38,6 +56,15 @@ class Deciding(Protocol):
     @property
     def cluster(self) -> Cluster:
         """What the last cycle committed."""
+        ...
+
+    @property
+    def leading(self) -> bool:
+        """Whether this scheduler decides and acts, and not another replica."""
+        ...
+
+    def catch_up(self) -> None:
+        """Have :attr:`cluster` show at least what is committed at this moment."""
         ...
 
     def wake(self) -> None:
@@ -76,6 +103,10 @@ class Forecasts(Protocol):
         """The likely start of a waiting workload; None where nothing was worked out."""
         ...
 
+    def ways(self, workload: Workload) -> tuple[Way, ...] | None:
+        """What would start it now; None as long as that is being worked out."""
+        ...
+
 
 class NoForecasts:
     """A scheduler that says nothing about the future."""
@@ -83,6 +114,10 @@ class NoForecasts:
     def of(self, workload: Workload) -> Forecast | None:
         """Nothing."""
         return None
+
+    def ways(self, workload: Workload) -> tuple[Way, ...] | None:
+        """Nothing."""
+        return ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,13 +137,22 @@ class Service:
     loop: Deciding
     logs: Logs
     directory: Directory
-    snapshots: Snapshots
+    snapshots: SnapshotPlace
     activity: ActivityBoard
     slices: Slices
     now_ms: Callable[[], Millis]
     new_ids: Iterator[str]
+    #: Why a pool makes no slices of a size; None where it does.
+    why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     forecasts: Forecasts = field(default_factory=NoForecasts)
+    trials: KnownTrials = field(default_factory=KnownTrials)
+    #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.
+    files: Mapping[str, JobFiles] = field(default_factory=dict)
     settings: ServiceSettings = field(default_factory=ServiceSettings)
+    #: How many jobs each user may submit.
+    submits: Allowance = field(default_factory=lambda: submits(SUBMITS_PER_HOUR))
+    #: How much new content each user may upload.
+    uploads: Allowance = field(default_factory=lambda: uploads(UPLOAD_GIB_PER_DAY))
 
     def ask(
         self, principal: Principal, action: Action, *, key: str | None = None, request: Any = None
@@ -195,6 +239,8 @@ def decision(
         if verdict is None:
             return None
         check(verdict)
+        # The verdict may have been read before its cycle is in sight here.
+        service.loop.catch_up()
         return answer(verdict)
 
     return Pending(probe=probe, timeout_s=timeout_s, meanwhile=meanwhile)

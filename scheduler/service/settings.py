@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import NodeState
+from gpucommons.scheduler.core.resources import NodeState, Team
 from gpucommons.scheduler.core.state import (
     Action,
     Cluster,
@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.state import (
     SetQuotas,
 )
 from gpucommons.scheduler.core.types import NodeId, PoolName
-from gpucommons.scheduler.errors import CannotLayOut, UnknownNode
+from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
 from gpucommons.scheduler.intake.configuration import PlannedConfig, plan_config, planned_quotas
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.preview import what_if
@@ -39,7 +39,9 @@ def put_config(
     """Apply pools, teams and policy: all or none, so the whole is tried out first."""
     authorization.put_config(principal)
     cluster = service.loop.cluster
-    actions = _actions(plan_config(config, cluster))
+    planned = plan_config(config, cluster)
+    _check_managers(config, planned, cluster, principal)
+    actions = _actions(planned)
     _, verdicts = what_if(cluster, actions, service.now_ms())
     for verdict in verdicts:
         check(verdict)
@@ -61,12 +63,44 @@ def put_config(
     return Pending(probe=probe)
 
 
+def _check_managers(
+    config: models.ConfigModel, planned: PlannedConfig, cluster: Cluster, principal: Principal
+) -> None:
+    """A team that a service keeps is changed by that service alone, or taken back in so many words."""
+    for team, written in zip(planned.teams, config.teams, strict=True):
+        before = cluster.teams.get(team.name)
+        if before == team:
+            continue
+        if team.managed_by not in (None, principal.name):
+            message = (
+                f"Team {team.name}: managed_by may only be the one who writes it"
+                f" ({principal.name}), or null."
+            )
+            raise Misconfigured(message)
+        taken_back = "managed_by" in written.model_fields_set and team.managed_by is None
+        if before is not None and not taken_back:
+            _must_manage(before, principal)
+    for name in planned.removed_teams:
+        if name in cluster.teams:
+            _must_manage(cluster.teams[name], principal)
+
+
+def _must_manage(team: Team, principal: Principal) -> None:
+    if team.managed_by not in (None, principal.name):
+        message = (
+            f"Team {team.name} is kept by {team.managed_by} and can only be read here. Change it"
+            f" there (on Kubernetes: kubectl edit teams.gpucommons.io {team.name}), or take it back"
+            " by applying it with managed_by: null."
+        )
+        raise Conflict(message)
+
+
 def _actions(planned: PlannedConfig) -> list[Action]:
     actions: list[Action] = []
     if planned.pools:
         actions.append(PutPools(pools=planned.pools))
-    if planned.teams:
-        actions.append(PutTeams(teams=planned.teams))
+    if planned.teams or planned.removed_teams:
+        actions.append(PutTeams(teams=planned.teams, removed=planned.removed_teams))
     if planned.policy is not None:
         actions.append(PutPolicy(policy=planned.policy))
     return actions
@@ -80,6 +114,9 @@ def set_quotas(
     cluster = service.loop.cluster
     action = SetQuotas(quotas=planned_quotas(changes, cluster))
     pools = sorted({pool for _, pool in action.quotas})
+    if not changes.dry_run:
+        for name, _ in action.quotas:
+            _must_manage(cluster.teams[name], principal)
     if changes.dry_run:
         view = _tried(cluster, action, pools, service)
         return Pending(probe=lambda: view)

@@ -8,16 +8,26 @@ their servers, and a device is handed on only after a reading shows no process o
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
 from gpucommons.gpu.agent_client import SliceReading
 from gpucommons.gpu.errors import GpuError, UnknownSlice
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import UsageSample
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.leases import SERVER_GONE
+from gpucommons.scheduler.core.resizing import slice_memory_mib
 from gpucommons.scheduler.core.state import AttemptEnded, Cluster, Observation
-from gpucommons.scheduler.core.types import Attempt, AttemptState, Kind, Workload
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptState,
+    Kind,
+    NodeId,
+    WorkerPlacement,
+    Workload,
+)
+from gpucommons.scheduler.executors.base import Bound
 
 log = logging.getLogger("gpucommons.scheduler.slices")
 
@@ -25,12 +35,16 @@ log = logging.getLogger("gpucommons.scheduler.slices")
 class Agent(Protocol):
     """The node agent, as :class:`gpucommons.gpu.agent_client.AgentClient` speaks to it."""
 
-    def open(self, gpu_slice: GpuSlice) -> object:
-        """Begin to watch a slice; repeating it is harmless."""
+    def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> object:
+        """Begin to watch a slice, perhaps one that was used before; repeating it is harmless."""
         ...
 
     def bind(self, slice_id: SliceId, pid: int) -> object:
         """Make a process and its descendants part of the slice."""
+        ...
+
+    def resize(self, slice_id: SliceId, memory_mib: int) -> None:
+        """Change the memory limit of a slice in use; raises ``CannotShrink`` when more is in use."""
         ...
 
     def close_slice(self, slice_id: SliceId) -> None:
@@ -49,6 +63,10 @@ class Agent(Protocol):
         """The open slices."""
         ...
 
+    def memories(self) -> Mapping[NodeId, str]:
+        """What the agent of each node calls its memory; another one: it lost what it knew."""
+        ...
+
 
 class Slices:
     """Keeps the agent's slices in step with the leases. ``agent`` is None where there is none."""
@@ -59,24 +77,64 @@ class Slices:
         *,
         cluster: Callable[[], Cluster],
         observe: Callable[[Observation], None],
+        bound_to: Callable[[WorkerPlacement], Bound | None] = lambda _placement: None,
+        has_pod: Callable[[SliceId], bool] = lambda _slice_id: False,
     ) -> None:
         self._agent = agent
+        self._has_pod = has_pod
+        self._bound_to = bound_to
         self._cluster = cluster
         self._observe = observe
         #: Open at the agent and ours to close; None until the agent was asked what it has open.
         self._opened: set[SliceId] | None = None
+        #: Of the agents, at the last look.
+        self._memories: Mapping[NodeId, str] = {}
+        #: Memory limit that the agent has, as far as we know.
+        self._limits: dict[SliceId, int] = {}
+
+    def with_cards(self, view: models.LeaseView, workload: Workload) -> models.LeaseView:
+        """The view of a lease with the cards that its slots are, where a cluster knows them."""
+        attempt = workload.current
+        if view.slice is None or attempt is None:
+            return view
+        bound = self._bound_to(attempt.placements[0])
+        if bound is None:
+            return view
+        cards: dict[str, object] = {
+            "visible_devices": list(bound.visible_devices),
+            "plugin_devices": bound.plugin_devices,
+        }
+        if bound.provider:
+            cards |= {"provider": bound.provider, "isolation": bound.isolation}
+        return view.model_copy(update={"slice": view.slice.model_copy(update=cards)})
 
     def open(self, workload: Workload) -> None:
         """Open a granted slice, so that its server finds the socket."""
         gpu_slice = slice_of(workload, self._cluster())
-        if self._agent is None or gpu_slice is None:
+        if self._agent is None or gpu_slice is None or self.is_anothers(workload):
             return
         try:
-            self._agent.open(gpu_slice)
+            # An agent that lost what it knew must not take what runs there for nothing.
+            self._agent.open(gpu_slice, used=_was_used(workload))
             self._ours().add(gpu_slice.slice_id)
+            known = self._limits.setdefault(gpu_slice.slice_id, gpu_slice.memory_mib)
+            if known != gpu_slice.memory_mib:
+                self.resize(gpu_slice.slice_id, gpu_slice.memory_mib)
         except GpuError as error:
             # The notebook works without its usage being watched; step() tries again.
-            log.warning("slice %s is not watched yet: %s", gpu_slice.slice_id, error)
+            log.warning("slice %s is not as it should be yet: %s", gpu_slice.slice_id, error)
+
+    def resize(self, slice_id: SliceId, memory_mib: int) -> None:
+        """Have a slice's memory limit changed at once.
+
+        Raises
+        ------
+        GpuError
+            When the agent refuses, or is away.
+        """
+        if self._agent is not None:
+            self._agent.resize(slice_id, memory_mib)
+            self._limits[slice_id] = memory_mib
 
     def bind(self, workload: Workload, pid: int) -> None:
         """Count the server's processes to its slice."""
@@ -111,20 +169,39 @@ class Slices:
             self._observe(AttemptEnded(attempt_id=attempt.attempt_id, exit_code=None))
 
     def is_empty(self, workload: Workload) -> bool:
-        """Whether a reading asked for now shows no process; without an agent there is none to see."""
+        """Whether its pod is gone, and a reading asked for now shows no process.
+
+        On one machine there are no pods, and without an agent there is no process to see; nor is there
+        in a slice that another system of the cluster makes, whose devices no agent knows. A slice of
+        which the agent knows nothing is empty where no server was ever seen in it. Else the agent lost
+        it: it is opened again, and what the agent finds out then counts.
+        """
         attempt = workload.current
-        if self._agent is None or attempt is None:
+        if attempt is not None and any(map(self._has_pod, slice_ids(attempt))):
+            return False
+        if self._agent is None or attempt is None or self.is_anothers(workload):
             return True
         try:
             return not any(self._agent.reading(one).pids for one in slice_ids(attempt))
         except UnknownSlice:
-            return True
+            if not _was_used(workload):
+                return True
+            log.warning("the agent knows nothing of %s, which was used", attempt.attempt_id)
+            self.open(workload)
+            return False
         except GpuError as error:
             log.warning("cannot tell whether %s is empty: %s", attempt.attempt_id, error)
             return False
 
+    def is_anothers(self, workload: Workload) -> bool:
+        """Whether another system of the cluster makes the slice."""
+        attempt = workload.current
+        bound = None if attempt is None else self._bound_to(attempt.placements[0])
+        return bound is not None and bool(bound.provider)
+
     def step(self) -> None:
         """Open what should be open, end what is over and seen empty, close what nobody holds."""
+        self._notice_loss()
         held: set[SliceId] = set()
         for workload, attempt in _held_by_notebooks(self._cluster()):
             held.update(slice_ids(attempt))
@@ -136,14 +213,29 @@ class Slices:
         for slice_id in opened - held:
             self._close(slice_id)
         opened &= held
+        self._limits = {one: mib for one, mib in self._limits.items() if one in held}
+
+    def _notice_loss(self) -> None:
+        """An agent that lost what it knew has found other slices again than we remember."""
+        if self._agent is None:
+            return
+        before, self._memories = self._memories, self._agent.memories()
+        if any(self._memories.get(node, known) != known for node, known in before.items()):
+            self.forget()
+
+    def forget(self) -> None:
+        """Ask the agent anew what it has open."""
+        self._opened = None
 
     def _ours(self) -> set[SliceId]:
         """What this opened; after a restart also what was left open of leases that are over."""
         if self._opened is None and self._agent is not None:
             try:
-                found = {one.slice_id for one in self._agent.slices()}
+                open_now = self._agent.slices()
             except GpuError:
                 return set()
+            found = {one.slice_id for one in open_now}
+            self._limits |= {one.slice_id: one.memory_mib for one in open_now}
             self._opened = found - _held_by_anybody(self._cluster())
         elif self._opened is None:
             self._opened = set()
@@ -175,6 +267,12 @@ def slice_ids(attempt: Attempt) -> tuple[SliceId, ...]:
     return tuple(p.slice_id for p in attempt.placements if p.slice_id is not None)
 
 
+def _was_used(workload: Workload) -> bool:
+    """Whether a server may have run in the slice."""
+    attempt = workload.current
+    return attempt is not None and attempt.started_ms is not None
+
+
 def slice_of(workload: Workload, cluster: Cluster) -> GpuSlice | None:
     """The slice that a lease holds, in the agent's words."""
     attempt = workload.current
@@ -185,11 +283,13 @@ def slice_of(workload: Workload, cluster: Cluster) -> GpuSlice | None:
     if node is None or placement.slice_id is None or not placement.device_ids:
         return None
     devices = [device for device in node.devices if device.device_id in placement.device_ids]
+    pool = cluster.pools.get(node.pool)
     return GpuSlice(
         slice_id=placement.slice_id,
         shares=tuple(
             DeviceShare(device_id=device.device_id, milli_gpu=placement.milli_gpu)
             for device in devices
         ),
-        memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in devices),
+        memory_mib=slice_memory_mib(placement, devices),
+        mps=None if pool is None else pool.mps,
     )

@@ -7,15 +7,18 @@ from typing import TypeVar
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core import counterfactuals, preview
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Workload, WorkloadId
+from gpucommons.scheduler.core.types import State, Workload, WorkloadId
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.service import Pending, Service
+from gpucommons.scheduler.service.trials import Trials
+from gpucommons.scheduler.service.views.in_the_way import names_of_others
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_view
+from gpucommons.scheduler.service.views.places import position
 
 T = TypeVar("T")
 
@@ -23,36 +26,87 @@ T = TypeVar("T")
 _BUDGET = Budget(cycles=100, coarse=0.1, finest_ms=60_000)
 
 
-def why_job(service: Service, principal: Principal, ref: str) -> models.Why:
+#: Nodes and live workloads from which on a trial cycle is left to the thread of the forecasts: here
+#: it would take the interpreter from the loop for seconds.
+LARGE = 2_000
+#: It answers within seconds; who cannot wait gets the rest of the answer.
+_PATIENCE_S = 8.0
+
+
+def why_job(service: Service, principal: Principal, ref: str) -> Pending[models.Why]:
     """Why a job is where it is."""
     found = find_job(service, principal, ref)
     authorization.why(principal, found)
-    return _why(service, found)
+    return _why(service, principal, found)
 
 
-def why_lease(service: Service, principal: Principal, lease_id: str) -> models.Why:
+def why_lease(service: Service, principal: Principal, lease_id: str) -> Pending[models.Why]:
     """Why a notebook's ticket waits."""
     found = find_lease(service, lease_id)
     authorization.why_lease(principal, found)
-    return _why(service, found)
+    return _why(service, principal, found)
 
 
-def _why(service: Service, workload: Workload) -> models.Why:
+def _why(service: Service, principal: Principal, workload: Workload) -> Pending[models.Why]:
+    cluster, workload_id = service.loop.cluster, workload.workload_id
+    waits = workload.state in WAITING_STATES and workload_id in cluster.workloads
+    if not waits:
+        return Pending(probe=lambda: _answer(service, principal, workload, ()))
+    if len(cluster.nodes) + len(cluster.workloads) < LARGE:
+        now_ms = service.now_ms()
+        trials = service.trials.found(cluster, workload_id, now_ms)
+        if trials is None:
+            trials = Trials(
+                made_ms=now_ms,
+                ways=tuple(counterfactuals.ways(cluster, workload_id, now_ms)),
+                at_latest_ms=_at_latest_ms(cluster, workload_id),
+            )
+            service.trials.keep(cluster, workload_id, trials)
+        tried = trials
+        return Pending(
+            probe=lambda: _answer(service, principal, workload, tried.ways, tried.at_latest_ms)
+        )
+
+    def probe() -> models.Why | None:
+        found = service.forecasts.ways(workload)
+        return None if found is None else _answer(service, principal, workload, found)
+
+    return Pending(
+        probe=probe,
+        timeout_s=_PATIENCE_S,
+        meanwhile=lambda: _answer(service, principal, workload, ()),
+        poll_s=0.5,
+    )
+
+
+def _answer(
+    service: Service,
+    principal: Principal,
+    workload: Workload,
+    ways: tuple[counterfactuals.Way, ...],
+    at_latest_ms: int | None = None,
+) -> models.Why:
     cluster, workload_id = service.loop.cluster, workload.workload_id
     told = preview.why(cluster, workload_id)
-    waits = workload.state in WAITING_STATES and workload_id in cluster.workloads
-    ways = tuple(counterfactuals.ways(cluster, workload_id, service.now_ms())) if waits else ()
     return models.Why(
         id=workload_id,
         name=workload.spec.name,
         state=workload.state,
-        text=f"{workload.spec.name} is {workload.state}." if told is None else told.text,
-        reason=reason_view(workload.reason, ways),
-        position=workload.position,
+        text=_ended(workload) if told is None else told.text,
+        reason=reason_view(workload.reason, ways, names_of_others(workload, principal, cluster)),
+        position=position(workload, cluster),
         forecast=forecast_view(service.forecasts.of(workload)),
         ways=[_way_view(way) for way in ways],
-        at_latest_ms=_at_latest_ms(cluster, workload_id) if waits else None,
+        at_latest_ms=at_latest_ms,
     )
+
+
+def _ended(workload: Workload) -> str:
+    name = workload.spec.name or "The notebook"
+    if not is_final(workload):
+        return f"{name} is {workload.state}."
+    how = f"was {workload.state}" if workload.state is State.CANCELLED else f"has {workload.state}"
+    return f"{name} {how}: {workload.ended_text}." if workload.ended_text else f"{name} {how}."
 
 
 def _way_view(way: counterfactuals.Way) -> models.WayView:

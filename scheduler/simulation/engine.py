@@ -13,6 +13,7 @@ from heapq import heappop, heappush
 from itertools import count
 from math import ceil
 
+from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
@@ -142,14 +143,15 @@ class Simulation:
         self.now_ms = now_ms
         began_ms = self._clock_ms()
         intents, observations = self._come_due()
-        outcome = advance(
-            self.cluster,
-            intents,
-            observations,
-            now_ms=now_ms,
-            new_ids=self._attempt_ids,
-            explain=False,
-        )
+        with garbage.left_for_later():
+            outcome = advance(
+                self.cluster,
+                intents,
+                observations,
+                now_ms=now_ms,
+                new_ids=self._attempt_ids,
+                explain=False,
+            )
         self.cluster = outcome.cluster
         self._due_ms = outcome.wake_ms
         self.record.cycles += 1

@@ -105,6 +105,8 @@ def _past(workload: Workload, known: set[WorkloadId], from_ms: int, until_ms: in
         workload.spec,
         after=tuple(one for one in workload.spec.after if one in known),
         not_before_ms=min(workload.spec.not_before_ms, workload.submitted_ms),
+        # How long it ran is known; whom it took the place of gave way at its own time.
+        resume_from=None,
     )
     return Past(
         workload_id=workload.workload_id,
@@ -137,7 +139,8 @@ def play(
     simulation.at(stage.from_ms, PutTeams(teams=tuple(teams.values())))
     for verdict in simulation.step(stage.from_ms).changes.verdicts:
         if verdict.error is not None:
-            raise CannotLayOut(verdict.text)
+            # A trial saves nothing anyway.
+            raise CannotLayOut(verdict.text.replace(", not saved", ""))
     for one in stage.past:
         at_ms = max(stage.from_ms, one.submitted_ms)
         simulation.submit(at_ms, one.spec, one.run_ms, one.workload_id)

@@ -163,7 +163,8 @@ def simulation_of(
     simulation.at(0, PutTeams(teams=teams))
     (verdict,) = simulation.step(Millis(0)).changes.verdicts
     if verdict.error is not None:
-        raise CannotLayOut(verdict.text)
+        # A trial saves nothing anyway.
+        raise CannotLayOut(verdict.text.replace(", not saved", ""))
     for number, job in enumerate(setting.jobs):
         simulation.submit(job.submit_ms + 1, a_spec(job, number), job.run_ms)
     return simulation

@@ -7,7 +7,7 @@ its epoch. All methods are synchronous and may be called from any thread.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NewType, Protocol, TypeVar
 
@@ -38,6 +38,16 @@ class StoredEvent:
 
     number: int
     event: Event
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EventSight:
+    """Which events somebody may see: of these teams, and those of no team that they caused."""
+
+    teams: frozenset[TeamName] = frozenset()
+    by: str | None = None
+    #: Look no further than this number: who sees little would have everything searched.
+    until: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,6 +93,20 @@ class LedgerRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class UsageSum:
+    """Ledger rows of one team's owner, added up; all in milli-GPU·milliseconds."""
+
+    team: TeamName
+    owner: UserName
+    held: int
+    #: None without any reading.
+    used: int | None
+    idle: int
+    borrowed: int
+    lost: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class LogPoint:
     """One metric value of a job's curve."""
 
@@ -92,12 +116,42 @@ class LogPoint:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+class Mirror(Protocol):
+    """What a replica that does not lead sees of the cluster. One thread at a time."""
+
+    def refresh(self) -> Cluster:
+        """What was committed last; the same object as before when that is nothing new."""
+        ...
+
+
 class Store(Protocol):
     """Durable memory. Raises :class:`gpucommons.scheduler.errors.LeaderLost` on a stale epoch."""
 
     # --- leadership ---
     def take_lead(self, holder: str) -> Epoch:
         """Become the one writer of state; earlier epochs are stale from now on."""
+        ...
+
+    def check_lead(self, epoch: Epoch) -> None:
+        """See that this epoch is still the one that writes; raises ``LeaderLost``."""
+        ...
+
+    def leader(self) -> str:
+        """The holder that took the lead last; "" when nobody ever did."""
+        ...
+
+    def mirror(self) -> Mirror:
+        """For a replica that does not lead."""
+        ...
+
+    def listen(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call back when another process has ``asked`` or ``committed`` something, soon but without
+        promise, from a thread of the store's; returns what ends that.
+        """
+        ...
+
+    def now_ms(self) -> Millis | None:
+        """The one clock of all replicas; None where a store serves one scheduler alone."""
         ...
 
     def close(self) -> None:
@@ -171,12 +225,13 @@ class Store(Protocol):
         """The next free readable name of a team: ``digits-7``; reserved at once, never reused."""
         ...
 
-    def events(
+    def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
         self,
         *,
         after: int = 0,
         workload_id: WorkloadId | None = None,
         kinds: frozenset[str] = frozenset(),
+        sight: EventSight | None = None,
         limit: int = 500,
         newest: bool = False,
     ) -> tuple[StoredEvent, ...]:
@@ -197,6 +252,12 @@ class Store(Protocol):
         self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
     ) -> tuple[LedgerRow, ...]:
         """Ledger rows of a span."""
+        ...
+
+    def usage_sums(
+        self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
+    ) -> tuple[UsageSum, ...]:
+        """Ledger rows of a span added up by team and owner; None = of all teams."""
         ...
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:

@@ -23,6 +23,8 @@ FORMAT_VERSION = 1
 
 _VERSION_FIELD = "v"
 _TAG_FIELD = "is"
+#: Fields that earlier releases wrote and nobody needs: they are passed over.
+_RETIRED: Mapping[str, frozenset[str]] = {"Workload": frozenset({"position"})}
 _SCALARS = (bool, int, float, str)
 
 
@@ -154,6 +156,7 @@ def _dataclass(kind: Any) -> _Codec:
     hints = get_type_hints(kind)
     fields = [(field.name, _codec(hints[field.name])) for field in dataclasses.fields(kind)]
     known = {name for name, _ in fields}
+    retired = _RETIRED.get(kind.__name__, frozenset())
     required = {
         field.name
         for field in dataclasses.fields(kind)
@@ -170,7 +173,7 @@ def _dataclass(kind: Any) -> _Codec:
         if not isinstance(plain, dict):
             message = f"{plain!r} is not of type {kind.__name__}."
             raise BadDocument(message)
-        unknown, missing = plain.keys() - known, required - plain.keys()
+        unknown, missing = plain.keys() - known - retired, required - plain.keys()
         if unknown or missing:
             message = (
                 f"{kind.__name__}: unknown fields {sorted(unknown)}, missing {sorted(missing)}."

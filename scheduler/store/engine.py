@@ -19,12 +19,20 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 
 #: The newest migration: tables at it need no look at the migrations (nor 0.2 s for Alembic).
-HEAD = "0002"
+HEAD = "0003"
 
 #: Another process may hold SQLite's write lock for so long.
 _BUSY_TIMEOUT_MS = 30_000
 #: Any number; all our replicas use the same one to migrate one after the other.
 _MIGRATION_LOCK = 0x47C0_4401
+
+#: A server that is cut off is noticed within seconds: whoever waits for it may hold the lead.
+_POSTGRESQL = {
+    "connect_timeout": 3,
+    "tcp_user_timeout": 5_000,
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+}
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -73,7 +81,8 @@ def _address(url: str) -> URL:
 
 def _engine(address: URL) -> Engine:
     if address.drivername != "sqlite":
-        return create_engine(address, pool_pre_ping=True)
+        chosen = {name: value for name, value in _POSTGRESQL.items() if name not in address.query}
+        return create_engine(address, pool_pre_ping=True, connect_args=chosen)
     # Created here so that nobody else can read it; the log beside it takes over the mode.
     path = database_file(address)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,9 +7,10 @@ are those of the SQL store, which passes the same suite.
 from __future__ import annotations
 
 import itertools
+import json
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
@@ -28,10 +29,13 @@ from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     Epoch,
+    EventSight,
     LedgerRow,
     LogPoint,
+    Mirror,
     Page,
     StoredEvent,
+    UsageSum,
     WorkloadFilter,
 )
 
@@ -41,7 +45,8 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._epoch = Epoch(0)
+        self._epoch, self._holder = Epoch(0), ""
+        self._commits = 0
         self._cluster = Cluster()
         self._workloads: dict[WorkloadId, Workload] = {}
         self._intents: dict[IntentId, Intent] = {}
@@ -60,8 +65,33 @@ class MemoryStore:
     def take_lead(self, holder: str) -> Epoch:
         """Become the one writer of state."""
         with self._lock:
-            self._epoch = Epoch(self._epoch + 1)
+            self._epoch, self._holder = Epoch(self._epoch + 1), holder
             return self._epoch
+
+    def check_lead(self, epoch: Epoch) -> None:
+        """See that nobody has taken over."""
+        with self._lock:
+            self._check(epoch)
+
+    def leader(self) -> str:
+        """Who took the lead last."""
+        return self._holder
+
+    def mirror(self) -> Mirror:
+        """A view for those who do not lead."""
+        return _MemoryMirror(self)
+
+    def commits(self) -> int:
+        """How many there were."""
+        return self._commits
+
+    def listen(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """There is no other process."""
+        return lambda: None
+
+    def now_ms(self) -> Millis | None:
+        """There is no other clock."""
+        return None
 
     def close(self) -> None:
         """Nothing is held."""
@@ -129,6 +159,7 @@ class MemoryStore:
         """Take over one cycle, whole."""
         with self._lock:
             self._check(epoch)
+            self._commits += 1
             self._cluster = _applied(self._cluster, changes)
             self._workloads.update((w.workload_id, w) for w in changes.workloads)
             for verdict in changes.verdicts:
@@ -155,9 +186,8 @@ class MemoryStore:
             for workload_id, points in curves.items():
                 curve = self._points[workload_id]
                 curve.update(((point.attempt_number, point.step), point) for point in points)
-                if len(curve) > rules.MAX_POINTS:
-                    for key in sorted(curve)[1::2]:
-                        del curve[key]
+                sizes = [(key, len(json.dumps(curve[key].metrics))) for key in sorted(curve)]
+                self._points[workload_id] = {key: curve[key] for key in rules.kept_of(sizes)}
 
     def add_estimates(self, epoch: Epoch, estimates: Sequence[Estimate]) -> None:
         """Add or replace by key."""
@@ -235,12 +265,13 @@ class MemoryStore:
             self._names[team, base] += 1
             return f"{base}-{self._names[team, base]}"
 
-    def events(
+    def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
         self,
         *,
         after: int = 0,
         workload_id: WorkloadId | None = None,
         kinds: frozenset[str] = frozenset(),
+        sight: EventSight | None = None,
         limit: int = 500,
         newest: bool = False,
     ) -> tuple[StoredEvent, ...]:
@@ -252,6 +283,7 @@ class MemoryStore:
                 if e.number > after
                 and workload_id in (None, e.event.workload_id)
                 and (not kinds or e.event.kind in kinds)
+                and (sight is None or rules.seen(e, sight))
             ]
         return tuple(found[max(0, len(found) - limit) :] if newest else found[:limit])
 
@@ -277,11 +309,37 @@ class MemoryStore:
             ]
         return tuple(sorted(found, key=lambda row: (row.minute_ms, row.workload_id)))
 
+    def usage_sums(
+        self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
+    ) -> tuple[UsageSum, ...]:
+        """Rows of a span, added up by team and owner."""
+        found: dict[tuple[TeamName, UserName], list[LedgerRow]] = defaultdict(list)
+        for row in self.ledger(from_ms=from_ms, to_ms=to_ms):
+            if teams is None or row.team in teams:
+                found[row.team, row.owner].append(row)
+        return tuple(rules.summed(found[key]) for key in sorted(found))
+
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
         """The newest ones, oldest first."""
         with self._lock:
             newest = sorted(self._estimates)[max(0, len(self._estimates) - limit) :]
             return tuple(self._estimates[key] for key in newest)
+
+
+class _MemoryMirror:
+    """See :class:`gpucommons.scheduler.store.base.Mirror`."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._seen = -1
+        self._cluster = Cluster()
+
+    def refresh(self) -> Cluster:
+        """What was committed last."""
+        commits = self._store.commits()
+        if commits != self._seen:
+            self._seen, self._cluster = commits, self._store.load()
+        return self._cluster
 
 
 def _applied(cluster: Cluster, changes: Changes) -> Cluster:

@@ -7,14 +7,21 @@ from typing import TypeVar
 
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Intent, Submit
-from gpucommons.scheduler.core.types import Workload, WorkloadId
+from gpucommons.scheduler.core.types import HoldClass, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Conflict
-from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.base import (
+    EventSight,
+    LedgerRow,
+    StoredEvent,
+    UsageSum,
+    WorkloadFilter,
+)
 
 T = TypeVar("T")
 
-#: Beyond so many points of one curve every second one is dropped.
+#: Beyond so many points of one curve, or so many bytes of metrics, every second one is dropped.
 MAX_POINTS = 20_000
+MAX_CURVE_BYTES = 2 << 20
 
 #: Room for the number within the 50 characters of a readable name.
 _NAME_BASE_CHARACTERS = 40
@@ -30,6 +37,35 @@ def matches(workload: Workload, where: WorkloadFilter) -> bool:
         and where.owner in (None, spec.owner)
         and where.name in (None, spec.name)
         and where.live in (None, not is_final(workload))
+    )
+
+
+def seen(stored: StoredEvent, sight: EventSight) -> bool:
+    """Whether an event is in somebody's sight."""
+    event = stored.event
+    if sight.until is not None and stored.number > sight.until:
+        return False
+    if event.team is None:
+        return sight.by is not None and event.by == sight.by
+    return event.team in sight.teams
+
+
+def summed(rows: Sequence[LedgerRow]) -> UsageSum:
+    """Rows of one team's owner, added up."""
+    first, held = rows[0], [(row, row.held_milli_gpu_ms) for row in rows]
+    used = [
+        mine * row.compute_percent_mean // 100
+        for row, mine in held
+        if row.compute_percent_mean is not None
+    ]
+    return UsageSum(
+        team=first.team,
+        owner=first.owner,
+        held=sum(mine for _, mine in held),
+        used=sum(used) if used else None,
+        idle=sum(mine for row, mine in held if row.idle),
+        borrowed=sum(mine for row, mine in held if row.hold_class is HoldClass.OVER_QUOTA),
+        lost=sum(row.lost_milli_gpu_ms for row in rows),
     )
 
 
@@ -82,6 +118,18 @@ def check_same_request(first: Intent, fingerprint: str) -> None:
 def name_base(base: str) -> str:
     """The part of a readable name before its number, short enough for both."""
     return base[:_NAME_BASE_CHARACTERS].rstrip("-")
+
+
+def is_too_long(points: int, characters: int) -> bool:
+    """Whether a curve of so many points, with so much text in them, is to be thinned."""
+    return points > 1 and (points > MAX_POINTS or characters > MAX_CURVE_BYTES)
+
+
+def kept_of(curve: Sequence[tuple[T, int]]) -> list[T]:
+    """The keys that stay of a curve's keys and sizes in order: every second, until it fits."""
+    while is_too_long(len(curve), sum(size for _, size in curve)):
+        curve = curve[::2]
+    return [key for key, _ in curve]
 
 
 def thinned(items: Sequence[T], limit: int) -> tuple[T, ...]:

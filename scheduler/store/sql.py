@@ -29,13 +29,18 @@ from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import sql_cluster, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Epoch,
+    EventSight,
     LedgerRow,
     LogPoint,
+    Mirror,
     Page,
     StoredEvent,
+    UsageSum,
     WorkloadFilter,
 )
 from gpucommons.scheduler.store.engine import LeaderLock, database_file, open_engine, writing
+from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
+from gpucommons.scheduler.store.sql_mirror import SqlMirror
 
 T = TypeVar("T")
 
@@ -46,6 +51,7 @@ class SqlStore:
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
         self._turn = threading.Lock()
+        self._notices = Notices(self._engine)
         self._leader_lock: LeaderLock | None = None
         if self._engine.dialect.name == "sqlite":
             file = database_file(self._engine.url)
@@ -57,7 +63,7 @@ class SqlStore:
             yield connection
 
     @contextmanager
-    def _leading(self, epoch: Epoch) -> Iterator[tuple[Connection, int]]:
+    def _leading(self, epoch: Epoch) -> Iterator[tuple[Connection, sql_cluster.Lead]]:
         with self._writing() as connection:
             yield connection, sql_cluster.check_lead(connection, epoch)
 
@@ -74,6 +80,37 @@ class SqlStore:
         with self._writing() as connection:
             return sql_cluster.take_lead(connection, holder)
 
+    def check_lead(self, epoch: Epoch) -> None:
+        """See that nobody has taken over."""
+        with self._leading(epoch):
+            return
+
+    def leader(self) -> str:
+        """Who took the lead last."""
+        return self._read(sql_cluster.holder)
+
+    def mirror(self) -> Mirror:
+        """A view of the cluster that reads only what is new."""
+        return SqlMirror(self._read_at_once)
+
+    def _read_at_once(self, query: Callable[[Connection], T]) -> T:
+        """Several statements that see one moment."""
+        # SQLite's transactions see one moment anyway.
+        several = self._engine.dialect.name == "postgresql"
+        options = {"isolation_level": "REPEATABLE READ"} if several else {}
+        with _answering(), self._engine.connect() as connection:
+            return query(connection.execution_options(**options))
+
+    def listen(self, callback: Callable[[str], None]) -> Callable[[], None]:
+        """Call back when another process has written."""
+        return self._notices.listen(callback)
+
+    def now_ms(self) -> Millis | None:
+        """The database's clock, which all replicas share; None where there is one scheduler."""
+        if self._engine.dialect.name != "postgresql":
+            return None
+        return self._read(sql_cluster.clock_ms)
+
     def close(self) -> None:
         """Let go of files and connections."""
         self._engine.dispose()
@@ -85,7 +122,9 @@ class SqlStore:
     def put_intent(self, intent: Intent) -> Intent:
         """Commit an intent, or find the one of the same key."""
         with self._writing() as connection:
-            return sql_intents.put(connection, intent)
+            found = sql_intents.put(connection, intent)
+            self._notices.send(connection, ASKED)
+            return found
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
         """The intent of this key, if there is one."""
@@ -107,10 +146,12 @@ class SqlStore:
 
     def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
         """Write one cycle in one transaction."""
-        with self._leading(epoch) as (connection, last_event):
-            sql_cluster.write(connection, changes)
+        with self._leading(epoch) as (connection, lead):
+            sql_cluster.write(connection, changes, lead.commit)
             sql_intents.answer(connection, changes.verdicts)
-            return sql_history.number_events(connection, last_event, changes)
+            stored = sql_history.number_events(connection, lead, changes)
+            self._notices.send(connection, COMMITTED)
+            return stored
 
     def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
         """Add or replace rows by key."""
@@ -156,12 +197,13 @@ class SqlStore:
         with self._writing() as connection:
             return sql_intents.next_name(connection, team, base)
 
-    def events(
+    def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
         self,
         *,
         after: int = 0,
         workload_id: WorkloadId | None = None,
         kinds: frozenset[str] = frozenset(),
+        sight: EventSight | None = None,
         limit: int = 500,
         newest: bool = False,
     ) -> tuple[StoredEvent, ...]:
@@ -172,6 +214,7 @@ class SqlStore:
                 after=after,
                 workload_id=workload_id,
                 kinds=kinds,
+                sight=sight,
                 order=(limit, newest),
             )
         )
@@ -190,6 +233,14 @@ class SqlStore:
         """Rows of a span, by minute."""
         return self._read(
             lambda c: sql_history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, team=team)
+        )
+
+    def usage_sums(
+        self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
+    ) -> tuple[UsageSum, ...]:
+        """Rows of a span, added up by team and owner."""
+        return self._read(
+            lambda c: sql_history.read_usage_sums(c, from_ms=from_ms, to_ms=to_ms, teams=teams)
         )
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, select, tuple_, update
+from sqlalchemy import Connection, Row, Select, delete, select, text, tuple_, update
 from sqlalchemy.sql import ColumnElement
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
@@ -35,6 +36,15 @@ _Counts = tuple[tuple[_Ask, int], ...]
 #: Counts, their total, what was known at the last lesson, and when the next one is drawn.
 _Demand = tuple[_Counts, int, _Counts, int]
 
+_KINDS: Mapping[str, Any] = {
+    "pool": Pool,
+    "node": Node,
+    "team": Team,
+    "blocks": _Blocks,
+    "policy": Policy,
+    "usage": _Usage,
+}
+
 #: What is looked up at once: SQLite allows so many parameters in one statement.
 _LOOKUP = 500
 
@@ -50,8 +60,16 @@ def take_lead(connection: Connection, holder: str) -> Epoch:
     return Epoch(connection.execute(statement).scalar_one())
 
 
-def check_lead(connection: Connection, epoch: Epoch) -> int:
-    """Hold the leader's row for this transaction; returns the last event's number.
+class Lead(NamedTuple):
+    """The counters that a transaction of the leader moves."""
+
+    last_event: int
+    #: Of the commit that this transaction makes, if it makes one.
+    commit: int
+
+
+def check_lead(connection: Connection, epoch: Epoch) -> Lead:
+    """Hold the leader's row for this transaction.
 
     Raises
     ------
@@ -62,42 +80,63 @@ def check_lead(connection: Connection, epoch: Epoch) -> int:
     if row.epoch != epoch:
         message = f"{row.holder or 'Another scheduler'} has taken over: this one stops writing."
         raise LeaderLost(message)
-    return int(row.last_event)
+    return Lead(last_event=int(row.last_event), commit=int(row.commits) + 1)
+
+
+def holder(connection: Connection) -> str:
+    """Who took the lead last."""
+    return str(connection.execute(select(leader.c.holder)).scalar_one())
+
+
+def clock_ms(connection: Connection) -> Millis:
+    """The time of PostgreSQL's machine."""
+    seconds = connection.execute(text("SELECT extract(epoch FROM clock_timestamp())")).scalar_one()
+    return Millis(int(seconds * 1000))
 
 
 # --- writing -----------------------------------------------------------------------------------
 
 
-def write(connection: Connection, changes: Changes) -> None:
-    """Everything of a cycle but its verdicts and events."""
-    _write_workloads(connection, changes.workloads)
-    for team in changes.teams:
-        _write_document(connection, "team", team.name, encode(team))
+def write(connection: Connection, changes: Changes, number: int) -> None:
+    """Everything of a cycle but its verdicts and events, as the commit of this number."""
+    _write_workloads(connection, changes.workloads, number)
+    _write_documents(connection, _documents_of(changes), number)
     for name in changes.removed_teams:
         connection.execute(
             delete(documents).where(documents.c.kind == "team", documents.c.name == name)
         )
-    for pool in changes.pools:
-        _write_document(connection, "pool", pool.name, encode(pool))
-    for node in changes.nodes:
-        _write_document(connection, "node", node.node_id, encode(node))
-    if changes.blocks is not None:
-        _write_document(connection, "blocks", "", encode(changes.blocks, _Blocks))
-    if changes.policy is not None:
-        _write_document(connection, "policy", "", encode(changes.policy))
     if changes.usage is not None:
         # Its name is the time up to which it counts.
-        connection.execute(delete(documents).where(documents.c.kind == "usage"))
-        _write_document(connection, "usage", str(changes.now_ms), encode(changes.usage, _Usage))
+        connection.execute(
+            delete(documents).where(
+                documents.c.kind == "usage", documents.c.name != str(changes.now_ms)
+            )
+        )
+
+
+def _documents_of(changes: Changes) -> Iterator[tuple[str, str, str]]:
+    """Kind, name and text of what is not a workload."""
+    for team in changes.teams:
+        yield "team", team.name, encode(team)
+    for pool in changes.pools:
+        yield "pool", pool.name, encode(pool)
+    for node in changes.nodes:
+        yield "node", node.node_id, encode(node)
+    if changes.blocks is not None:
+        yield "blocks", "", encode(changes.blocks, _Blocks)
+    if changes.policy is not None:
+        yield "policy", "", encode(changes.policy)
+    if changes.usage is not None:
+        yield "usage", str(changes.now_ms), encode(changes.usage, _Usage)
     for pool_name, learned in changes.demand.items():
-        _write_document(connection, "demand", pool_name, _encoded(learned))
+        yield "demand", pool_name, _encoded(learned)
 
 
-def _write_workloads(connection: Connection, changed: Sequence[Workload]) -> None:
+def _write_workloads(connection: Connection, changed: Sequence[Workload], number: int) -> None:
     """All in one statement: when the first of a long line starts, everybody's place in it changes."""
     if not changed:
         return
-    rows = [_row_of(workload) for workload in changed]
+    rows = [_row_of(workload) | {"written": number} for workload in changed]
     statement = insert_into(connection)(workloads)
     new = {name: statement.excluded[name] for name in rows[0] if name != "workload_id"}
     connection.execute(
@@ -123,13 +162,22 @@ def _row_of(workload: Workload) -> dict[str, Any]:
     }
 
 
-def _write_document(connection: Connection, kind: str, name: str, document: str) -> None:
+def _write_documents(
+    connection: Connection, changed: Iterable[tuple[str, str, str]], number: int
+) -> None:
+    rows = [
+        {"kind": kind, "name": name, "document": document, "written": number}
+        for kind, name, document in changed
+    ]
+    if not rows:
+        return
+    statement = insert_into(connection)(documents)
+    new = {name: statement.excluded[name] for name in ("document", "written")}
     connection.execute(
-        insert_into(connection)(documents)
-        .values(kind=kind, name=name, document=document)
-        .on_conflict_do_update(
-            index_elements=[documents.c.kind, documents.c.name], set_={"document": document}
-        )
+        statement.on_conflict_do_update(
+            index_elements=[documents.c.kind, documents.c.name], set_=new
+        ),
+        rows,
     )
 
 
@@ -139,33 +187,51 @@ def _write_document(connection: Connection, kind: str, name: str, document: str)
 def load(connection: Connection) -> Cluster:
     """Everything live, final workloads that live ones depend on, leases that just ended."""
     now_ms = Millis(connection.execute(select(leader.c.now_ms)).scalar_one())
-    live = {
-        w.workload_id: w for w in _workloads(connection, select(workloads).where(workloads.c.live))
+    live = {w.workload_id: w for w in workloads_where(connection, workloads.c.live)}
+    ended = {w.workload_id: w for w in workloads_where(connection, *just_ended(now_ms))}
+    needed = {i for w in live.values() for i in w.spec.after} - live.keys()
+    found = {
+        (row.kind, row.name): value_of(row.kind, row.document)
+        for row in connection.execute(select(documents))
     }
-    just_ended = select(workloads).where(
+    return cluster_of(found, {**by_id(connection, needed), **ended, **live}, now_ms)
+
+
+def just_ended(now_ms: Millis) -> tuple[ColumnElement[bool], ...]:
+    """Leases that ended a moment ago."""
+    return (
         workloads.c.kind == Kind.NOTEBOOK.value,
         workloads.c.ended_ms > now_ms - LEASES_REMEMBERED_MS,
     )
-    ended = {w.workload_id: w for w in _workloads(connection, just_ended)}
-    needed = {i for w in live.values() for i in w.spec.after} - live.keys()
-    found: dict[str, dict[str, str]] = {}
-    for row in connection.execute(select(documents)):
-        found.setdefault(row.kind, {})[row.name] = row.document
-    usage = found.get("usage", {})
+
+
+def cluster_of(
+    found: Mapping[tuple[str, str], Any], known: Mapping[WorkloadId, Workload], now_ms: Millis
+) -> Cluster:
+    """One value of all that was read."""
+    named: dict[str, dict[Any, Any]] = defaultdict(dict)
+    for (kind, name), value in found.items():
+        named[kind][name] = value
+    usage = named["usage"]
     return Cluster(
-        pools=_named(Pool, found.get("pool", {})),
-        nodes=_named(Node, found.get("node", {})),
-        teams=_named(Team, found.get("team", {})),
-        workloads={**by_id(connection, needed), **ended, **live},
-        blocks=next((decode(_Blocks, d) for d in found.get("blocks", {}).values()), ()),
-        policy=next((decode(Policy, d) for d in found.get("policy", {}).values()), Policy()),
-        usage=next((decode(_Usage, d) for d in usage.values()), {}),
+        pools=named["pool"],
+        nodes=named["node"],
+        teams=named["team"],
+        workloads=known,
+        blocks=next(iter(named["blocks"].values()), ()),
+        policy=next(iter(named["policy"].values()), Policy()),
+        usage=next(iter(usage.values()), {}),
         usage_at_ms=Millis(next((int(at_ms) for at_ms in usage), 0)),
-        demand={
-            PoolName(name): _decoded(document) for name, document in found.get("demand", {}).items()
-        },
+        demand=named["demand"],
         now_ms=now_ms,
     )
+
+
+def value_of(kind: str, document: str) -> Any:
+    """What a document of this kind says."""
+    if kind == "demand":
+        return _decoded(document)
+    return decode(_KINDS[kind], document)
 
 
 def _encoded(learned: LearnedDemand) -> str:
@@ -182,10 +248,6 @@ def _decoded(document: str) -> LearnedDemand:
         known=tuple((Ask(*ask), count) for ask, count in known),
         next_lesson=next_lesson,
     )
-
-
-def _named(kind: type, found: Mapping[str, str]) -> dict[Any, Any]:
-    return {name: decode(kind, document) for name, document in found.items()}
 
 
 def by_id(connection: Connection, ids: Iterable[WorkloadId]) -> dict[WorkloadId, Workload]:
@@ -234,6 +296,13 @@ def _conditions(where: WorkloadFilter) -> list[ColumnElement[bool]]:
     if where.live is not None:
         conditions.append(columns.live == where.live)
     return conditions
+
+
+def workloads_where(
+    connection: Connection, *conditions: ColumnElement[bool]
+) -> tuple[Workload, ...]:
+    """Those for which all of this is so."""
+    return _workloads(connection, select(workloads).where(*conditions))
 
 
 def _workloads(connection: Connection, statement: Select[Any]) -> tuple[Workload, ...]:

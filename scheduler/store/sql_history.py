@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, delete, func, insert, select, tuple_, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    RowMapping,
+    and_,
+    case,
+    delete,
+    false,
+    func,
+    insert,
+    or_,
+    select,
+    tuple_,
+    update,
+)
 
 from gpucommons.scheduler.core.state import Changes, Event
 from gpucommons.scheduler.core.types import HoldClass, Kind, Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
-from gpucommons.scheduler.store.base import LedgerRow, LogPoint, StoredEvent
+from gpucommons.scheduler.store.base import EventSight, LedgerRow, LogPoint, StoredEvent, UsageSum
 from gpucommons.scheduler.store.codec import decode, encode
+from gpucommons.scheduler.store.sql_cluster import Lead
 from gpucommons.scheduler.store.sql_intents import insert_into
 from gpucommons.scheduler.store.tables import (
     estimates,
@@ -26,18 +41,24 @@ from gpucommons.scheduler.store.tables import (
     workloads,
 )
 
+_SUMS = ("held", "used", "idle", "borrowed", "lost")
+
 # --- events ------------------------------------------------------------------------------------
 
 
-def number_events(connection: Connection, last: int, changes: Changes) -> tuple[StoredEvent, ...]:
+def number_events(connection: Connection, lead: Lead, changes: Changes) -> tuple[StoredEvent, ...]:
     """Write a cycle's events after the last number, and the leader's counters."""
     stored = tuple(
         StoredEvent(number=number, event=event)
-        for number, event in enumerate(changes.events, last + 1)
+        for number, event in enumerate(changes.events, lead.last_event + 1)
     )
     if stored:
         connection.execute(insert(events), [_event_row(item) for item in stored])
-    connection.execute(update(leader).values(last_event=last + len(stored), now_ms=changes.now_ms))
+    connection.execute(
+        update(leader).values(
+            last_event=lead.last_event + len(stored), now_ms=changes.now_ms, commits=lead.commit
+        )
+    )
     return stored
 
 
@@ -51,12 +72,13 @@ def _event_row(stored: StoredEvent) -> dict[str, Any]:
     }
 
 
-def read_events(
+def read_events(  # noqa: PLR0913 - the filters of one feed, all named
     connection: Connection,
     *,
     after: int,
     workload_id: WorkloadId | None,
     kinds: frozenset[str],
+    sight: EventSight | None,
     order: tuple[int, bool],
 ) -> tuple[StoredEvent, ...]:
     """Events after a number, oldest first; ``order`` is (limit, the newest ones)."""
@@ -66,12 +88,30 @@ def read_events(
         statement = statement.where(events.c.workload_id == workload_id)
     if kinds:
         statement = statement.where(events.c.kind.in_(sorted(kinds)))
+    if sight is not None:
+        statement = statement.where(*_in_sight(connection, sight))
     number = events.c.number
     rows = connection.execute(statement.order_by(number.desc() if newest else number)).all()
     return tuple(
         StoredEvent(number=row.number, event=decode(Event, row.document))
         for row in (reversed(rows) if newest else rows)
     )
+
+
+def _in_sight(connection: Connection, sight: EventSight) -> Iterator[ColumnElement[bool]]:
+    """Looked for in the documents as they are written: to parse each would cost more, and fail on
+    what a database calls no JSON. The event itself ends after ``data``; quotes in texts are escaped.
+    """
+    find = func.strpos if connection.dialect.name == "postgresql" else func.instr
+
+    def written(**fields: object) -> ColumnElement[bool]:
+        return find(events.c.document, json.dumps(fields, separators=(",", ":"))[1:-2]) > 0
+
+    if sight.until is not None:
+        yield events.c.number <= sight.until
+    own = and_(written(team=None, data={}), written(by=sight.by, text=""))
+    of_teams = [written(team=team, data={}) for team in sorted(sight.teams)]
+    yield or_(false() if sight.by is None else own, *of_teams)
 
 
 def last_event_number(connection: Connection) -> int:
@@ -119,6 +159,37 @@ def read_ledger(
     )
 
 
+def read_usage_sums(
+    connection: Connection, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None
+) -> tuple[UsageSum, ...]:
+    """Rows of a span, added up by team and owner by the database."""
+    held, key = ledger.c.held_milli_gpu_ms, (ledger.c.team, ledger.c.owner)
+    borrowed = ledger.c.hold_class == HoldClass.OVER_QUOTA.value
+    statement = (
+        select(
+            *key,
+            func.sum(held).label("held"),
+            # Whole numbers, row by row; nothing where no row has a reading.
+            func.sum(held * ledger.c.compute_percent_mean // 100).label("used"),
+            func.sum(case((ledger.c.idle, held), else_=0)).label("idle"),
+            func.sum(case((borrowed, held), else_=0)).label("borrowed"),
+            func.sum(ledger.c.lost_milli_gpu_ms).label("lost"),
+        )
+        .where(ledger.c.minute_ms >= from_ms, ledger.c.minute_ms < to_ms)
+        .group_by(*key)
+    )
+    if teams is not None:
+        statement = statement.where(ledger.c.team.in_(sorted(teams)))
+    found = [_usage_sum(row) for row in connection.execute(statement).mappings()]
+    return tuple(sorted(found, key=lambda one: (one.team, one.owner)))
+
+
+def _usage_sum(row: RowMapping) -> UsageSum:
+    # PostgreSQL adds whole numbers up to decimal ones.
+    numbers = {n: None if row[n] is None else int(row[n]) for n in _SUMS}
+    return UsageSum(team=row["team"], owner=row["owner"], **numbers)  # type: ignore[arg-type] # only used may be None
+
+
 # --- curves ------------------------------------------------------------------------------------
 
 
@@ -143,17 +214,20 @@ def write_points(connection: Connection, workload_id: WorkloadId, new: Sequence[
             for point in new
         ],
     )
-    _halve(connection, workload_id)
+    _thin(connection, workload_id)
 
 
-def _halve(connection: Connection, workload_id: WorkloadId) -> None:
-    mine = points.c.workload_id == workload_id
-    count = connection.execute(select(func.count()).select_from(points).where(mine)).scalar_one()
-    if count <= rules.MAX_POINTS:
+def _thin(connection: Connection, workload_id: WorkloadId) -> None:
+    mine, size = points.c.workload_id == workload_id, func.length(points.c.metrics)
+    total = func.coalesce(func.sum(size), 0)
+    count, text = connection.execute(select(func.count(), total).where(mine)).one()
+    if not rules.is_too_long(count, text):
         return
     key = (points.c.attempt_number, points.c.step)
-    keys = connection.execute(select(*key).where(mine).order_by(*key)).all()
-    dropped = [tuple(row) for row in keys[1::2]]
+    rows = connection.execute(select(*key, size).where(mine).order_by(*key)).all()
+    keys = [((row[0], row[1]), row[2]) for row in rows]
+    stays = set(rules.kept_of(keys))
+    dropped = [each for each, _ in keys if each not in stays]
     for start in range(0, len(dropped), 200):
         chunk = dropped[start : start + 200]
         connection.execute(delete(points).where(mine, tuple_(*key).in_(chunk)))

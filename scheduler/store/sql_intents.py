@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, Row, select, update
+from functools import cache
+
+from sqlalchemy import Connection, Row, bindparam, select, update
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.dml import ReturningInsert
 
 from gpucommons.scheduler.core.state import Intent, Verdict
 from gpucommons.scheduler.core.types import IntentId, TeamName, UserName, WorkloadId
@@ -14,27 +17,39 @@ from gpucommons.scheduler.store.tables import intents, names
 #: Both databases understand ``ON CONFLICT``; SQLAlchemy has one class for each.
 Insert = postgresql.Insert | sqlite.Insert
 
+_ANSWER = (
+    update(intents)
+    .where(intents.c.intent_id == bindparam("about"), intents.c.verdict.is_(None))
+    .values(verdict=bindparam("said"))
+)
+
 
 def insert_into(connection: Connection) -> type[Insert]:
     """The insert statement of this database."""
-    return postgresql.Insert if connection.dialect.name == "postgresql" else sqlite.Insert
+    return _insert(connection.dialect.name)
+
+
+def _insert(dialect: str) -> type[Insert]:
+    return postgresql.Insert if dialect == "postgresql" else sqlite.Insert
+
+
+@cache
+def _new(dialect: str) -> ReturningInsert[tuple[int]]:
+    """Made once: to build it costs more than to carry it out."""
+    return _insert(dialect)(intents).on_conflict_do_nothing().returning(intents.c.arrival)
 
 
 def put(connection: Connection, intent: Intent) -> Intent:
     """Keep an intent, or find the one of the same key."""
-    written = connection.execute(
-        insert_into(connection)(intents)
-        .values(
-            intent_id=intent.intent_id,
-            by=intent.by,
-            idempotency_key=intent.idempotency_key,
-            at_ms=intent.at_ms,
-            workload_id=rules.submitted_id(intent),
-            document=encode(intent),
-        )
-        .on_conflict_do_nothing()
-        .returning(intents.c.arrival)
-    ).first()
+    row = {
+        "intent_id": intent.intent_id,
+        "by": intent.by,
+        "idempotency_key": intent.idempotency_key,
+        "at_ms": intent.at_ms,
+        "workload_id": rules.submitted_id(intent),
+        "document": encode(intent),
+    }
+    written = connection.execute(_new(connection.dialect.name), row).first()
     if written is not None:
         return intent
     key = intents.c.intent_id == intent.intent_id
@@ -95,12 +110,9 @@ def verdict(connection: Connection, intent_id: IntentId) -> Verdict | None:
 
 def answer(connection: Connection, verdicts: tuple[Verdict, ...]) -> None:
     """Write verdicts; the first one stands."""
-    for given in verdicts:
-        connection.execute(
-            update(intents)
-            .where(intents.c.intent_id == given.intent_id, intents.c.verdict.is_(None))
-            .values(verdict=encode(given))
-        )
+    if verdicts:
+        rows = [{"about": given.intent_id, "said": encode(given)} for given in verdicts]
+        connection.execute(_ANSWER, rows)
 
 
 def next_name(connection: Connection, team: TeamName, base: str) -> str:

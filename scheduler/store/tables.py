@@ -32,6 +32,8 @@ leader = Table(
     Column("holder", Text, nullable=False),
     Column("last_event", BigInteger, nullable=False),
     Column("now_ms", BigInteger, nullable=False),
+    #: Counts cycles that wrote something.
+    Column("commits", BigInteger, nullable=False, server_default="0"),
 )
 
 intents = Table(
@@ -73,12 +75,15 @@ workloads = Table(
     Column("spec", Text, nullable=False),
     #: Where it stands: everything else, attempts included.
     Column("standing", Text, nullable=False),
+    #: The commit that wrote this row.
+    Column("written", BigInteger, nullable=False, server_default="0"),
     Index("workloads_by_age", "submitted_ms", "workload_id"),
     Index("workloads_live", "live", "kind"),
     Index("workloads_of_team", "team", "submitted_ms"),
     Index("workloads_of_owner", "owner", "submitted_ms"),
     Index("workloads_by_name", "name", "team"),
     Index("workloads_ended", "ended_ms"),
+    Index("workloads_written", "written"),
 )
 
 #: Teams, pools, nodes, and what there is one of (blocks, policy, usage).
@@ -88,6 +93,8 @@ documents = Table(
     Column("kind", Text, primary_key=True),
     Column("name", Text, primary_key=True),
     Column("document", Text, nullable=False),
+    Column("written", BigInteger, nullable=False, server_default="0"),
+    Index("documents_written", "written"),
 )
 
 events = Table(

@@ -1,13 +1,15 @@
 """Run a notebook as a job: ``python -m gpucommons.scheduler.training.notebook train.ipynb``.
 
 The snapshot's notebook is executed cell by cell; what cells print goes to the job's log at once, and
-the executed copy lies with the results, also after an error, up to the cell that failed.
+the executed copy lies with the results, also after an error, up to the cell that failed. It has the
+job's name: results come back to the notebook's folder, where its owner goes on writing meanwhile.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -17,6 +19,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
+from traitlets import TraitError
 
 from gpucommons.scheduler.training.run import STOPPED, Run, current
 
@@ -24,13 +27,24 @@ from gpucommons.scheduler.training.run import STOPPED, Run, current
 class _Printing(NotebookClient):
     """Prints what cells print, while they run."""
 
+    def create_kernel_manager(self) -> Any:
+        """Encrypt the kernel's sockets where it can: others of this machine might listen."""
+        manager = super().create_kernel_manager()
+        if manager.has_trait("transport_encryption"):
+            # Refused where ZeroMQ was built without encryption; the kernel's own warning stays then.
+            with contextlib.suppress(TraitError):
+                manager.transport_encryption = "auto"
+        return manager
+
     def process_message(self, msg: Any, cell: Any, cell_index: int) -> Any:
         """See :class:`NotebookClient`."""
         content = msg["content"]
         if msg["msg_type"] == "stream":
             sys.stdout.write(content["text"])
         elif msg["msg_type"] in ("execute_result", "display_data"):
-            sys.stdout.write(str(content["data"].get("text/plain", "")) + "\n")
+            text = str(content["data"].get("text/plain", ""))
+            # What has nothing to say in a log, as our own widgets, takes no line of it.
+            sys.stdout.write(f"{text}\n" if text else "")
         sys.stdout.flush()
         return super().process_message(msg, cell, cell_index)
 
@@ -54,8 +68,13 @@ def for_job(notebook: Any, function: str | None) -> Any:
     return notebook
 
 
-def execute(path: Path, *, function: str | None, run: Run) -> int:
-    """Execute a notebook in its own folder; returns the exit code."""
+def copy_name(path: Path, job: str | None) -> str:
+    """The executed copy's file name: nothing that an owner's own notebook is called."""
+    return f"{job or path.stem}.out{path.suffix}"
+
+
+def execute(path: Path, *, function: str | None, run: Run, copy: str) -> int:
+    """Execute a notebook in its own folder; returns the exit code. ``copy`` is the result's name."""
     read = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
     notebook = for_job(read, function)
     client = _Printing(
@@ -79,7 +98,7 @@ def execute(path: Path, *, function: str | None, run: Run) -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
-        nbformat.write(notebook, run.results_dir / path.name)  # type: ignore[no-untyped-call] # nbformat
+        nbformat.write(notebook, run.results_dir / copy)  # type: ignore[no-untyped-call] # nbformat
     return 0
 
 
@@ -92,7 +111,8 @@ def main() -> None:
     function = arguments.function
     if function is not None and not function.isidentifier():
         parser.error(f"{function!r} is not the name of a function.")
-    sys.exit(execute(arguments.notebook, function=function, run=current()))
+    copy = copy_name(arguments.notebook, os.environ.get("GPUCOMMONS_JOB_NAME"))
+    sys.exit(execute(arguments.notebook, function=function, run=current(), copy=copy))
 
 
 if __name__ == "__main__":

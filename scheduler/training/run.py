@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 from typing import Self
@@ -25,6 +25,7 @@ from typing import Self
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
+from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, upload
 from gpucommons.scheduler.training import folders
 
 #: A receipt is tried so often, with a growing pause, before the script goes on without it.
@@ -65,9 +66,17 @@ class Place:
 class Run:
     """The running attempt."""
 
-    def __init__(self, place: Place, scheduler: SchedulerClient | None) -> None:
+    def __init__(
+        self,
+        place: Place,
+        scheduler: SchedulerClient | None,
+        *,
+        keep: Callable[[Path], None] = lambda _checkpoint: None,
+    ) -> None:
         self.place = place
         self._scheduler = scheduler
+        #: Makes a complete checkpoint outlast this machine.
+        self._keep = keep
         self._terminated = threading.Event()
 
     # --- resuming ----------------------------------------------------------------------------
@@ -114,6 +123,12 @@ class Run:
 
     def _hand_in(self, checkpoint: folders.CompleteCheckpoint) -> None:
         if self._scheduler is None:
+            return
+        try:
+            self._keep(checkpoint.path)
+        except (Refused, Unreachable, OSError) as error:
+            # No receipt then: the next checkpoint may fare better, and this one was not promised.
+            _say(f"checkpoint {checkpoint.step} could not be kept: {error}")
             return
         report = models.CheckpointReport(
             step=checkpoint.step,
@@ -180,6 +195,11 @@ class Run:
         self._terminated.wait(seconds)
 
 
+def _upload(api: Api, attempt_dir: Path, checkpoint: Path) -> None:
+    """Hand a checkpoint's files over to object storage, before its receipt."""
+    upload(api, attempt_dir, checkpoint.relative_to(attempt_dir).as_posix())
+
+
 def _say(text: str) -> None:
     stamp = time.strftime("%H:%M:%S")
     sys.stderr.write(f"{stamp} gpucommons: {text}\n")
@@ -190,7 +210,11 @@ def current() -> Run:
     """The run of this process; SIGTERM becomes ``should_stop`` where signals can be caught."""
     url, token = os.environ.get("GPUCOMMONS_URL"), os.environ.get("GPUCOMMONS_TOKEN")
     scheduler = SchedulerClient(url, token=token) if url and token else None
-    run = Run(Place.from_environment(os.environ), scheduler)
+    place = Place.from_environment(os.environ)
+    if url and token and os.environ.get("GPUCOMMONS_STORAGE") == "links":
+        run = Run(place, scheduler, keep=partial(_upload, Api(url, token), place.attempt_dir))
+    else:
+        run = Run(place, scheduler)
     if threading.current_thread() is threading.main_thread():
         run.on_sigterm()
     return run

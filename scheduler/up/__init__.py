@@ -48,6 +48,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--idle-after-s", type=_seconds, default=3600, help="a notebook is idle after this long"
     )
     parser.add_argument("--warn-after-s", type=_seconds, default=3000, help="its user is warned")
+    parser.add_argument(
+        "--only-watch",
+        action="store_true",
+        help="warn nobody and stop nobody who uses more GPU memory than their slice has",
+    )
+    parser.add_argument(
+        "--agent-metrics-port",
+        type=_port,
+        metavar="PORT",
+        help="serve the node agent's Prometheus metrics on this port of 127.0.0.1, to whoever has the"
+        " token in STATE/agent/metrics-token",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:

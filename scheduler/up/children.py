@@ -24,8 +24,12 @@ from gpucommons.scheduler.up.parts import Part
 WELL_AFTER_S = 10.0
 #: Waits before the second, third… restart in a row.
 BACK_OFF_S = (0.0, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
-_READY_S = 90.0
+#: A slow or busy machine is no reason to give up; silence is one to say what is waited for.
+_READY_S = 300.0
+_SAY_AFTER_S = 30.0
 _LOOK_EVERY_S = 0.05
+#: Looking costs time that a part on a busy machine needs itself: it becomes rarer.
+_LOOK_RARELY_S = 1.0
 #: A part that dies this often before it was ever ready will not become ready.
 _STARTS = 3
 _LOG_TAIL_BYTES = 2000
@@ -76,12 +80,17 @@ class Child:
             With the end of its log.
         """
         self._keeper = asyncio.create_task(self._keep())
-        deadline = time.monotonic() + _READY_S
+        began, said, pause_s = time.monotonic(), False, _LOOK_EVERY_S
         while not await is_ready(self.part, self.pid):
-            if self.restarts >= _STARTS or time.monotonic() > deadline:
+            waited_s = time.monotonic() - began
+            if self.restarts >= _STARTS or waited_s > _READY_S:
                 message = f"{self.part.name} does not start. Its log ends:\n{_tail(self.part)}"
                 raise PartFailed(message)
-            await asyncio.sleep(_LOOK_EVERY_S)
+            if waited_s > _SAY_AFTER_S and not said:
+                self._say(f"takes long to start; its log: {self.part.log}")
+                said = True
+            await asyncio.sleep(pause_s)
+            pause_s = min(_LOOK_RARELY_S, pause_s * 1.1)
 
     async def wait_ready(self) -> None:
         """Wait until it serves again after a restart, however long that takes."""

@@ -79,15 +79,18 @@ def clean_env(environ: Mapping[str, str]) -> dict[str, str]:
 
 def agent_part(settings: Settings, folder: StateFolder, env: Mapping[str, str]) -> Part:
     """The node agent, which everything else asks for the GPUs."""
+    argv = [
+        *_module("gpucommons.gpu.agent"),
+        *("--state", str(folder.agent)),
+        *("--simulate", settings.simulate),
+    ]
+    if settings.only_watch:
+        argv.append("--only-watch")
+    if settings.agent_metrics_port is not None:
+        argv += ["--metrics-port", str(settings.agent_metrics_port)]
     return Part(
         name="agent",
-        argv=(
-            *_module("gpucommons.gpu.agent"),
-            "--state",
-            str(folder.agent),
-            "--simulate",
-            settings.simulate,
-        ),
+        argv=tuple(argv),
         env=env,
         log=folder.logs / "agent.log",
         ready_socket=folder.agent / "control.sock",

@@ -34,6 +34,8 @@ class Settings:
     stop_jobs: bool
     idle_after_s: int
     warn_after_s: int
+    only_watch: bool = False
+    agent_metrics_port: int | None = None
 
     @property
     def shared_account(self) -> bool:
@@ -82,6 +84,8 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
         stop_jobs=arguments.stop_jobs,
         idle_after_s=arguments.idle_after_s,
         warn_after_s=arguments.warn_after_s,
+        only_watch=arguments.only_watch,
+        agent_metrics_port=arguments.agent_metrics_port,
     )
 
 

@@ -55,7 +55,7 @@ def test_pools_of_other_executors_have_no_node_here() -> None:
 
 def test_processors_suffice_for_a_notebook_on_each_gpu() -> None:
     gpu, cpu = local_nodes(a_report(*devices(4)), [a_local_pool("gpu"), a_local_pool("cpu")])
-    assert (gpu.node_id, gpu.cpu_milli, gpu.memory_mib) == ("box-gpu", 8000, 8192)
+    assert (gpu.node_id, gpu.cpu_milli, gpu.memory_mib) == ("box-gpu", 32_000, 32_768)
     assert (cpu.node_id, cpu.cpu_milli) == ("box-cpu", 4000)
     large = a_report(*devices(4), cpu_milli=64_000)
     assert local_nodes(large, [a_local_pool("gpu")])[0].cpu_milli == 64_000

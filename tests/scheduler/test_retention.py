@@ -9,7 +9,7 @@ from pathlib import Path
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler.core.types import Millis
-from gpucommons.scheduler.retention import Retention
+from gpucommons.scheduler.retention import Kept, Retention
 from gpucommons.scheduler.service import jobs
 
 SHA = "ab" * 32
@@ -31,7 +31,9 @@ class Place:
 
 def retention_over(world: ServiceWorld, place: Place) -> Retention:
     return Retention(
-        store=world.store, places=(place,), now_ms=lambda: Millis(10_000), retention_ms=4000
+        store=world.store,
+        places=(Kept(place=place, for_ms=4000),),
+        now_ms=lambda: Millis(10_000),
     )
 
 

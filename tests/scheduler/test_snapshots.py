@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,19 @@ def test_old_ones_that_nobody_needs_are_dropped(tmp_path: Path) -> None:
     assert [snapshots.has(name) for name in names] == [False, True, True]
 
 
+def test_one_that_is_renewed_while_its_need_is_looked_up_stays(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    snapshots.put(NAME, chunks())
+    os.utime(snapshots.path(NAME), (100, 100))
+
+    def needed(name: str) -> bool:
+        assert snapshots.renew(name)
+        return False
+
+    assert snapshots.prune(needed=needed, before_s=1000) == 0
+    assert snapshots.has(NAME)
+
+
 def test_uploads_leave_room_for_the_schedulers_own_state(tmp_path: Path) -> None:
     free = [LEFT_FREE_BYTES + len(CONTENT)]
     snapshots = Snapshots(tmp_path, max_bytes=len(CONTENT), free_bytes=lambda _folder: free[0])
@@ -98,3 +112,36 @@ def test_uploads_leave_room_for_the_schedulers_own_state(tmp_path: Path) -> None
     with pytest.raises(Unavailable, match="almost full"):
         snapshots.put("0" * 64, chunks())
     assert snapshots.has(NAME)
+
+
+def test_uploads_at_once_leave_room_together(tmp_path: Path) -> None:
+    size = len(CONTENT)
+    free = LEFT_FREE_BYTES + 2 * size
+
+    def free_bytes(folder: Path) -> int:
+        return free - sum(path.stat().st_size for path in folder.iterdir())
+
+    snapshots = Snapshots(tmp_path, max_bytes=size, free_bytes=free_bytes)
+    names = ["0" * 64, "1" * 64, "2" * 64]
+    with ExitStack() as stack:
+        begun = [stack.enter_context(snapshots.receive(name)) for name in names]
+
+        def write_all() -> None:
+            for _ in range(size // 100):
+                for one in begun:
+                    one.write(CONTENT[:100])
+                    one._file.flush()
+
+        with pytest.raises(Unavailable, match="almost full"):
+            write_all()
+        # A write may go beyond by its own size; with chunks of 64 KiB that is nothing.
+        assert free_bytes(tmp_path) >= LEFT_FREE_BYTES - 100
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_vanishes_during_a_look_stops_no_look(tmp_path: Path) -> None:
+    snapshots = Snapshots(tmp_path)
+    snapshots.put(NAME, chunks())
+    os.utime(snapshots.path(NAME), (100, 100))
+    (tmp_path / ".gone").symlink_to(tmp_path / "nowhere")
+    assert snapshots.prune(needed=lambda _: False, before_s=1000) == 1

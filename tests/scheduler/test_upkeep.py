@@ -1,15 +1,20 @@
 """The first configuration waits for the GPUs; facts about pools come from the agent."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from builders import a_node
-from service_world import CONFIG, NODES, ServiceWorld
+from service_world import CONFIG, NODES, ServiceWorld, done
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import AgentUnavailable
+from gpucommons.gpu.slices import MpsDaemon, SliceId
+from gpucommons.gpu.usage import AuditEntry
 from gpucommons.scheduler import models
-from gpucommons.scheduler.upkeep import Upkeep
+from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.service import leases
+from gpucommons.scheduler.upkeep import AGENT_EVENTS, Upkeep
 
 FIRST = models.ConfigModel(**CONFIG)
 
@@ -56,6 +61,30 @@ def test_isolation_is_what_the_agent_says(tmp_path: Path) -> None:
     assert world.store.last_event_number() == events
 
 
+def test_a_pool_that_opted_in_to_mps_promises_what_the_daemon_keeps(tmp_path: Path) -> None:
+    pools = [{"name": "gpu", "mps": {"pipe": "/run/mps"}}, {"name": "cpu"}]
+    real = replace(NODES[0], devices=tuple(replace(d, simulated=False) for d in NODES[0].devices))
+    world = ServiceWorld(tmp_path, config={"pools": pools}, nodes=(real,))
+    Upkeep(world.service, report=a_report, first_config=None).step()
+    assert world.cluster.pools[PoolName("gpu")].isolation == "driver"
+    assert world.cluster.pools[PoolName("gpu")].mps == MpsDaemon(pipe="/run/mps")
+
+
+@pytest.mark.parametrize(
+    ("mps", "word"),
+    [
+        ({}, "pipe"),
+        ({"pipe": "run/mps"}, "pipe"),
+        ({"pipe": "/run/mps", "version": 4}, "version"),
+        ({"pipe": "/run/mps", "version": 3}, "server"),
+        ({"pipe": "/run/mps", "version": 3, "server": "../x"}, "server"),
+    ],
+)
+def test_a_daemon_that_could_not_be_found_is_refused(mps: dict[str, object], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        models.PoolModel.model_validate({"name": "gpu", "mps": mps})
+
+
 def test_an_agent_that_is_away_changes_nothing(world_of_demo: ServiceWorld) -> None:
     def away() -> NodeReport:
         raise AgentUnavailable
@@ -63,6 +92,48 @@ def test_an_agent_that_is_away_changes_nothing(world_of_demo: ServiceWorld) -> N
     before = world_of_demo.cluster.pools
     Upkeep(world_of_demo.service, report=away, first_config=None).step()
     assert world_of_demo.cluster.pools == before
+
+
+def entry(number: int, *, slice_id: str | None = None, event: str = "memory-kill") -> AuditEntry:
+    return AuditEntry(
+        number=number,
+        key=f"key-{number}",
+        at_ms=1000 + number,
+        event=event,
+        text="23.0 of 19.4 GiB on GPU-0: process 7 killed.",
+        slice_id=None if slice_id is None else SliceId(slice_id),
+        fields={"pid": 7},
+    )
+
+
+def test_what_an_agent_did_is_in_the_log_of_admins_once(world_of_demo: ServiceWorld) -> None:
+    world = world_of_demo
+    request = models.LeaseRequest(user="ann", milli_gpu=500)
+    held = done(leases.acquire(world.service, world.hub_service, request, key=None)).slice
+    assert held is not None
+    record = [entry(1, slice_id=held.slice_id), entry(2, event="limit-refused")]
+
+    def after(number: int) -> list[AuditEntry]:
+        return [one for one in record if one.number > number]
+
+    def upkeep() -> Upkeep:
+        return Upkeep(world.service, report=a_report, first_config=None, record=after)
+
+    first = upkeep()
+    first.step()
+    first.step()
+    record.append(entry(3))
+    # A scheduler that was killed asks again for what it may have missed.
+    upkeep().step()
+    again = upkeep()
+    again._noted = 0
+    again.step()
+    found = [one.event for one in world.store.events(kinds=AGENT_EVENTS)]
+    assert [one.data["number"] for one in found] == [1, 2, 3]
+    assert (found[0].by, found[0].team, found[0].kind) == ("agent of n1", "vision", "memory-kill")
+    assert found[0].text == "23.0 of 19.4 GiB on GPU-0: process 7 killed."
+    assert (found[0].data["pid"], found[0].data["at_ms"]) == (7, 1001)
+    assert found[1].workload_id is None
 
 
 @pytest.fixture

@@ -145,7 +145,8 @@ def _box(node: NodeView) -> Box:
     detail = (
         f"{', '.join(kinds)} × {len(node.devices)}"
         if kinds
-        else f"{words.counted(node.cpu_milli // 1000, 'CPU')}"
+        # A workstation books more processors than it may have: they are shared, not fenced.
+        else f"{words.counted(node.cpu_milli // 1000, 'CPU')} to book"
     )
     return Box(
         name=node.id,

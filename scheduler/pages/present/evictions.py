@@ -10,9 +10,10 @@ from gpucommons.scheduler.pages.present import words
 
 #: Event kind of a receipt.
 EVICTED = "evicted"
+#: Event kinds of what node agents did to processes, or refused, and of what ails a cluster.
+BY_AGENTS = ("memory-terminate", "memory-kill", "limit-refused", "trouble")
 
 _STARTED_JOBS = frozenset({"starting", "running", "preempting", "pausing", "succeeded"})
-_STARTED_LEASES = frozenset({"active", "warned", "released"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +32,25 @@ class EvictionRow:
     in_vain: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AgentRow:
+    """What a node agent did."""
+
+    at_ms: int
+    by: str
+    team: str
+    text: str
+
+
+def agent_rows(events: Sequence[EventView]) -> tuple[AgentRow, ...]:
+    """What node agents did to processes over their memory, newest first."""
+    return tuple(
+        AgentRow(at_ms=event.at_ms, by=event.by, team=event.team or "–", text=event.text)
+        for event in reversed(events)
+        if event.kind in BY_AGENTS
+    )
+
+
 def beneficiaries(events: Sequence[EventView]) -> tuple[str, ...]:
     """Ids of the workloads for whom GPUs were taken, newest receipt first, each once."""
     ids = (event.data.get("beneficiary_id") for event in reversed(events))
@@ -47,6 +67,7 @@ def eviction_rows(
 def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> EvictionRow:
     data = event.data
     lost, step = data.get("lost_milli_gpu_s"), data.get("checkpoint_step")
+    unit = "epoch" if data.get("checkpoint_unit") == "epoch" else "step"
     outcome, in_vain = _outcome(outcomes.get(str(data.get("beneficiary_id", ""))))
     return EvictionRow(
         at_ms=event.at_ms,
@@ -55,7 +76,7 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
         beneficiary=str(data.get("beneficiary") or "–"),
         rule=str(data.get("rule") or "–"),
         lost_gpu_min=words.gpu_minutes(lost) if isinstance(lost, int) else "–",
-        saved=f"step {step:,}" if isinstance(step, int) else "nothing saved yet",
+        saved=f"{unit} {step:,}" if isinstance(step, int) else "nothing saved yet",
         outcome=outcome,
         in_vain=in_vain,
     )
@@ -73,7 +94,7 @@ def _outcome(workload: JobView | LeaseView | None) -> tuple[str, bool]:
 
 def _has_started(workload: JobView | LeaseView) -> bool:
     if isinstance(workload, LeaseView):
-        return workload.state in _STARTED_LEASES or workload.slice is not None
+        return workload.started_ms is not None or workload.slice is not None
     return workload.state in _STARTED_JOBS or any(
         attempt.started_ms is not None for attempt in workload.attempts
     )

@@ -10,6 +10,7 @@ from gpucommons.scheduler.models import ActivityList, ActivityView, IdleView, Le
 from gpucommons.scheduler.pages.present import words
 
 _HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,9 +90,16 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         busy=bool(busy),
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
         keeps="" if idle is None else _keeps(idle.keeps_left, idle.kept_until_ms, now_ms),
-        returns_ms=idle.returns_ms if idle else None,
+        returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
         warning_min=_warning_min(lease),
     )
+
+
+def _returns_ms(idle: IdleView | None) -> int | None:
+    """As announced; before that, by the rule, if nothing happens until then."""
+    if idle is None or idle.returns_ms is not None or idle.idle_since_ms is None:
+        return None if idle is None else idle.returns_ms
+    return max(idle.idle_since_ms + idle.idle_after_min * _MINUTE_MS, idle.kept_until_ms or 0)
 
 
 def _warning_min(lease: LeaseView) -> int:

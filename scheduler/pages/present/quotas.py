@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import (
+    EventView,
     PoolView,
     QuotaChange,
     QuotaChanges,
@@ -20,6 +21,19 @@ from gpucommons.scheduler.models import (
 from gpucommons.scheduler.pages.present import words
 
 _MAX_WEIGHT = 1000
+
+
+#: Event kinds of what was changed about teams: the audit rows.
+CHANGED = ("quota-changed", "team-created", "team-changed", "team-removed")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ChangeRow:
+    """Who changed what, and when."""
+
+    at_ms: int
+    by: str
+    text: str
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -91,6 +105,15 @@ def quota_tables(teams: Sequence[TeamView], pools: Sequence[PoolView]) -> tuple[
     }
     return tuple(
         _table(pool, teams) for pool in pools if pool.total_milli_gpu or pool.name in granted
+    )
+
+
+def change_rows(events: Sequence[EventView]) -> tuple[ChangeRow, ...]:
+    """The last changes, newest first."""
+    return tuple(
+        ChangeRow(at_ms=event.at_ms, by=event.by, text=event.text)
+        for event in reversed(events)
+        if event.kind in CHANGED
     )
 
 
@@ -168,8 +191,12 @@ def _quota(row: QuotaInput) -> QuotaModel:
 def _amount(row: QuotaInput, column: str) -> int:
     text = {"fixed": row.fixed, "guaranteed": row.guaranteed, "limit": row.limit}[column]
     where = f"{column} of {row.team} in {row.pool}"
+    if not text.strip():
+        # A field that somebody cleared is no wish to take everything away.
+        message = f"{where} is empty: write 0 for none."
+        raise BadRequest(message)
     try:
-        milli_gpu = parse_milli_gpu(text.strip() or "0")
+        milli_gpu = parse_milli_gpu(text.strip())
     except ValueError as error:
         message = f"{where}: {error}"
         raise BadRequest(message) from None

@@ -104,7 +104,7 @@ def ticket_state(
         note=_note(lease, phase),
         reason=lease.reason.text if lease.reason and waiting else "",
         unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
-        likely=lease.forecast.text if lease.forecast and waiting else "",
+        likely=_likely(lease) if waiting else "",
         likely_bar=_likely_bar(lease.forecast) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
         holders=_holders(lease, leases, now_ms) if waiting else (),
@@ -175,6 +175,13 @@ def _note(lease: LeaseView, phase: str) -> str:
         "running": "It is ready.",
         "over": "Nothing is held or started for you.",
     }[phase]
+
+
+def _likely(lease: LeaseView) -> str:
+    """Never silent: also before the futures were played."""
+    if lease.forecast is not None:
+        return lease.forecast.text
+    return "When it will likely start is being worked out."
 
 
 def _likely_bar(forecast: ForecastView | None) -> LikelyBar | None:

@@ -1,6 +1,6 @@
 // Keeps the parts marked `data-live` fresh: the page is asked for again and changed parts are
 // swapped. The server renders and escapes; nothing is put together from strings here.
-import { ask, repeat } from './net.js';
+import { ask, logInAgain, repeat } from './net.js';
 import { markFresh, markTrouble, showTimes } from './times.js';
 
 const PERIOD_MS = 3000;
@@ -14,13 +14,14 @@ export function startLive() {
     const answer = await ask(location.href, {
       headers: { Accept: 'text/html' }
     });
-    if (
-      answer.type === 'opaqueredirect' ||
-      answer.status === 401 ||
-      answer.status === 403
-    ) {
-      markTrouble('login ended: reload the page');
+    const ended = answer.type === 'opaqueredirect' || answer.status === 401;
+    if (ended && logInAgain()) {
       return false;
+    }
+    if (ended || answer.status === 403) {
+      // It may be a hub that is coming back: the page asks again.
+      markTrouble('login ended: reload the page');
+      return true;
     }
     if (!answer.ok) {
       throw new Error(String(answer.status));

@@ -29,6 +29,28 @@ export async function post(url, value, signal) {
   return body;
 }
 
+const LAST_RELOAD = 'gpucommons-reloaded';
+const RELOAD_AGAIN_MS = 60_000;
+
+/**
+ * Log in anew without a question, as a hub that was restarted does for whom it still knows: by
+ * loading the page. False where that would lose what somebody edits, or was tried a moment ago.
+ */
+export function logInAgain() {
+  const last = Number(window.sessionStorage.getItem(LAST_RELOAD) ?? 0);
+  const active = document.activeElement;
+  const editing =
+    document.querySelector('[data-dirty], dialog[open]') !== null ||
+    (active?.matches('input, textarea') &&
+      active.value !== active.defaultValue);
+  if (editing || Date.now() - last < RELOAD_AGAIN_MS) {
+    return false;
+  }
+  window.sessionStorage.setItem(LAST_RELOAD, String(Date.now()));
+  location.reload();
+  return true;
+}
+
 /** Call `step` again and again: `period` after a success, slower and slower after failures. */
 export function repeat(step, period, slowest = 30_000) {
   let wait = period;

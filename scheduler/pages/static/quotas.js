@@ -12,6 +12,7 @@ export function startQuotas() {
   }
   let timer = 0;
   let running = null;
+  let replaying = null;
   form.addEventListener('input', () => {
     const rows = edited(form);
     lock(form, true);
@@ -28,15 +29,25 @@ export function startQuotas() {
       check(form, rows, running.signal);
     }, PAUSE_MS);
   });
-  part(form, 'last-week').addEventListener('click', () => replay(form));
-  form.addEventListener('reset', () => {
+  // On the form, which stays: a refresh puts new buttons in the place of the old ones.
+  form.addEventListener('click', event => {
+    if (event.target.closest('[data-last-week]')) {
+      replaying = new AbortController();
+      replay(form, replaying.signal);
+    }
+  });
+  form.addEventListener('reset', event => {
     // An answer about edits that are gone would unlock the button again.
     running?.abort();
+    replaying?.abort();
     clearTimeout(timer);
-    setTimeout(() => {
-      edited(form);
-      clear(form);
-    });
+    // At once and by hand: cleared up a moment later, an edit made meanwhile would lose its buttons.
+    event.preventDefault();
+    for (const input of form.querySelectorAll('input')) {
+      input.value = input.defaultValue;
+    }
+    edited(form);
+    clear(form);
   });
   form.addEventListener('submit', event => {
     event.preventDefault();
@@ -59,18 +70,23 @@ async function check(form, rows, signal) {
   }
 }
 
-async function replay(form) {
-  const shown = part(form, 'replayed');
-  const button = part(form, 'last-week');
-  button.disabled = true;
-  shown.textContent = 'Last week is played again: up to a minute…';
+async function replay(form, signal) {
+  part(form, 'last-week').disabled = true;
+  part(form, 'replayed').textContent =
+    'Last week is played again: up to a minute…';
   try {
-    const answer = await post(form.dataset.replay, { rows: edited(form) });
-    shown.replaceChildren(sentence(answer.text), comparison(answer.rows));
+    const rows = edited(form);
+    const answer = await post(form.dataset.replay, { rows }, signal);
+    part(form, 'replayed').replaceChildren(
+      sentence(answer.text),
+      comparison(answer.rows)
+    );
   } catch (error) {
-    shown.textContent = error.message;
+    if (error.name !== 'AbortError') {
+      part(form, 'replayed').textContent = error.message;
+    }
   }
-  button.disabled = edited(form).length === 0;
+  part(form, 'last-week').disabled = edited(form).length === 0;
 }
 
 function sentence(text) {

@@ -1,5 +1,5 @@
 // The ticket page: shows the place as it changes, and follows the notebook when it runs.
-import { ask, repeat } from './net.js';
+import { ask, logInAgain, repeat } from './net.js';
 import { markFresh } from './times.js';
 
 const PERIOD_MS = 2000;
@@ -22,7 +22,7 @@ export function startTicket() {
     if (answer.status === 401) {
       status.textContent =
         'Your login has ended. Your place is kept: reload the page to log in.';
-      return false;
+      return !logInAgain();
     }
     if (!answer.ok) {
       throw new Error(String(answer.status));

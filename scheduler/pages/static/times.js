@@ -1,14 +1,16 @@
-// Times in the reader's own zone, and the age of what is shown.
+// Times in the reader's own zone, with 24 hours as everywhere in Lab, and the age of what is shown.
 
 const today = new Intl.DateTimeFormat(undefined, {
   hour: '2-digit',
-  minute: '2-digit'
+  minute: '2-digit',
+  hourCycle: 'h23'
 });
 const other = new Intl.DateTimeFormat(undefined, {
   month: 'short',
   day: 'numeric',
   hour: '2-digit',
-  minute: '2-digit'
+  minute: '2-digit',
+  hourCycle: 'h23'
 });
 
 /** Replace the server's UTC times below `root` by local ones. */

@@ -4,7 +4,14 @@ Every rule returns nothing or raises a sentence. What somebody may not even know
 missing (404), what is visible but not theirs to steer as forbidden (403).
 """
 
-from gpucommons.scheduler.service.authorization.attempts import report_checkpoint, report_progress
+from gpucommons.scheduler.service.authorization.attempts import (
+    attempt_inputs,
+    attempt_orders,
+    attempt_snapshot,
+    attempt_uploads,
+    report_checkpoint,
+    report_progress,
+)
 from gpucommons.scheduler.service.authorization.cluster import (
     get_config,
     metrics,
@@ -17,7 +24,13 @@ from gpucommons.scheduler.service.authorization.cluster import (
     teams,
     whoami,
 )
-from gpucommons.scheduler.service.authorization.history import events, report, sees_event
+from gpucommons.scheduler.service.authorization.history import (
+    event_sight,
+    events,
+    report,
+    report_teams,
+    sees_event,
+)
 from gpucommons.scheduler.service.authorization.jobs import (
     again,
     cancel,
@@ -28,7 +41,9 @@ from gpucommons.scheduler.service.authorization.jobs import (
     pause,
     put_snapshot,
     quote_job,
+    results,
     resume,
+    resume_from,
     submit,
     why,
 )
@@ -46,6 +61,7 @@ from gpucommons.scheduler.service.authorization.notebooks import (
     reclaim,
     report_activity,
     report_idle,
+    resize,
     sees_activity,
     started,
     wait_in_line,
@@ -65,10 +81,15 @@ __all__ = [
     "activities",
     "activity",
     "again",
+    "attempt_inputs",
+    "attempt_orders",
+    "attempt_snapshot",
+    "attempt_uploads",
     "cancel",
     "curve",
     "drop",
     "end_lease",
+    "event_sight",
     "events",
     "get_config",
     "is_job",
@@ -96,7 +117,11 @@ __all__ = [
     "report_checkpoint",
     "report_idle",
     "report_progress",
+    "report_teams",
+    "resize",
+    "results",
     "resume",
+    "resume_from",
     "sees",
     "sees_activity",
     "sees_event",

@@ -9,7 +9,7 @@ from gpucommons.scheduler.service.principal import Principal, PrincipalKind
 
 def _report(principal: Principal) -> AttemptId:
     if principal.kind is not PrincipalKind.ATTEMPT or principal.attempt_id is None:
-        message = "Only a running attempt reports progress, with its own token (GPUCOMMONS_TOKEN)."
+        message = "This is for a running attempt alone, with its own token (GPUCOMMONS_TOKEN)."
         raise Forbidden(message)
     return principal.attempt_id
 
@@ -20,5 +20,25 @@ def report_progress(principal: Principal) -> AttemptId:
 
 
 def report_checkpoint(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
+def attempt_inputs(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
+def attempt_snapshot(principal: Principal) -> AttemptId:
+    """The attempt itself, and only its own job's."""
+    return _report(principal)
+
+
+def attempt_uploads(principal: Principal) -> AttemptId:
+    """The attempt itself, below its own folder."""
+    return _report(principal)
+
+
+def attempt_orders(principal: Principal) -> AttemptId:
     """The attempt itself."""
     return _report(principal)

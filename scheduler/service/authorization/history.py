@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.state import Event
+from gpucommons.scheduler.core.types import TeamName
 from gpucommons.scheduler.service.authorization.sight import is_person, read
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.store.base import EventSight
 
 
 def events(principal: Principal) -> None:
@@ -19,6 +21,18 @@ def sees_event(principal: Principal, event: Event) -> bool:
     if event.team is not None:
         return event.team in principal.sees
     return event.by == principal.name and is_person(principal)
+
+
+def event_sight(principal: Principal) -> EventSight | None:
+    """What :func:`sees_event` lets through, for the store to look for; None = everything."""
+    if principal.admin:
+        return None
+    return EventSight(teams=principal.sees, by=principal.name if is_person(principal) else None)
+
+
+def report_teams(principal: Principal) -> frozenset[TeamName] | None:
+    """Whose rows of a report somebody sees; None = all teams'."""
+    return None if principal.admin else principal.sees
 
 
 def report(principal: Principal) -> None:

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.types import Workload
-from gpucommons.scheduler.service.authorization.sight import may_submit, must_see, must_steer, read
+from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.authorization.sight import (
+    may_submit,
+    may_submit_for,
+    must_see,
+    must_steer,
+    read,
+)
 from gpucommons.scheduler.service.principal import Principal
 
 
@@ -12,14 +19,14 @@ def put_snapshot(principal: Principal) -> None:
     may_submit(principal)
 
 
-def submit(principal: Principal) -> None:
-    """People with a submit scope; the intake checks the team."""
-    may_submit(principal)
+def submit(principal: Principal, user: str | None = None) -> None:
+    """People for themselves, services with a right for all for others; the intake checks the team."""
+    may_submit_for(principal, user)
 
 
-def quote_job(principal: Principal) -> None:
+def quote_job(principal: Principal, user: str | None = None) -> None:
     """Whoever may submit."""
-    may_submit(principal)
+    may_submit_for(principal, user)
 
 
 def jobs(principal: Principal) -> None:
@@ -58,6 +65,17 @@ def again(principal: Principal, workload: Workload) -> None:
     may_submit(principal)
 
 
+def resume_from(principal: Principal, workload: Workload, user: str | None = None) -> None:
+    """Its owner alone, for themselves: the new job's code reads whatever the old one's wrote."""
+    must_see(principal, workload)
+    if (user or principal.name) != workload.spec.owner:
+        message = (
+            f"{workload.spec.name} belongs to {workload.spec.owner}: only their own jobs go on"
+            " from what it saved."
+        )
+        raise Forbidden(message)
+
+
 def log(principal: Principal, workload: Workload) -> None:
     """Owner, team, lead, admin."""
     must_see(principal, workload)
@@ -66,3 +84,8 @@ def log(principal: Principal, workload: Workload) -> None:
 def curve(principal: Principal, workload: Workload) -> None:
     """Owner, team, lead, admin."""
     must_see(principal, workload)
+
+
+def results(principal: Principal, workload: Workload) -> None:
+    """Owner, lead, admin: they may be whatever the owner's code wrote."""
+    must_steer(principal, workload, "fetch the results of")

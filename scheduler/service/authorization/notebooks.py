@@ -115,6 +115,14 @@ def reclaim(principal: Principal, workload: Workload) -> None:
         raise Forbidden(message)
 
 
+def resize(principal: Principal, workload: Workload) -> None:
+    """Admins."""
+    must_see(principal, workload)
+    if not principal.admin:
+        message = "Only an admin changes the memory of a notebook's GPU slice."
+        raise Forbidden(message)
+
+
 def report_activity(principal: Principal, workload: Workload) -> None:
     """The notebook's own server."""
     must_see(principal, workload)

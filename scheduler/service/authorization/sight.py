@@ -67,6 +67,25 @@ def may_submit(principal: Principal) -> None:
         raise Forbidden(message)
 
 
+def may_submit_for(principal: Principal, user: str | None) -> None:
+    """People for themselves; for others only a service trusted with all, or this machine's root.
+
+    A hub's admin is not among them: a job runs with its owner's account and files.
+    """
+    if user is None or (user == principal.name and is_person(principal)):
+        may_submit(principal)
+        return
+    trusted = principal.kind is PrincipalKind.HUB_SERVICE or (
+        principal.kind is PrincipalKind.LOCAL and principal.admin
+    )
+    if not (trusted and principal.holds("submit", user=user)):
+        message = (
+            f"{principal.name} may not submit for {user}: only a service with the scope"
+            " custom:gpucommons:submit for all users may."
+        )
+        raise Forbidden(message)
+
+
 def sees(principal: Principal, team: TeamName, owner: str) -> bool:
     """Whether somebody sees a workload of this team and owner in full."""
     if principal.admin:

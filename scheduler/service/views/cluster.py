@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core import quota
@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Attempt, HoldClass, PoolName, WorkerPlacement, Workload
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.service.views.jobs import shows_names
+from gpucommons.scheduler.service.views.in_the_way import shows_names
 
 
 def _held(cluster: Cluster) -> Iterator[tuple[Workload, Attempt, WorkerPlacement]]:
@@ -129,7 +129,7 @@ def _hold_view(
     seen_by: tuple[Principal, Cluster],
 ) -> models.HoldView:
     principal, cluster = seen_by
-    named = shows_names(principal, workload.spec, cluster)
+    named = shows_names(principal, workload, cluster)
     in_full = authorization.sees(principal, workload.spec.team, workload.spec.owner)
     return models.HoldView(
         workload_id=workload.workload_id if in_full else None,
@@ -165,6 +165,7 @@ def _team_view(
     mine = team.name in principal.sees
     if not (mine or principal.admin):
         return models.TeamView(name=team.name, parent=team.parent)
+    pools = _pools_of(team, cluster, uses)
     return models.TeamView(
         name=team.name,
         parent=team.parent,
@@ -172,12 +173,35 @@ def _team_view(
         groups=sorted(team.groups),
         members=sorted(team.members),
         leads=sorted(team.leads),
-        use=[_use_view(team, pool, cluster, uses) for pool in _pools_of(team, cluster, uses)],
+        use=[_use_view(team, pool, cluster, uses) for pool in pools],
         policy=policy_model(team.policy),
+        sizes=_sizes(team, cluster, pools),
+        managed_by=team.managed_by,
     )
 
 
-def _pools_of(team: Team, cluster: Cluster, uses: quota.Uses) -> Iterable[PoolName]:
+#: Sizes that forms offer…
+_SIZES = (0, 250, 500, 1000, 2000, 4000, 8000)
+#: …and to a team that may hold four GPUs at most: three are a choice there.
+_FEW_SIZES = (0, 250, 500, 1000, 2000, 3000, 4000)
+
+
+def _sizes(team: Team, cluster: Cluster, pools: Sequence[PoolName]) -> list[int]:
+    """What forms offer: no size over the most that the team may hold in any of its pools."""
+    quotas = [quota.summed_quota(cluster.teams, team.name, pool) for pool in pools]
+    limits = [
+        found.limit_milli_gpu
+        for found in quotas
+        if found.limit_milli_gpu is not None or found.fixed_milli_gpu or found.guaranteed_milli_gpu
+    ]
+    known = [limit for limit in limits if limit is not None]
+    if not limits or len(known) < len(limits):
+        return list(_SIZES)
+    sizes = _FEW_SIZES if max(known) <= _FEW_SIZES[-1] else _SIZES
+    return [size for size in sizes if size <= max(known)]
+
+
+def _pools_of(team: Team, cluster: Cluster, uses: quota.Uses) -> Sequence[PoolName]:
     """Pools in which the team, or one below it, has a quota or holds something."""
     leaves = quota.leaves(cluster.teams, team.name)
     return [
@@ -252,6 +276,7 @@ def _pool_model(pool: Pool) -> models.PoolModel:
         grace_s=pool.grace_ms // 1000,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
+        unlent_permille=pool.unlent_permille,
         lend_after_s=pool.lend_after_ms // 1000,
         min_run_s=pool.min_run_ms // 1000,
         half_life_s=pool.half_life_ms // 1000,
@@ -268,4 +293,5 @@ def _team_model(team: Team) -> models.TeamModel:
         leads=sorted(team.leads),
         quotas={pool: quota_model(found) for pool, found in team.quotas.items()},
         policy=policy_model(team.policy),
+        managed_by=team.managed_by,
     )

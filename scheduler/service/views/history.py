@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import HoldClass, TeamName
+from gpucommons.scheduler.core.types import TeamName
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.store.base import LedgerRow, LogPoint, StoredEvent
+from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum
 
 _HOUR_MS = 3_600_000
 #: A receipt names who got the devices; whoever does not see that team reads only the team's name.
@@ -56,35 +56,22 @@ def curve_view(points: Iterable[LogPoint]) -> models.Curve:
     )
 
 
-def report_rows(ledger: Iterable[LedgerRow]) -> list[models.ReportRow]:
-    """Sums by team and user."""
-    found: dict[tuple[str, str], list[LedgerRow]] = {}
-    for row in ledger:
-        found.setdefault((row.team, row.owner), []).append(row)
-    return [_report_row(team, owner, rows) for (team, owner), rows in sorted(found.items())]
+def report_rows(sums: Iterable[UsageSum]) -> list[models.ReportRow]:
+    """Sums by team and user, in milli-GPU hours."""
+    return [
+        models.ReportRow(
+            team=one.team,
+            owner=one.owner,
+            held_milli_gpu_h=_hours(one.held),
+            # Missing telemetry is not zero: without any reading nothing is said.
+            used_milli_gpu_h=None if one.used is None else _hours(one.used),
+            idle_milli_gpu_h=_hours(one.idle),
+            borrowed_milli_gpu_h=_hours(one.borrowed),
+            lost_milli_gpu_h=_hours(one.lost),
+        )
+        for one in sums
+    ]
 
 
-def _report_row(team: str, owner: str, rows: list[LedgerRow]) -> models.ReportRow:
-    return models.ReportRow(
-        team=team,
-        owner=owner,
-        held_milli_gpu_h=_hours(row.held_milli_gpu_ms for row in rows),
-        used_milli_gpu_h=_used(rows),
-        idle_milli_gpu_h=_hours(row.held_milli_gpu_ms for row in rows if row.idle),
-        borrowed_milli_gpu_h=_hours(
-            row.held_milli_gpu_ms for row in rows if row.hold_class is HoldClass.OVER_QUOTA
-        ),
-        lost_milli_gpu_h=_hours(row.lost_milli_gpu_ms for row in rows),
-    )
-
-
-def _used(rows: list[LedgerRow]) -> int | None:
-    """Missing telemetry is not zero: without any reading nothing is said."""
-    known = [row for row in rows if row.compute_percent_mean is not None]
-    if not known:
-        return None
-    return _hours(row.held_milli_gpu_ms * (row.compute_percent_mean or 0) // 100 for row in known)
-
-
-def _hours(milli_gpu_ms: Iterable[int]) -> int:
-    return round(sum(milli_gpu_ms) / _HOUR_MS)
+def _hours(milli_gpu_ms: int) -> int:
+    return round(milli_gpu_ms / _HOUR_MS)

@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.types import (
     Kind,
     PoolName,
     Reason,
+    ReasonClass,
     Spec,
     State,
     Stop,
@@ -25,6 +26,9 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
+from gpucommons.scheduler.service.views.places import position
+from gpucommons.scheduler.service.whereabouts import results_are_away
 
 #: Endings of files that a command runs.
 _SOURCES = (".ipynb", ".py", ".sh")
@@ -41,15 +45,8 @@ def queued(intent: Intent) -> Workload:
         state=waiting,
         submitted_ms=intent.at_ms,
         since_ms=intent.at_ms,
+        checkpoint=action.checkpoint,
     )
-
-
-def shows_names(principal: Principal, spec: Spec, cluster: Cluster) -> bool:
-    """Whether the caller gets to see whose it is: own teams, admins, and where policy says so."""
-    if authorization.sees(principal, spec.team, spec.owner):
-        return True
-    team = cluster.teams.get(spec.team)
-    return cluster.policy.show_names or (team is not None and team.policy.show_names)
 
 
 def job_view(
@@ -61,7 +58,7 @@ def job_view(
     """A job as this caller sees it."""
     spec = workload.spec
     in_full = authorization.sees(principal, spec.team, spec.owner)
-    named = in_full or shows_names(principal, spec, cluster)
+    named = in_full or shows_names(principal, workload, cluster)
     pool = _pool_of(workload, cluster)
     attempts = workload.attempts if in_full else ()
     shown = cluster.pools.get(pool) if pool is not None else None
@@ -85,31 +82,46 @@ def job_view(
         since_ms=workload.since_ms,
         ended_ms=workload.ended_ms,
         ended_text=workload.ended_text if in_full else None,
-        reason=reason_view(workload.reason, ways) if in_full else _reason_class(workload.reason),
-        position=workload.position,
+        reason=reason_view(workload.reason, ways, names_of_others(workload, principal, cluster))
+        if in_full
+        else _reason_class(workload.reason),
+        position=position(workload, cluster),
         forecast=forecast_view(forecast) if in_full else None,
         progress=_progress(workload) if in_full else None,
         checkpoint=_checkpoint(workload) if in_full else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
+        pauses=[
+            models.PauseView(from_ms=pause.from_ms, to_ms=pause.to_ms)
+            for pause in (workload.pauses if in_full else ())
+        ],
         held_milli_gpu_s=held_milli_gpu_s(workload, cluster.now_ms),
         lost_milli_gpu_s=lost_milli_gpu_s(workload) if in_full else 0,
         simulated=shown is not None and shown.simulated,
         source=_source(spec) if in_full else None,
+        results_away=in_full and results_are_away(cluster, workload),
         request=request_of(spec) if in_full else None,
     )
 
 
-def reason_view(reason: Reason | None, ways: Sequence[Way] = ()) -> models.ReasonView | None:
-    """Why something waits. A size that a whole cycle found says more than a look at the room."""
+def reason_view(
+    reason: Reason | None, ways: Sequence[Way] = (), others: Sequence[str] = ()
+) -> models.ReasonView | None:
+    """Why something waits. A size that a whole cycle found says more than a look at the room.
+
+    ``others`` are jobs of other teams in its way whose names the caller may know.
+    """
     if reason is None:
         return None
+    text = reason.text
+    if others and reason.code is ReasonClass.DRAINING:
+        text = f"{text.removesuffix('.')} ({', '.join(others)})."
     size = next((way for way in ways if way.milli_gpu is not None), None)
     if size is None:
         startable, unblock = reason.startable_milli_gpu, reason.unblock
     else:
         startable, unblock = size.milli_gpu if size.at_once else None, size.text
     return models.ReasonView(
-        code=reason.code, text=reason.text, unblock=unblock, startable_milli_gpu=startable
+        code=reason.code, text=text, unblock=unblock, startable_milli_gpu=startable
     )
 
 
@@ -266,8 +278,11 @@ def request_of(spec: Spec) -> models.JobRequest:
         max_run_s=None if spec.max_run_ms is None else spec.max_run_ms // 1000,
         start_timeout_s=spec.start_timeout_ms // 1000,
         after=list(spec.after),
+        near=list(spec.near),
+        data=list(spec.data),
         not_before_ms=spec.not_before_ms,
         parent=spec.parent,
+        resume_from=spec.resume_from,
         launcher=spec.launcher,  # type: ignore[arg-type] # a spec holds one of the two
         snapshot=spec.snapshot,
         working_dir=spec.working_dir,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.resizing import slice_memory_mib
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Idleness, Workload
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.service.views.jobs import forecast_view, reason_view, shows_names
+from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
+from gpucommons.scheduler.service.views.jobs import forecast_view, reason_view
+from gpucommons.scheduler.service.views.places import position
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,7 +41,7 @@ def lease_view(
     spec = workload.spec
     role = spec.roles[0]
     in_full = authorization.sees_lease(principal, workload)
-    named = in_full or shows_names(principal, spec, cluster)
+    named = in_full or shows_names(principal, workload, cluster)
     return models.LeaseView(
         id=workload.workload_id,
         user=spec.owner if named else "",
@@ -51,10 +54,13 @@ def lease_view(
         environment=spec.environment if in_full else "",
         requested_ms=workload.submitted_ms,
         since_ms=workload.since_ms,
-        position=workload.position,
+        position=position(workload, cluster),
         forecast=forecast_view(forecast) if in_full else None,
-        reason=reason_view(workload.reason) if in_full else None,
+        reason=reason_view(workload.reason, others=names_of_others(workload, principal, cluster))
+        if in_full
+        else None,
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
+        started_ms=next((one.started_ms for one in workload.attempts if one.started_ms), None),
         slice=slice_view(workload, cluster) if in_full else None,
         idle=_idle_view(workload, limits) if in_full else None,
         ended_text=workload.ended_text if in_full else None,
@@ -72,6 +78,7 @@ def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
         return None
     devices = [device for device in node.devices if device.device_id in placement.device_ids]
     pool = cluster.pools.get(node.pool)
+    mps = None if pool is None else pool.mps
     return models.SliceView(
         slice_id=placement.slice_id,
         node=node.node_id,
@@ -79,9 +86,10 @@ def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:
         device_indices=[device.index for device in devices],
         gpu_kind=devices[0].kind if devices else "",
         milli_gpu=placed_milli_gpu(placement),
-        memory_mib=sum(device.slice_memory_mib(placement.milli_gpu) for device in devices),
+        memory_mib=slice_memory_mib(placement, devices),
         isolation=pool.isolation if pool is not None else "none",
         simulated=any(device.simulated for device in devices),
+        mps=None if mps is None else models.MpsModel.model_validate(asdict(mps)),
     )
 
 
@@ -102,4 +110,4 @@ def _idle_view(workload: Workload, limits: IdleLimits) -> models.IdleView | None
 
 
 def _minutes(length_ms: int) -> int:
-    return max(1, round(length_ms / 60_000))
+    return max(1, length_ms // 60_000)

@@ -121,6 +121,15 @@ async def test_odd_headers_are_refused(http: httpx.AsyncClient, header: str) -> 
     assert response.status_code == 401
 
 
+@pytest.mark.parametrize("token", [b"\xe9", "é".encode(), b"a\tb", b"a b"])
+async def test_a_token_that_cannot_be_one_is_refused_without_asking_the_hub(
+    http: httpx.AsyncClient, hub: FakeHubServer, token: bytes
+) -> None:
+    response = await http.get("/v1/whoami", headers={"Authorization": b"token " + token})
+    assert (response.status_code, response.json()["error"]) == (401, "NotAuthenticated")
+    assert hub.asked == []
+
+
 def test_both_schemes_are_read() -> None:
     assert read_token("token abc") == read_token("Bearer abc") == read_token("bearer  abc") == "abc"
     assert read_token(None) is None

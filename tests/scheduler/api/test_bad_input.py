@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 from fastapi import FastAPI
 from service_world import ServiceWorld
 
+from gpucommons.scheduler.api import jobs as jobs_module
 from gpucommons.scheduler.api.body_limit import MAX_JSON_BYTES
 from gpucommons.scheduler.models import ErrorView
 
@@ -183,6 +186,52 @@ async def test_an_upload_is_checked_and_capped(
         right = await http.put(path, content=b"hello", headers=ANN)
         assert right.json() == {"sha256": sha256, "size_bytes": 5}
     assert world.service.snapshots.path(sha256).read_bytes() == b"hello"
+
+
+async def test_one_user_uploads_so_many_at_once(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs_module, "MAX_UPLOADING", 1)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        begun.set()
+        await go_on.wait()
+        yield b"hell"
+        yield b"o"
+
+    path = f"/v1/snapshots/{hashlib.sha256(b'hello').hexdigest()}"
+    other = f"/v1/snapshots/{hashlib.sha256(b'more').hexdigest()}"
+    first = asyncio.create_task(http.put(path, content=slow(), headers=ANN))
+    await begun.wait()
+    second = await http.put(other, content=b"more", headers=ANN)
+    assert second.status_code == 429
+    assert sentence(second).startswith("1 uploads of yours are under way already")
+    go_on.set()
+    assert (await first).json()["size_bytes"] == 5
+    assert (await http.put(other, content=b"more", headers=ANN)).status_code == 200
+
+
+async def test_one_user_uploads_so_much_within_a_day(
+    world: ServiceWorld, http: httpx.AsyncClient
+) -> None:
+    world.service.uploads.most_bytes = 8
+    hello, more = (f"/v1/snapshots/{hashlib.sha256(c).hexdigest()}" for c in (b"hello", b"more"))
+    for _ in range(2):  # what is there already is not stored again
+        assert (await http.put(hello, content=b"hello", headers=ANN)).status_code == 200
+    read = []
+
+    async def body() -> AsyncIterator[bytes]:
+        read.append(b"more")
+        yield b"more"
+
+    refused = await http.put(more, content=body(), headers=ANN | {"Content-Length": "4"})
+    assert refused.status_code == 429
+    assert read == []
+    assert sentence(refused).startswith("ann has uploaded as many new files")
+    assert not world.service.snapshots.has(more.rpartition("/")[2])
+    bob = {"Authorization": "token bob-token"}
+    assert (await http.put(more, content=b"more", headers=bob)).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -17,14 +17,14 @@ from schemathesis.specs.openapi.checks import (
 )
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 
-from gpucommons.scheduler.api import history, jobs, leases
+from gpucommons.scheduler.api import attempts, history, jobs, leases
 from gpucommons.scheduler.api import settings as admin
 from gpucommons.scheduler.service.jobs import job, submit
 
 #: More with GPUCOMMONS_EXAMPLES=200.
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "4"))
 TOKENS = ("root-token", "ann-token", "hub-token")
-ROUTERS = (admin.router, jobs.router, leases.router, history.router)
+ROUTERS = (admin.router, attempts.router, jobs.router, leases.router, history.router)
 OPERATIONS = sorted(route.name for router in ROUTERS for route in router.routes)  # type: ignore[attr-defined]
 
 

@@ -82,6 +82,39 @@ async def test_silent_connections_make_room_for_others(
             one.close()
 
 
+async def test_bodies_that_do_not_arrive_make_room_for_others(
+    port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "max_connections", lambda: 4)
+    slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(4)]
+    for _, writer in slow:
+        writer.write(HALF_A_BODY)
+        await writer.drain()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        for _ in range(20):
+            assert (await client.get("/healthz")).json() == {"ok": True}
+    assert await closed_by_server(slow[0][0])
+    for _, writer in slow:
+        writer.close()
+
+
+async def test_a_newcomer_comes_again_where_everyone_else_is_served(
+    port: int, app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "max_connections", lambda: 1)
+    wait = b"GET /v1/events?after=9007199254740992&wait_s=1 HTTP/1.1\r\nHost: here\r\n"
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(wait + b"Authorization: token ann-token\r\n\r\n")
+    async with asyncio.timeout(60):
+        while not list(app.state.doorway.waiting._places):  # noqa: ASYNC110 - rings nowhere
+            await asyncio.sleep(0.01)
+    newcomer, other = await asyncio.open_connection("127.0.0.1", port)
+    assert await closed_by_server(newcomer)
+    assert (await reader.readline()).endswith(b"200 OK\r\n")
+    writer.close()
+    other.close()
+
+
 async def test_one_user_may_not_take_all_places_of_those_who_wait(
     http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:

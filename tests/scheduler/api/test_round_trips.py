@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +21,7 @@ from service_world import (
 )
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.api import attempts as api_attempts
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import (
@@ -29,9 +31,12 @@ from gpucommons.scheduler.errors import (
     StaleAttempt,
     Unavailable,
 )
+from gpucommons.scheduler.service import attempts
 
 Clients = Callable[[str | None], AsyncSchedulerClient]
 SHA = "a" * 64
+#: Asked by workers on a cluster with the standard library alone, or answered with a stream of bytes.
+BY_OTHERS = {"attempt_inputs", "attempt_orders", "attempt_snapshot", "attempt_uploads", "results"}
 
 
 def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
@@ -46,7 +51,7 @@ def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
         for name, function in inspect.getmembers(calls, inspect.isfunction)
         if function.__module__ == calls.__name__ and not name.startswith("_")
     }
-    assert routes - {"healthz", "metrics"} == made
+    assert routes - {"healthz", "metrics", *BY_OTHERS} == made
 
 
 async def test_a_job_from_submit_to_its_curve(world: ServiceWorld, client_of: Clients) -> None:
@@ -83,6 +88,26 @@ async def test_a_job_from_submit_to_its_curve(world: ServiceWorld, client_of: Cl
             for call in (calls.report_progress(report), calls.report_checkpoint(receipt)):
                 with pytest.raises(StaleAttempt):
                     await attempt.send(call)
+
+
+async def test_waiting_workers_are_looked_up_beside_the_event_loop(
+    http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A look may ask the store, and an event loop that waits for it serves nobody."""
+    threads = []
+
+    def looked(*_: object) -> models.AttemptOrders:
+        threads.append(threading.current_thread())
+        return models.AttemptOrders()
+
+    monkeypatch.setattr(attempts, "attempt_orders", looked)
+    monkeypatch.setattr(attempts, "workers_of", lambda *_: 1)
+    monkeypatch.setattr(api_attempts, "LOOK_S", 0.01)
+    headers = {"Authorization": f"Bearer {attempt_token('a')}"}
+    found = await http.get("/v1/attempt/orders", params={"wait_s": 0.05}, headers=headers)
+    assert found.json() == {"stop": None}
+    assert len(threads) > 1
+    assert threading.current_thread() not in threads
 
 
 async def test_refusals_arrive_as_the_errors_they_were(client_of: Clients) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,9 +12,12 @@ import pytest
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from service_world import METRICS_TOKEN, ServiceWorld, a_request, attempt_token, done
+from storages import LinkedMemory
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import authorization, jobs, leases
+from gpucommons.scheduler.storage.bucket_files import BucketFiles
 
 #: Routes without a rule: they say nothing about anybody.
 PUBLIC = {"healthz"}
@@ -37,6 +41,7 @@ LEASE = {"user": "ann", "milli_gpu": 250}
 SHA = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 #: Of an attempt, and of a token without any right of ours.
 NOBODY = {"attempt": 403, "plain-token": 403}
+NOT_ATTEMPT = {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403}
 NOT_ADMIN = NOBODY | {"ann-token": 403, "ada-token": 403, "hub-token": 403, "culler-token": 403}
 
 RULES: dict[str, Rule] = {
@@ -124,15 +129,31 @@ RULES: dict[str, Rule] = {
         "POST",
         "/attempt/progress",
         ("attempt",),
-        {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403},
+        NOT_ATTEMPT,
         body={"step": 1},
     ),
     "report_checkpoint": Rule(
         "POST",
         "/attempt/checkpoints",
         ("attempt",),
-        {"ann-token": 403, "root-token": 403, "hub-token": 403, "plain-token": 403},
+        NOT_ATTEMPT,
         body={"step": 1, "path": "checkpoints/step-1", "size_bytes": 1, "sha256": SHA},
+    ),
+    "attempt_orders": Rule("GET", "/attempt/orders", ("attempt",), NOT_ATTEMPT),
+    "attempt_inputs": Rule("GET", "/attempt/inputs", ("attempt",), NOT_ATTEMPT),
+    "attempt_snapshot": Rule("GET", "/attempt/snapshot", ("attempt",), NOT_ATTEMPT),
+    "attempt_uploads": Rule(
+        "POST",
+        "/attempt/uploads",
+        ("attempt",),
+        NOT_ATTEMPT,
+        body={"folder": "results", "files": [{"path": "a", "size_bytes": 1}]},
+    ),
+    "results": Rule(
+        "GET",
+        "/jobs/done-1/results",
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ada-reads": 403, "ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
     "offers": Rule(
         "GET",
@@ -212,6 +233,21 @@ RULES: dict[str, Rule] = {
         },
         body={"force": True, "reason": "needed"},
     ),
+    "resize": Rule(
+        "POST",
+        "/leases/{lease}/resize",
+        ("root-token",),
+        NOBODY
+        | {
+            "ann-token": 403,
+            "ada-token": 403,
+            "alf-token": 403,
+            "bob-token": 404,
+            "hub-token": 403,
+            "culler-token": 403,
+        },
+        body={"memory_mib": 10_000},
+    ),
     "report_activity": Rule(
         "PUT",
         "/leases/{lease}/activity",
@@ -280,11 +316,29 @@ def test_no_route_is_outside_the_document(app: FastAPI) -> None:
 
 
 @pytest.fixture
-def send(world: ServiceWorld, http: httpx.AsyncClient) -> Callable[[Rule, str | None], Any]:
+def storage() -> LinkedMemory:
+    return LinkedMemory()
+
+
+@pytest.fixture
+def world(tmp_path: Path, storage: LinkedMemory) -> ServiceWorld:
+    """One whose jobs run away from their notebooks."""
+    return ServiceWorld(tmp_path, files=BucketFiles(storage=storage))
+
+
+@pytest.fixture
+def send(
+    world: ServiceWorld, http: httpx.AsyncClient, storage: LinkedMemory
+) -> Callable[[Rule, str | None], Any]:
     """Call a route with somebody's token, where a job, a paused job and a notebook exist."""
     ann = world.principal("ann")
+    world.service.snapshots.put(SHA, [])  # type: ignore[attr-defined] # a folder's
+    world.script = Script(run_ms=10)
+    jobs.submit(world.service, ann, a_request(name="done"), key=None)
+    world.pass_time(1000)
+    world.script = Script(lines=("hello",))
     for name in ("digits", "paused"):
-        jobs.submit(world.service, ann, a_request(name=name), key=None)
+        jobs.submit(world.service, ann, a_request(name=name, snapshot=SHA), key=None)
     world.pass_time(1000)
     done(jobs.pause(world.service, ann, "paused-1"))
     world.pass_time(1000)
@@ -292,6 +346,7 @@ def send(world: ServiceWorld, http: httpx.AsyncClient) -> Callable[[Rule, str | 
     lease = done(leases.acquire(world.service, world.hub_service, ask, key=None))
     done(leases.started(world.service, world.hub_service, lease.id, models.StartedReport()))
     running = jobs.job(world.service, ann, "digits-1")
+    storage.fill({f"attempts/{running.attempts[0].id}/checkpoints/step-1/a": b"1"})
 
     async def call(rule: Rule, who: str | None) -> httpx.Response:
         token = attempt_token(running.attempts[0].id) if who == "attempt" else who

@@ -67,6 +67,17 @@ def test_teams_are_listed_with_quota_and_use(
     assert listed["nlp"] == ["gpu", "0", "of", "1", "0", "of", "1", "0", "none", "1", "0"]
 
 
+def test_who_changed_quotas_is_told_newest_first(cli: Cli) -> None:
+    cli("quota", "set", "vision", "--guaranteed", "½", by="root")
+    cli("quota", "set", "nlp", "--weight", "3", by="root")
+    newest, before, *_ = cli("teams", "--changes", by="root").out.splitlines()[1:]
+    assert newest.endswith("root  nlp in gpu: weight 1 → 3.")
+    assert before.endswith("root  vision in gpu: guaranteed 1 → ½.")
+    theirs = cli("teams", "--changes", by="ada").out
+    assert "vision in gpu" in theirs
+    assert "nlp in gpu" not in theirs
+
+
 def test_a_quota_is_changed_where_it_is_named(cli: Cli, admin: SchedulerClient) -> None:
     done = cli("quota", "set", "vision", "--fixed", "½", "--limit", "4", by="root")
 
@@ -172,7 +183,7 @@ def test_the_capacity_map_shows_who_holds_what(
     text = cli("nodes", by="root").out
 
     assert f"{job.name} 1 (" in text
-    assert " ½ (notebook" in text
+    assert " ½ (notebook of ann)" in text
     assert ["c1", "cpu", "ready", "no", "GPU"] in rows(text)
     by_rest = admin.send(calls.nodes()).model_dump(mode="json")
     assert cli("nodes", "--output", "json", by="root").json == by_rest
@@ -259,9 +270,31 @@ def test_a_busy_notebook_is_reclaimed_by_force_and_reason_alone(
     assert ("StopServer", "ann") in world.server_acts
 
 
+def test_the_memory_of_a_notebook_in_use_is_changed(
+    cli: Cli, lease: models.LeaseView, admin: SchedulerClient
+) -> None:
+    answer = cli("resize", lease.id, "8.5", by="root")
+
+    assert (answer.code, answer.out) == (0, "ann: 8.5 GiB of GPU memory\n")
+    view = admin.send(calls.lease(lease.id))
+    assert view.slice is not None
+    assert view.slice.memory_mib == 8704
+    assert cli("resize", lease.id, "8.5", by="ann").code == 5
+    for wrong in ("-1", "many", "nan", "1e30", "0"):
+        assert cli("resize", lease.id, wrong, by="root").code == 2
+
+
 @pytest.mark.parametrize("ref", ["nothing", "01931c3e-0000-7000-8000-000000000000"])
 def test_an_unknown_lease_is_refused(cli: Cli, ref: str) -> None:
     assert cli("reclaim", ref, by="root").code in (2, 4)
+
+
+def test_what_is_no_id_of_a_lease_is_said_in_words(cli: Cli) -> None:
+    words = "'nope' is not the id of a notebook's lease: `gpucommons idle` lists them."
+    for command in (("reclaim", "nope"), ("resize", "nope", "8")):
+        answer = cli(*command, by="root")
+        assert answer.code == 2
+        assert words in answer.err
 
 
 # --- who may ---------------------------------------------------------------------------------

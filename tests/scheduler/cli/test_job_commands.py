@@ -70,7 +70,7 @@ def test_why_says_what_would_start_a_waiting_job(cli: Cli, world: WatchedWorld) 
     assert asked["unblock"] == (
         "Would be next with ½ GPU per worker: others would be stopped for it."
     )
-    assert "does not wait: it is running" in cli("why", held.name).out
+    assert "is running on n1" in cli("why", held.name).out
 
 
 def test_a_job_is_paused_resumed_cancelled_and_run_again(cli: Cli, world: WatchedWorld) -> None:
@@ -90,6 +90,21 @@ def test_a_job_is_paused_resumed_cancelled_and_run_again(cli: Cli, world: Watche
     resumed = cli("resume", job.name)
     assert resumed.code == 1
     assert "cancelled" in resumed.err
+
+
+def test_why_of_what_is_over_says_how_it_ended_and_where_its_log_is(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    world.script = Script(run_ms=1000, exit_code=3)
+    broken = submitted(world, name="broken")
+    world.pass_time(100)
+    world.pass_time(2000)
+    ended = cli("why", broken.name).out
+    assert ended.startswith("broken-1 has failed: ")
+    assert "3" in ended.splitlines()[0]
+    assert ended.splitlines()[1:] == ["What it wrote: gpucommons logs broken-1"]
+    world.pass_time(48 * 3_600_000)
+    assert cli("why", broken.name).out == ended
 
 
 @pytest.mark.parametrize("command", ["show", "why", "logs", "cancel", "pause", "resume", "again"])

@@ -51,11 +51,12 @@ def test_options_yaml_and_rest_store_the_same_bytes(
         "name: digits\nrun: train.py\narguments: [--epochs, 5]\n"
         "roles: [{milli_gpu: 500, count: 2, cpu_milli: 1500, memory_mib: 2048}]\n"
         "min_workers: 1\npriority: low\nmax_run_s: 600\nenv: {SEED: '7'}\nresults_to: runs\n"
+        "data: [images]\n"
     )
     by_options = cli(
         "submit", str(script), "--name", "digits", "--gpus", "0.5", "--workers", "2",
         "--min-workers", "1", "--cpu-milli", "1500", "--memory-mib", "2048", "--priority", "low",
-        "--max-run-s", "600", "--env", "SEED=7", "--results-to", "runs",
+        "--max-run-s", "600", "--env", "SEED=7", "--results-to", "runs", "--data", "images",
         "--output", "json", "--", "--epochs", "5",
     ).json  # fmt: skip
     by_yaml = cli("submit", "-f", str(yaml), "--output", "json").json
@@ -68,6 +69,7 @@ def test_options_yaml_and_rest_store_the_same_bytes(
             "max_run_s": 600,
             "env": {"SEED": "7"},
             "results_to": "runs",
+            "data": ["images"],
         },
         {"milli_gpu": 500, "count": 2, "cpu_milli": 1500, "memory_mib": 2048},
         max_bytes=1 << 20,
@@ -97,6 +99,26 @@ def test_a_notebooks_function_comes_from_option_or_yaml(cli: Cli, home: Path) ->
     assert by_yaml["request"]["roles"][0]["command"][-2:] == ["--function", "train"]
 
 
+def test_a_script_that_is_not_there_is_said_before_its_folder_is_packed(cli: Cli) -> None:
+    done = cli("submit", "/nope.py")
+
+    assert done.code == 2
+    assert "There is no file /nope.py: name a script or notebook that is there." in done.err
+
+
+def test_what_goes_along_is_said(cli: Cli, script: Path) -> None:
+    (script.parent / "data.bin").write_bytes(b"x" * 2030)
+    said = cli("submit", str(script)).err
+    assert said == f"takes along: 2 files of {script.parent}, 2.0 KiB\n"
+
+
+def test_a_bad_name_is_refused_in_words(cli: Cli, script: Path) -> None:
+    answer = cli("submit", str(script), "--name", "My Job")
+    assert answer.code == 2
+    assert "name: a name has lower-case letters, digits and hyphens" in answer.err
+    assert "^" not in answer.err
+
+
 def test_what_stays_behind_is_said(cli: Cli, script: Path) -> None:
     (script.parent / "data").symlink_to("/etc")
     os.mkfifo(script.parent / "pipe")
@@ -121,8 +143,8 @@ BAD_YAML = {
     "one and a half GPUs": ("roles: [{command: [a], milli_gpu: 1500}]\n", "Ask for 1 or 2"),
     "a name with markup": ("name: <b>\nroles: [{command: [a]}]\n", "name"),
     "a folder outside": ("results_to: ../..\nroles: [{command: [a]}]\n", "results_to"),
-    "missing script": ("run: nothing.py\n", "nothing.py is not among the files"),
-    "script outside": ("run: ../train.py\n", "is not among the files"),
+    "missing script": ("run: nothing.py\n", "nothing.py: name a script or notebook that is there"),
+    "script outside": ("run: ../outside.py\n", "is not among the files"),
     "no script": ("run: 7\n", "run must be the name"),
     "arguments as text": ("run: train.py\narguments: --epochs 5\n", "arguments must be a list"),
     "two roles with run": ("run: train.py\nroles: [{}, {}]\n", "exactly one role"),
@@ -138,6 +160,7 @@ def test_a_bad_job_file_is_refused_and_nothing_is_submitted(
     cli: Cli, script: Path, content: str, says: str
 ) -> None:
     (script.parent / "job.yaml").write_text(content)
+    (script.parent.parent / "outside.py").write_text("")
 
     done = cli("submit", "-f", str(script.parent / "job.yaml"))
 
@@ -150,8 +173,8 @@ def test_a_bad_job_file_is_refused_and_nothing_is_submitted(
 BAD_OPTIONS = {
     "nothing": ((), "Name one thing to run"),
     "two things": (("train.py", "-f", "job.yaml"), "Name one thing to run"),
-    "no such script": (("nothing.py",), "nothing.py is not among the files"),
-    "no such folder": (("a/b/train.py",), "is not a folder"),
+    "no such script": (("nothing.py",), "nothing.py: name a script or notebook that is there"),
+    "no such folder": (("a/b/train.py",), "name a script or notebook that is there"),
     "no such file": (("-f", "nothing.yaml"), "nothing.yaml cannot be read: No such file"),
     "a folder": (("-f", "."), "cannot be read: Is a directory"),
     "a kind that cannot run": (("notes.txt",), "cannot run as a job"),

@@ -10,9 +10,10 @@ import psutil
 import pytest
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
+from gpucommons.scheduler.confined_files import Refused
 from gpucommons.scheduler.core.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.errand import ErrandFailed, collect
+from gpucommons.scheduler.executors.errand import collect
 from gpucommons.scheduler.executors.local import LocalExecutor
 
 #: A process that forks and leaves, for ever: whoever lists processes always comes too late.
@@ -96,7 +97,7 @@ def test_results_of_trillions_of_zeros_are_not_copied(tmp_path: Path) -> None:
     (results / "zeros").touch()
     os.truncate(results / "zeros", 1 << 40)
 
-    with pytest.raises(ErrandFailed, match="zeros"):
+    with pytest.raises(Refused, match="zeros"):
         collect(results, home, "runs", max_bytes=1 << 20)
 
     assert list((home / "runs").iterdir()) == []
@@ -109,7 +110,7 @@ def test_results_in_many_files_are_limited_together(tmp_path: Path) -> None:
     for name in "abc":
         (results / name).write_bytes(b"x" * 600)
 
-    with pytest.raises(ErrandFailed):
+    with pytest.raises(Refused):
         collect(results, home, "runs", max_bytes=1000)
 
 

@@ -12,13 +12,14 @@ from launches import a_launch, ended, lines, python
 
 from gpucommons.gpu.agent_client import Prepared, SliceReading
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce
+from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce, UnknownSlice
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.types import Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.job_slices import JobSlices
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="A100-40", memory_mib=40960)
@@ -29,6 +30,8 @@ NODE = Node(
 
 class ScriptedAgent:
     """Makes slices as told."""
+
+    memory = "first"
 
     def __init__(self, injection: Injection) -> None:
         self.injection = injection
@@ -146,3 +149,70 @@ def test_a_worker_that_cannot_enter_its_group_never_learns_its_command(
     assert "could not be put under the limit of its slice" in end.text
     assert not witness.exists()
     executor.signal(launch.attempt, now_ms=Millis(1))
+
+
+class ForgetfulAgent(ScriptedAgent):
+    """Lost its slices; finds out who is in one that was used."""
+
+    def __init__(self) -> None:
+        super().__init__(Injection())
+        self.open_now: dict[SliceId, tuple[int, ...]] = {}
+        self.inside: tuple[int, ...] = (4711,)
+        self.bound: list[int] = []
+
+    def open(self, gpu_slice: GpuSlice, *, used: bool) -> None:
+        self.open_now[gpu_slice.slice_id] = self.inside if used else ()
+
+    def bind(self, slice_id: SliceId, pid: int) -> bool:
+        if slice_id not in self.open_now:
+            raise UnknownSlice
+        self.bound.append(pid)
+        return True
+
+    def reading(self, slice_id: SliceId) -> SliceReading:
+        if slice_id not in self.open_now:
+            raise UnknownSlice
+        return SliceReading(sample=None, pids=self.open_now[slice_id])
+
+
+@pytest.fixture
+def slices() -> tuple[ForgetfulAgent, JobSlices]:
+    agent = ForgetfulAgent()
+    return agent, JobSlices(
+        agent,  # type: ignore[arg-type] # the calls that it makes
+        nodes=lambda: (NODE,),
+        mps_of=lambda _pool: None,
+    )
+
+
+def test_a_slice_that_the_agent_lost_is_not_empty_before_the_agent_has_looked(
+    slices: tuple[ForgetfulAgent, JobSlices],
+) -> None:
+    agent, known = slices
+    attempt = a_gpu_launch("x").attempt
+    assert not known.are_empty(attempt, were_used=True)
+    agent.open_now[SliceId("s-0")] = ()
+    assert known.are_empty(attempt, were_used=True)
+
+
+def test_a_slice_that_was_never_used_is_empty_though_the_agent_never_had_it(
+    slices: tuple[ForgetfulAgent, JobSlices],
+) -> None:
+    agent, known = slices
+    assert known.are_empty(a_gpu_launch("x").attempt, were_used=False)
+    assert agent.open_now == {}
+
+
+def test_an_agent_that_lost_what_it_knew_is_told_again_which_process_is_whose(
+    slices: tuple[ForgetfulAgent, JobSlices],
+) -> None:
+    agent, known = slices
+    attempt = a_gpu_launch("x").attempt
+    known.bind(attempt, {"0": 70})
+    known.bind(attempt, {"0": 70})
+    assert agent.bound == [70]
+    agent.open_now.clear()
+    agent.memory = "second"
+    known.bind(attempt, {"0": 70})
+    assert agent.bound == [70, 70]
+    assert agent.open_now == {SliceId("s-0"): (4711,)}

@@ -12,7 +12,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget
-from gpucommons.scheduler.forecast.forecaster import REFRESH_S, STALE_MS, Forecaster
+from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_MS, Forecaster
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.service import jobs, leases, why
 
@@ -144,7 +144,7 @@ def test_why_says_place_window_and_what_would_start_it(world: Foreseen) -> None:
     world.past()
     waits = held_and_waiting(world)
     world.forecaster.round()
-    found = why.why_job(world.service, world.ann, waits.name)
+    found = done(why.why_job(world.service, world.ann, waits.name))
     assert found.reason is not None
     assert (found.position, found.text) == (1, found.reason.text)
     assert found.forecast is not None
@@ -156,6 +156,28 @@ def test_why_says_place_window_and_what_would_start_it(world: Foreseen) -> None:
     running = world.cluster.workloads
     assert jobs.job(world.service, world.ann, waits.name).state == "queued"
     assert len(running) == 2
+
+
+def test_on_a_large_cluster_why_leaves_trial_cycles_to_the_thread_of_the_forecasts(
+    world: Foreseen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(why, "LARGE", 1)
+    world.past()
+    waits = held_and_waiting(world)
+    asked = why.why_job(world.service, world.ann, waits.name)
+    assert asked.probe() is None
+    meanwhile = asked.give_up()
+    assert (meanwhile.ways, meanwhile.position, meanwhile.reason is not None) == ([], 1, True)
+    world.forecaster.round()
+    found = asked.probe()
+    assert found is not None
+    assert [way.text for way in found.ways] == [
+        "Would be next with 1 GPU: others would be stopped for it.",
+    ]
+    # What was found is good for a while, and then worked out anew.
+    assert why.why_job(world.service, world.ann, waits.name).probe() is not None
+    world.now_ms = type(world.now_ms)(world.now_ms + FRESH_MS + 1)
+    assert why.why_job(world.service, world.ann, waits.name).probe() is None
 
 
 def test_nobody_reads_the_windows_of_other_teams(world: Foreseen) -> None:
@@ -179,7 +201,7 @@ def test_a_ticket_has_a_forecast_as_well(world: Foreseen) -> None:
     found = leases.lease(world.service, world.ann, ticket.id).forecast
     assert found is not None
     assert found.unknown == "history"
-    told = why.why_lease(world.service, world.ann, ticket.id)
+    told = done(why.why_lease(world.service, world.ann, ticket.id))
     assert (told.position, told.forecast) == (1, found)
     with pytest.raises(UnknownWorkload):
         why.why_lease(world.service, world.bob, ticket.id)

@@ -45,6 +45,29 @@ async def test_evictions_show_receipts(visit: Any) -> None:
         assert words in text
 
 
+async def test_what_node_agents_did_stands_beside_the_receipts(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    receipts = cluster.receipts()
+    (evicted,) = receipts.events
+    stopped = evicted.model_copy(
+        update={
+            "kind": "memory-kill",
+            "by": "agent of gpu-03",
+            "text": "23.0 of 19.4 GiB on <GPU-0>: process 7 killed.",
+            "data": {},
+        }
+    )
+    admin = await visit("admin")
+    assert "Stopped by node agents" not in await admin.page("admin/evictions")
+    scheduler.answers["GET /v1/events"] = receipts.model_copy(update={"events": [evicted, stopped]})
+
+    text = await admin.page("admin/evictions")
+
+    for words in ("agent of gpu-03", "23.0 of 19.4 GiB on &lt;GPU-0&gt;: process 7 killed."):
+        assert words in text
+
+
 async def test_the_csv_quotes_what_looks_like_a_formula(visit: Any) -> None:
     answer = await (await visit("admin")).get("admin/report.csv?month=2026-12")
 
@@ -299,6 +322,22 @@ async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
     assert "<input" not in teams
     assert idle.count("data-reclaim=") == 3
     assert (reclaimed.status_code, refused.status_code) == (200, 403)
+
+
+async def test_the_last_changes_of_quotas_are_shown_to_those_who_watch(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    receipts = cluster.receipts()
+    (event,) = receipts.events
+    text = "vision in a100: fixed 2 → 3."
+    changed = event.model_copy(update={"kind": "quota-changed", "by": "root<b>", "text": text})
+    scheduler.answers["GET /v1/events"] = receipts.model_copy(update={"events": [changed]})
+
+    for who in ("admin", "lead"):
+        page = await (await visit(who)).page("admin/teams")
+        for words in ("Last changes", "root&lt;b&gt;", text):
+            assert words in page
+    assert "Last changes" not in await (await visit("alice")).page("admin/teams")
 
 
 async def test_last_week_is_replayed_under_the_edits_and_nothing_is_saved(

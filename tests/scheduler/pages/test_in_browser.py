@@ -117,6 +117,27 @@ async def test_the_ticket_survives_an_outage(
     assert not await page.get_by_text("Your place is kept").is_visible()
 
 
+async def test_a_page_logs_in_again_by_itself_when_its_hub_is_back(open_page: Any) -> None:
+    page = await open_page("admin", "admin")
+    loads: list[str] = []
+    page.on("load", lambda _: loads.append("load"))
+
+    async def ended(route: Route) -> None:
+        if route.request.resource_type == "fetch":
+            await route.fulfill(status=302, headers={"Location": "/hub/login"})
+        else:
+            await route.continue_()
+
+    await page.route("**/admin", ended)
+    # Once by loading the page, which asks nobody anything whom the hub still knows…
+    await page.get_by_text("login ended: reload the page").wait_for()
+    assert loads == ["load"]
+    # …and not again and again: from then on it asks until it is let in.
+    await page.unroute("**/admin")
+    await page.get_by_text("login ended").wait_for(state="hidden")
+    assert loads == ["load"]
+
+
 async def test_leaving_needs_one_click(open_page: Any, scheduler: Any) -> None:
     page = await open_page("alice", TICKET)
 
@@ -156,6 +177,42 @@ async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: A
 
     await expect(weight).to_have_value("3")
     await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+
+
+async def test_last_week_is_replayed_for_an_edit_after_a_discard(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    page = await open_page("admin", "admin", allow_admin_writes=True)
+    fixed = page.get_by_label("Fixed of vision in a100")
+    discard = page.get_by_role("button", name="Discard")
+
+    await fixed.fill("3")
+    await discard.click()
+    await page.evaluate("document.querySelector('[data-last-week]').dataset.before = 'yes'")
+    await page.get_by_role("heading", name="Waiting").click()
+    # Its buttons are swapped for fresh ones with the next refresh.
+    await page.locator("[data-before]").wait_for(state="detached")
+    await fixed.fill("3")
+    await page.get_by_role("button", name="Replay last week").click()
+
+    await expect(page.locator(".replayed tbody tr").first).to_be_visible()
+
+
+async def test_an_edit_in_the_moment_of_a_discard_keeps_its_buttons(open_page: Any) -> None:
+    page = await open_page("admin", "admin/teams", allow_admin_writes=True)
+    await page.get_by_label("Weight of nlp in a100").fill("9")
+
+    await page.evaluate(
+        """() => {
+            document.querySelector('[data-discard]').click();
+            const input = document.querySelector("input[name='fixed']");
+            input.value = '3';
+            input.dispatchEvent(new Event('input', { bubbles: true }));
+            return new Promise(done => setTimeout(done, 50));
+        }"""
+    )
+
+    await expect(page.get_by_role("button", name="Discard")).to_be_visible()
 
 
 async def test_last_week_reads_as_cards_on_a_phone(open_page: Any) -> None:

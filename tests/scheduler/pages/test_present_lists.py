@@ -80,6 +80,20 @@ def test_holders_are_sorted_by_idle_gpu_hours(cluster: Any) -> None:
     assert rows[1].busy_with == "kernel"
 
 
+def test_an_idle_notebook_returns_by_the_rule_before_its_user_was_warned(cluster: Any) -> None:
+    """Idle for 41 of 60 minutes: in 19; what was kept for longer, later."""
+    found = cluster.activities()
+    rows = {row.owner: row for row in idle_rows(found)}
+    assert rows["user-b"].returns_ms == cluster.NOW + 19 * 60_000
+    assert [rows[name].returns_ms for name in ("user-c", "user-d")] == [None, None]
+    quiet = next(one for one in found.activities if one.lease.user == "user-b")
+    kept_ms = cluster.NOW + 28 * 60_000
+    idle = quiet.lease.idle.model_copy(update={"kept_until_ms": kept_ms})
+    kept = quiet.model_copy(update={"lease": quiet.lease.model_copy(update={"idle": idle})})
+    (row,) = idle_rows(found.model_copy(update={"activities": [kept]}))
+    assert row.returns_ms == kept_ms
+
+
 def test_a_busy_notebook_is_never_shown_as_idle(cluster: Any) -> None:
     busy = cluster.activities().activities[0]
     stale = models.IdleView(idle_since_ms=cluster.NOW - 90 * cluster.MINUTE)
@@ -122,12 +136,24 @@ def test_a_receipt_says_whether_the_beneficiary_started(
     assert (row.outcome, row.in_vain) == (outcome, in_vain)
 
 
+def test_a_receipt_counts_in_what_the_job_counts_in(cluster: Any) -> None:
+    receipts = cluster.receipts().events
+    receipts[0].data["checkpoint_unit"] = "epoch"
+
+    assert eviction_rows(receipts, {})[0].saved == "epoch 5,430"
+
+
 def test_a_notebook_may_be_the_beneficiary(cluster: Any) -> None:
     events = cluster.receipts().events
-    started = cluster.lease(state="active")
+    started = cluster.lease(state="active", started_ms=cluster.NOW)
+    stopped = cluster.lease(
+        state="ended", started_ms=cluster.NOW, ended_text="The server was stopped"
+    )
     left = cluster.lease(state="ended", ended_text="withdrawn by alice")
 
     assert eviction_rows(events, {cluster.BENEFICIARY: started})[0].outcome == "yes"
+    # What it did with the GPU afterwards is another matter.
+    assert eviction_rows(events, {cluster.BENEFICIARY: stopped})[0].outcome == "yes"
     assert eviction_rows(events, {cluster.BENEFICIARY: left})[0].outcome == "no: withdrawn by alice"
 
 

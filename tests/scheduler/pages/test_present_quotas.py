@@ -125,3 +125,9 @@ def test_the_difference_names_old_and_new(cluster: Any) -> None:
 
 def test_nothing_changed_is_no_difference(cluster: Any) -> None:
     assert difference(cluster.teams().teams, changes_from(_inputs(fixed="2"), dry_run=True)) == ()
+
+
+@pytest.mark.parametrize("column", ["fixed", "guaranteed"])
+def test_a_cleared_field_is_asked_about_and_takes_nothing_away(column: str) -> None:
+    with pytest.raises(BadRequest, match=f"{column} of vision in a100 is empty: write 0 for none"):
+        changes_from(_inputs(**{column: " "}), dry_run=True)

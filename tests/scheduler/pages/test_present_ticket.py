@@ -128,6 +128,13 @@ def test_no_size_is_offered_where_none_smaller_is_free(cluster: Any) -> None:
     assert _state(cluster, cluster.lease()).take is None
 
 
+def test_the_likely_start_is_never_left_out(cluster: Any) -> None:
+    ticket = cluster.lease(forecast=None)
+
+    assert _state(cluster, ticket).likely == "When it will likely start is being worked out."
+    assert _state(cluster, cluster.lease(state="granted", forecast=None)).likely == ""
+
+
 def test_a_reclaim_under_way_is_said(cluster: Any) -> None:
     reason = models.ReasonView(code="draining", text="digits-7 has 20 s left to save.")
 

@@ -158,3 +158,17 @@ def test_old_reports_and_readings_say_nothing_about_now() -> None:
     late = why_busy(board.report_of(WorkloadId("w")), gpu, now + 4 * MINUTE_MS)
     assert late is not None
     assert "cannot be read" in late
+
+
+def test_a_report_tells_of_nothing_that_is_to_come(
+    world: ServiceWorld, lease: models.LeaseView
+) -> None:
+    ann = world.principal("ann")
+    ahead = models.KernelActivity(kind="kernel", busy=False, last_active_ms=4_102_444_800_000)
+    before = models.KernelActivity(kind="terminal", busy=False, last_active_ms=7)
+    body = models.ActivityReport(kernels=[ahead, before])
+    idle.report_activity(world.service, ann, lease.id, body)
+    told_at = world.now_ms
+    world.pass_time(MINUTE_MS)
+    seen = idle.activity(world.service, world.culler, lease.id)
+    assert [kernel.last_active_ms for kernel in seen.kernels] == [told_at, 7]

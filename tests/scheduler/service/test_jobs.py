@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from service_world import CONFIG, ServiceWorld, a_request, done
 
-from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.core.types import State, WorkloadId
 from gpucommons.scheduler.errors import (
     Conflict,
     Forbidden,
@@ -50,6 +50,19 @@ def test_a_repeated_request_is_answered_at_the_cap_and_takes_no_name(tmp_path: P
         jobs.submit(world.service, ann, waits, key="k2")
     world.pass_time(120_000)
     assert jobs.submit(world.service, ann, a_request(), key="k2").name == "digits-2"
+
+
+def test_paused_jobs_count_as_waiting_ones(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path, config={**CONFIG, "policy": {"max_pending_per_user": 1}})
+    ann = world.principal("ann")
+    waits = a_request(not_before_ms=world.now_ms + 60_000)
+    first = jobs.submit(world.service, ann, waits, key=None)
+    world.pass_time(1000)
+    done(jobs.pause(world.service, ann, first.id))
+    world.pass_time(1000)
+    assert jobs.job(world.service, ann, first.id).state == "paused"
+    with pytest.raises(PolicyRefused, match="or are paused"):
+        jobs.submit(world.service, ann, waits, key=None)
 
 
 def test_jobs_are_found_by_id_name_and_team_but_not_by_strangers(world: ServiceWorld) -> None:
@@ -109,6 +122,19 @@ def test_run_again_makes_a_job_of_the_caller(world: ServiceWorld) -> None:
         jobs.again(world.service, world.principal("bob"), "digits-1", key=None)
 
 
+def test_a_teammates_job_run_again_has_neither_my_secrets_nor_my_home(
+    world: ServiceWorld,
+) -> None:
+    asked = a_request(secrets={"HF": "hf-token"}, results_to="runs")
+    mine = jobs.submit(world.service, world.principal("ann"), asked, key=None)
+    theirs = jobs.again(world.service, world.principal("alf"), mine.name, key=None)
+    assert theirs.request is not None
+    assert (theirs.request.secrets, theirs.request.results_to) == ({}, None)
+    own = jobs.again(world.service, world.principal("ann"), mine.name, key=None)
+    assert own.request is not None
+    assert (own.request.secrets, own.request.results_to) == ({"HF": "hf-token"}, "runs")
+
+
 def test_dependencies_are_names_and_must_be_able_to_end_well(world: ServiceWorld) -> None:
     ann = world.principal("ann")
     first = jobs.submit(world.service, ann, a_request(), key=None)
@@ -161,3 +187,17 @@ def test_time_of_a_stopped_attempt_is_lost_back_to_its_checkpoint(world: Service
     assert view.state == State.PAUSED
     assert view.lost_milli_gpu_s == 10_000
     assert view.held_milli_gpu_s >= 10_000
+
+
+def test_near_names_jobs_that_one_may_see_and_is_no_reason_to_wait(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    first = jobs.submit(world.service, ann, a_request(), key=None)
+    asked = a_request(near=["digits-1"], data=["images", "images"])
+    second = jobs.submit(world.service, ann, asked, key=None)
+    assert second.request is not None
+    assert (second.request.near, second.request.data) == ([first.id], ["images"])
+    assert world.cluster.workloads[WorkloadId(second.id)].spec.near == (first.id,)
+    with pytest.raises(UnknownWorkload):
+        jobs.submit(world.service, ann, a_request(near=["nobody-1"]), key=None)
+    with pytest.raises(UnknownWorkload):
+        jobs.submit(world.service, world.principal("bob"), a_request(near=["digits-1"]), key=None)

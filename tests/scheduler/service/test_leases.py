@@ -1,10 +1,12 @@
 """Notebooks' leases: taken, waited for, used, ended."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
 from service_world import ServiceWorld, a_request, done
 
+from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -16,6 +18,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.service import jobs, leases, quotes
 from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service.views.leases import IdleLimits
 
 
 def acquire(world: ServiceWorld, user: str = "ann", **ask: object) -> models.LeaseView:
@@ -218,6 +221,30 @@ def test_a_job_is_no_lease_and_a_lease_is_no_job(world: ServiceWorld) -> None:
         jobs.job(world.service, ann, acquire(world).id)
 
 
+@pytest.mark.parametrize("has_agent", [True, False])
+def test_a_lease_holds_while_the_pod_of_its_server_is_there(
+    world: ServiceWorld, has_agent: bool
+) -> None:
+    lease = acquire(world)
+    assert lease.slice is not None
+    pods = {lease.slice.slice_id}
+    kept = Slices(
+        world.agent if has_agent else None,
+        cluster=lambda: world.cluster,
+        observe=world.loop.observe,
+        has_pod=lambda slice_id: slice_id in pods,
+    )
+    world.service = replace(world.service, slices=kept)
+    end(world, lease)
+    kept.step()
+    world.pass_time(60_000)
+    assert [one.workload_id for one in leases.live_leases(world.service)] == [lease.id]
+    pods.clear()
+    kept.step()
+    world.pass_time(1000)
+    assert not leases.live_leases(world.service)
+
+
 def test_a_restarted_service_closes_what_nobody_holds_any_more(world: ServiceWorld) -> None:
     lease = acquire(world)
     started(world, lease, pid=None)
@@ -229,3 +256,73 @@ def test_a_restarted_service_closes_what_nobody_holds_any_more(world: ServiceWor
     restarted.step()
     assert held.slice is not None
     assert list(world.agent.opened) == [held.slice.slice_id]
+
+
+def test_a_slice_that_its_agent_lost_is_not_empty_before_the_agent_has_looked(
+    world: ServiceWorld,
+) -> None:
+    lease = acquire(world, milli_gpu=1000)
+    started(world, lease)
+    assert lease.slice is not None
+    slice_id = lease.slice.slice_id
+    world.agent.close_slice(slice_id)
+    world.agent.unknown = [4711]
+    assert end(world, lease).state == "active"
+    for _ in range(3):
+        world.service.slices.step()
+        # Opened again, and still held: somebody is in it.
+        assert slice_id in world.agent.opened
+        with pytest.raises(NoFreeSlice):
+            acquire(world, "alf")
+    world.agent.bound[slice_id].clear()
+    world.service.slices.step()
+    assert acquire(world, "alf", milli_gpu=1000).state == "granted"
+
+
+def test_a_living_slice_that_its_agent_lost_is_opened_again_as_one_that_is_used(
+    world: ServiceWorld,
+) -> None:
+    lease = acquire(world)
+    started(world, lease)
+    assert lease.slice is not None
+    world.agent.close_slice(lease.slice.slice_id)
+    world.agent.unknown = [4711]
+    world.service.slices.step()
+    assert world.agent.reading(lease.slice.slice_id).pids == (4711,)
+
+
+def test_a_slice_that_nobody_ever_used_is_empty_though_its_agent_never_had_it(
+    world: ServiceWorld,
+) -> None:
+    lease = acquire(world)
+    assert lease.slice is not None
+    world.agent.close_slice(lease.slice.slice_id)
+    world.agent.unknown = [4711]
+    assert end(world, lease).state == "ended"
+
+
+def test_what_an_agent_that_lost_much_has_found_again_is_closed_when_nobody_holds_it(
+    world: ServiceWorld,
+) -> None:
+    lease = acquire(world)
+    started(world, lease)
+    assert lease.slice is not None
+    world.service.slices.step()
+    over = replace(world.agent.opened[lease.slice.slice_id], slice_id=SliceId("over"))
+    world.agent.open(over)
+    world.service.slices.step()
+    # Not ours to close, as far as we know.
+    assert "over" in world.agent.opened
+    world.agent.memory = "second"
+    world.service.slices.step()
+    assert list(world.agent.opened) == [lease.slice.slice_id]
+
+
+def test_minutes_of_the_idle_rule_are_rounded_down_alike(world: ServiceWorld) -> None:
+    limits = IdleLimits(idle_after_ms=150_000, warn_after_ms=100_000)
+    world.service = replace(world.service, settings=replace(world.service.settings, idle=limits))
+    lease = acquire(world)
+    (offer, *_) = quotes.offers(world.service, world.principal("ann"), None, "").offers
+    assert lease.idle is not None
+    assert (lease.idle.idle_after_min, offer.idle_after_min) == (2, 2)
+    assert lease.idle.warn_after_min == 1

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from builders import a_node
-from service_world import ServiceWorld, a_request
+from service_world import PAUSES, ServiceWorld, a_request
 
 from gpucommons.scheduler.core.types import AttemptState, Workload
 from gpucommons.scheduler.service import jobs
 
 CONFIG = {
-    "pools": [{"name": "gpu", "executor": "fake", "notice_s": 10, "grace_s": 10}],
+    "pools": [{"name": "gpu", "executor": "fake", **PAUSES}],
     "teams": [{"name": "vision", "members": ["ann"], "leads": ["ann"], "quotas": {"gpu": {}}}],
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from service_world import ServiceWorld, a_request
+from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import (
@@ -14,7 +14,7 @@ from gpucommons.scheduler.errors import (
     UnknownTeam,
 )
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service import jobs, replays
+from gpucommons.scheduler.service import jobs, leases, replays, settings
 
 HOUR = 3_600_000
 
@@ -108,3 +108,38 @@ def test_an_empty_past_says_so(world: ServiceWorld) -> None:
 def test_one_replay_at_a_time(busy: ServiceWorld) -> None:
     with replays._one_at_a_time, pytest.raises(TooManyRequests, match="Another replay"):
         replays.replay(busy.service, busy.admin, wish())
+
+
+def test_where_the_log_says_otherwise_than_the_baseline_that_is_told(world: ServiceWorld) -> None:
+    """Under the quotas of then a notebook took a GPU back; under today's nobody would."""
+    world.script = Script(run_ms=2 * HOUR)
+    for i in range(4):
+        request = a_request(name=f"job-{i}", role={"milli_gpu": 1000})
+        jobs.submit(world.service, world.principal("ann"), request, key=None)
+        world.pass_time(100)
+    world.pass_time(HOUR)
+    ask = models.LeaseRequest(milli_gpu=1000)
+    ticket = done(leases.wait_in_line(world.service, world.principal("bob"), ask, key=None))
+    for _ in range(30):
+        world.pass_time(1000)
+    done(leases.end_lease(world.service, world.principal("bob"), ticket.id, models.EndReport()))
+    assert "evicted" in {one.event.kind for one in world.store.events(limit=1000)}
+    same = replays.replay(world.service, world.admin, wish())
+    assert same.before.total.evictions == 1
+    assert "In truth" not in same.text
+    changes = [
+        models.QuotaChange(team="nlp", pool="gpu", quota=models.QuotaModel()),
+        models.QuotaChange(
+            team="vision",
+            pool="gpu",
+            quota=models.QuotaModel(fixed_milli_gpu=0, guaranteed_milli_gpu=4000),
+        ),
+    ]
+    world.pass_time(2 * HOUR)
+    done(settings.set_quotas(world.service, world.admin, models.QuotaChanges(changes=changes)))
+    other = replays.replay(world.service, world.admin, wish())
+    assert other.before.total.evictions == 0
+    assert (
+        "In truth there was 1 eviction; played with today's quotas all the time there are none"
+        in other.text
+    )

@@ -1,5 +1,7 @@
 """Quotas, configuration and nodes: all or nothing, audited, for admins."""
 
+from typing import Any
+
 import pytest
 from service_world import ServiceWorld, a_request, done
 
@@ -45,6 +47,25 @@ def test_a_quota_is_saved_with_an_audit_row(world: ServiceWorld) -> None:
     (event,) = done(history.events(world.service, world.admin, where)).events
     assert (event.by, event.team) == ("root", "vision")
     assert event.data["old"] != event.data["new"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [
+        (2000, [0, 250, 500, 1000, 2000]),
+        (4000, [0, 250, 500, 1000, 2000, 3000, 4000]),
+        (None, [0, 250, 500, 1000, 2000, 4000, 8000]),
+    ],
+)
+def test_forms_are_offered_what_the_team_may_hold(
+    world: ServiceWorld, limit: int | None, sizes: list[int]
+) -> None:
+    quota = models.QuotaModel(guaranteed_milli_gpu=1000, limit_milli_gpu=limit)
+    change = models.QuotaChange(team="vision", pool="gpu", quota=quota)
+    done(settings.set_quotas(world.service, world.admin, models.QuotaChanges(changes=[change])))
+
+    teams = history.teams(world.service, world.admin).teams
+    assert next(one for one in teams if one.name == "vision").sizes == sizes
 
 
 def test_what_cannot_be_laid_out_changes_nothing(world: ServiceWorld) -> None:
@@ -199,6 +220,64 @@ def test_events_are_of_own_teams(world: ServiceWorld) -> None:
     assert bob.last == seen.last == world.store.last_event_number()
     all_of_them = done(history.events(world.service, world.admin, history.EventFilter()))
     assert {event.team for event in all_of_them.events} >= {None, "vision", "nlp"}
+
+
+def test_a_request_looks_for_events_among_so_many_and_says_how_far_it_came(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    for _ in range(20):
+        jobs.submit(world.service, world.principal("bob"), a_request(), key=None)
+    ann, end = world.principal("ann"), world.store.last_event_number()
+    everything = done(history.events(world.service, ann, history.EventFilter())).events
+    monkeypatch.setattr(history, "_SEARCHED", 7)
+    read: list[int] = []
+    inner = world.store.events
+
+    def counting(**options: Any) -> Any:
+        found = inner(**options)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(world.store, "events", counting)
+    seen, after, requests = [], 0, 0
+    while after < end:
+        found = done(history.events(world.service, ann, history.EventFilter(after=after)))
+        assert found.last > after
+        seen, after, requests = seen + found.events, found.last, requests + 1
+    assert seen == everything
+    assert requests > 2
+    assert sum(read) <= len(everything) + requests
+    # What is not at the end yet does not wait there.
+    further = history.EventFilter(after=everything[-1].number, wait_s=1)
+    found = history.events(world.service, ann, further).probe()
+    assert found is not None
+    assert found.events == []
+    waiting = history.events(world.service, ann, history.EventFilter(after=end, wait_s=1))
+    assert waiting.probe() is None
+    newest = done(history.events(world.service, ann, history.EventFilter(newest=3)))
+    assert (newest.events, newest.last) == ([], end)
+    of_all = done(history.events(world.service, world.admin, history.EventFilter(newest=3)))
+    assert [event.number for event in of_all.events] == [end - 2, end - 1, end]
+
+
+def test_a_report_adds_up_where_the_rows_are(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_options: Any) -> Any:
+        raise AssertionError("all rows were read")
+
+    monkeypatch.setattr(world.store, "ledger", refuse)
+    asked: list[Any] = []
+
+    def counting(**options: Any) -> Any:
+        asked.append(options["teams"])
+        return ()
+
+    monkeypatch.setattr(world.store, "usage_sums", counting)
+    for who in (world.principal("ann"), world.principal("bob"), world.admin):
+        history.report(world.service, who, from_ms=0, to_ms=60_000)
+    assert asked == [{"vision"}, {"nlp"}, None]
 
 
 def test_events_go_on_after_a_cursor(world: ServiceWorld) -> None:

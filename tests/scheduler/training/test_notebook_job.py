@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import nbformat
+import pytest
 
 from gpucommons.scheduler.training.notebook import for_job
 
@@ -38,8 +39,36 @@ def test_output_goes_to_the_log_and_the_executed_copy_to_the_results(tmp_path: P
 
     assert done.returncode == 0, done.stderr
     assert "answer 42" in done.stdout
-    executed = nbformat.read(tmp_path / "results" / "train.ipynb", as_version=4)
+    executed = nbformat.read(tmp_path / "results" / "train.out.ipynb", as_version=4)
     assert executed.cells[0].outputs[0].text == "answer 42\n"
+
+
+def test_the_executed_copy_has_the_jobs_name_and_not_the_notebooks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GPUCOMMONS_JOB_NAME", "train-3")
+    write(tmp_path / "train.ipynb", "pass")
+
+    assert run(tmp_path, "train.ipynb").returncode == 0
+    # Results are copied into the notebook's folder, over what is called the same.
+    assert [path.name for path in (tmp_path / "results").iterdir()] == ["train-3.out.ipynb"]
+
+
+def test_the_log_holds_what_cells_say_and_nothing_else(tmp_path: Path) -> None:
+    write(
+        tmp_path / "train.ipynb",
+        "from gpucommons.labextension import GpuMonitor, TrainPanel\n"
+        "environ = {'GPUCOMMONS_JOB_ID': 'j-1'}\n"
+        "def train(resume_dir): pass\n"
+        "GpuMonitor(environ=environ)",
+        "TrainPanel(train, environ=environ)",
+        "print('answer')",
+    )
+
+    done = run(tmp_path, "train.ipynb")
+
+    assert done.stdout == "answer\n"
+    assert done.stderr == ""
 
 
 def test_a_failing_cell_fails_the_job_and_its_traceback_is_in_the_log(tmp_path: Path) -> None:

@@ -225,6 +225,13 @@ def test_without_a_hub_only_agent_and_scheduler_run(folder: StateFolder) -> None
     assert agent_part(wanted, folder, {}).ready_socket == folder.agent / "control.sock"
 
 
+def test_what_the_agent_is_to_do_is_said_to_up(folder: StateFolder) -> None:
+    wanted = settings("--only-watch", "--agent-metrics-port", "9401")
+    argv = agent_part(wanted, folder, {}).argv
+    assert argv[-3:] == ("--only-watch", "--metrics-port", "9401")
+    assert "--only-watch" not in agent_part(settings(), folder, {}).argv
+
+
 def test_browser_writes_by_admins_are_opened_only_where_users_are_not_apart(
     folder: StateFolder,
 ) -> None:

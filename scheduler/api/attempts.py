@@ -1,0 +1,83 @@
+"""Routes of running attempts: what they report, fetch and hand over with their own token."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.api.caller import AnyCaller
+from gpucommons.scheduler.service import attempt_files, attempts
+
+router = APIRouter(prefix="/attempt", tags=["attempt"])
+
+#: Between two looks of a waiting worker. Looks are cheap, and thousands of workers wait.
+LOOK_S = 2.0
+#: Of one attempt, beside two per worker: connections break, and both ends count for a while.
+SLACK = 8
+_TAR: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"application/x-tar": {}}, "description": "A tar archive."}
+}
+
+
+@router.post("/progress")
+async def report_progress(report: models.ProgressReport, caller: AnyCaller) -> models.AttemptOrders:
+    """Tell how far the attempt is; the answer carries an announced stop."""
+    return await caller.run(attempts.report_progress, report)
+
+
+@router.post("/checkpoints")
+async def report_checkpoint(
+    report: models.CheckpointReport, caller: AnyCaller
+) -> models.AttemptOrders:
+    """Hand in a complete checkpoint; refused with ``StaleAttempt`` when no longer current."""
+    return await caller.run(attempts.report_checkpoint, report)
+
+
+@router.get("/orders")
+async def attempt_orders(
+    caller: AnyCaller,
+    *,
+    announced: bool = False,
+    wait_s: Annotated[float, Query(ge=0, le=25, allow_inf_nan=False)] = 0,
+) -> models.AttemptOrders:
+    """Whether the attempt is to stop; waits while that is what the caller knows already."""
+    orders = await caller.run(attempts.attempt_orders)
+    until_s = time.monotonic() + wait_s
+    if wait_s == 0:
+        return orders
+    service, principal = caller.doorway.service, caller.principal
+    workers = await run_in_threadpool(attempts.workers_of, service, principal)
+    most = SLACK + 2 * workers
+    with caller.doorway.waiting.place(f"{principal.kind} {principal.name}", most=most) as place:
+        while (orders.stop is not None) == announced and time.monotonic() < until_s:
+            if place.is_given_back:
+                break
+            await asyncio.sleep(min(LOOK_S, max(0.0, until_s - time.monotonic())))
+            orders = await caller.run(attempts.attempt_orders)
+    return orders
+
+
+@router.get("/inputs")
+async def attempt_inputs(caller: AnyCaller) -> models.AttemptInputs:
+    """What the attempt needs before its command runs."""
+    return await caller.run(attempt_files.attempt_inputs)
+
+
+@router.get("/snapshot", response_class=StreamingResponse, responses=_TAR)
+async def attempt_snapshot(caller: AnyCaller) -> StreamingResponse:
+    """The files that the attempt's job runs from, as one tar."""
+    service, principal = caller.doorway.service, caller.principal
+    chunks = await run_in_threadpool(attempt_files.attempt_snapshot, service, principal)
+    return StreamingResponse(chunks, media_type="application/x-tar")
+
+
+@router.post("/uploads")
+async def attempt_uploads(request: models.UploadRequest, caller: AnyCaller) -> models.UploadList:
+    """Links with which the attempt hands files over."""
+    return await caller.run(attempt_files.attempt_uploads, request)

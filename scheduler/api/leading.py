@@ -1,0 +1,122 @@
+"""What only the leader can answer is passed on to it: reports that live in its memory, and what it
+must put on record itself. Leases are, too, while it answers: it alone knows which card of a node a
+slot is. Everything else any replica answers from the store.
+
+The request goes on as it came, with the caller's own token, so the leader alone authorizes it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import httpx
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from gpucommons.scheduler.api.errors import answer
+from gpucommons.scheduler.errors import Unavailable
+
+_LEADERS = (
+    re.compile(r"^POST /v1/attempt/(progress|checkpoints)$"),
+    re.compile(r"^POST /v1/leases/[^/]+/(started|end|reclaim)$"),
+    re.compile(r"^(GET|PUT) /v1/leases/[^/]+/activity$"),
+    re.compile(r"^GET /v1/activities$"),
+)
+_RATHER_LEADERS = re.compile(r"^(GET /v1/lease|(GET|POST) /v1/leases(/.*)?)$")
+#: Says that a replica has passed it on already: two that each believe the other leads must not
+#: play with it.
+PASSED_ON = "x-gpucommons-passed-on"
+_HANDED_ON = ("authorization", "content-type", "idempotency-key", "accept")
+#: A receipt waits for its cycle.
+_TIMEOUT = httpx.Timeout(20.0, connect=2.0)
+
+
+def is_for_leader(method: str, path: str) -> bool:
+    """Whether only the leader can answer this."""
+    return any(one.match(f"{method} {path}") for one in _LEADERS)
+
+
+def is_rather_for_leader(method: str, path: str) -> bool:
+    """Whether the leader's answer says more than ours."""
+    return _RATHER_LEADERS.match(f"{method} {path}") is not None
+
+
+class ToLeader:
+    """ASGI middleware."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        leading: Callable[[], bool],
+        leader: Callable[[], str | None],
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._app = app
+        self._leading, self._leader = leading, leader
+        self._http = httpx.AsyncClient(timeout=_TIMEOUT, trust_env=False, transport=transport)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer here, or have it answered."""
+        if scope["type"] != "http" or self._leading():
+            await self._app(scope, receive, send)
+            return
+        method, path = scope["method"], scope["path"]
+        must = is_for_leader(method, path)
+        if not must and not is_rather_for_leader(method, path):
+            await self._app(scope, receive, send)
+            return
+        body = await _body(receive)
+        try:
+            response = await self._ask(scope, body)
+        except Unavailable as error:
+            if must:
+                await answer(error)(scope, receive, send)
+            else:
+                await self._app(scope, _again(body, receive), send)
+            return
+        kind = response.headers.get("content-type", "application/json").encode()
+        start = {"type": "http.response.start", "status": response.status_code}
+        await send({**start, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": response.content})
+
+    async def _ask(self, scope: Scope, body: bytes) -> httpx.Response:
+        headers = Headers(scope=scope)
+        url = None if PASSED_ON in headers else await run_in_threadpool(self._leader)
+        if url is None:
+            raise Unavailable("No replica leads right now; try again in a moment.")
+        query = scope["query_string"].decode("ascii", errors="replace")
+        # As bytes: what is no ASCII is for the leader to refuse.
+        kept = {n.encode(): headers[n].encode("latin-1") for n in _HANDED_ON if n in headers}
+        try:
+            return await self._http.request(
+                scope["method"],
+                f"{url}{scope['path']}" + (f"?{query}" if query else ""),
+                content=body,
+                headers={**kept, PASSED_ON.encode(): b"1"},
+            )
+        except httpx.HTTPError:
+            raise Unavailable(
+                "The replica that leads does not answer; another one takes over in a moment."
+            ) from None
+
+
+async def _body(receive: Receive) -> bytes:
+    parts = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+def _again(body: bytes, receive: Receive) -> Receive:
+    """A body that was read, for whoever reads it next."""
+    left = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def again() -> Message:
+        return left.pop() if left else await receive()
+
+    return again

@@ -1,0 +1,70 @@
+"""Results of a job that ran away from its notebook, brought to a folder of its owner's.
+
+They are whatever the job's code wrote, so they are unpacked as the user, step by step, following no
+link, regular files only, under a limit; nothing that is there and is no file is touched.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+from gpucommons.scheduler.client.transport import SchedulerClient
+from gpucommons.scheduler.confined_files import Refused, unpack_into
+from gpucommons.scheduler.errors import BadRequest, Unavailable
+
+#: As much as the scheduler sends.
+MAX_RESULTS_BYTES = 16 << 30
+
+
+def fetch_results(
+    scheduler: SchedulerClient,
+    ref: str,
+    home: Path,
+    below: str,
+    *,
+    max_bytes: int = MAX_RESULTS_BYTES,
+) -> int:
+    """Bring a job's results to ``home/below``; returns how many files.
+
+    Raises
+    ------
+    SchedulerError
+        When the scheduler refuses, the results do not come whole, or hold what is not taken.
+    """
+    with scheduler.stream(f"/v1/jobs/{quote(ref, safe='')}/results") as chunks:
+        try:
+            return unpack_into(io.BufferedReader(_Stream(chunks)), home, below, max_bytes=max_bytes)
+        except Refused as error:
+            message = f"The results of {ref} were not taken: {error}."
+            raise BadRequest(message) from None
+        except tarfile.TarError:
+            message = f"The results of {ref} did not come whole; fetch them again."
+            raise Unavailable(message) from None
+        except OSError as error:
+            message = f"The results of {ref} cannot be written to {below}: {error.strerror}."
+            raise BadRequest(message) from None
+
+
+class _Stream(io.RawIOBase):
+    """A file that ends where the pieces do."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._left = b""
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override] # narrower
+        """The next bytes."""
+        if not self._left:
+            self._left = next(self._chunks, b"")
+        count = min(len(buffer), len(self._left))
+        buffer[:count] = self._left[:count]
+        self._left = self._left[count:]
+        return count

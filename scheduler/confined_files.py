@@ -1,0 +1,163 @@
+"""Writing into folders that somebody else may rearrange meanwhile: step by step, following no link.
+
+Only the standard library is imported here: errands, jobs' pods and notebook servers unpack with it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tarfile
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+_CHUNK_BYTES = 1 << 20
+#: More files than this are no snapshot of a working folder, and no results.
+MAX_MEMBERS = 100_000
+
+
+class Refused(Exception):
+    """These files cannot be taken; the message says which and why."""
+
+
+def open_folder(path: Path, parts: tuple[str, ...]) -> int:
+    """Open (and make) a folder step by step without following a link below ``path``."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    for part in parts:
+        with suppress(FileExistsError):
+            os.mkdir(part, 0o755, dir_fd=descriptor)
+        try:
+            below = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        descriptor = below
+    return descriptor
+
+
+def write_file(folder: int, name: str, read: Callable[[int], bytes], *, left: int) -> int:
+    """Write what ``read`` gives to a regular file, at most ``left`` bytes; returns how many.
+
+    What lies there and is no regular file is left alone, and nothing is written.
+
+    Raises
+    ------
+    Refused
+        When there is more.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+    writing = os.open(name, flags, 0o644, dir_fd=folder)
+    written = 0
+    try:
+        if not stat.S_ISREG(os.fstat(writing).st_mode):
+            return 0
+        while chunk := read(_CHUNK_BYTES):
+            written += len(chunk)
+            if written > left:
+                raise Refused(too_much(name))
+            view = memoryview(chunk)
+            while view:
+                view = view[os.write(writing, view) :]
+    finally:
+        os.close(writing)
+    return written
+
+
+def too_much(name: str) -> str:
+    """The sentence for results beyond their cap."""
+    return f"the results are larger than what is copied for a job; stopped at {name!r}"
+
+
+def unpack(stream: IO[bytes], target: Path, *, max_bytes: int) -> None:
+    """Unpack a tar into a new folder of our own, regular files and folders only.
+
+    Raises
+    ------
+    Refused
+        When it holds anything else, or more than it may.
+    """
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
+    total = members = 0
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            members += 1
+            total += member.size
+            if members > MAX_MEMBERS:
+                message = f"the snapshot holds more than {MAX_MEMBERS:,} files"
+                raise Refused(message)
+            if total > max_bytes:
+                message = f"the snapshot unpacks to more than {max_bytes >> 20} MiB"
+                raise Refused(message)
+            if not (member.isreg() or member.isdir()):
+                message = f"the snapshot holds {member.name!r}, which is no regular file"
+                raise Refused(message)
+            _extract(archive, member, target)
+
+
+def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) -> None:
+    """Extract a regular file or folder so that it stays below ``target`` and belongs to us."""
+    if hasattr(tarfile, "data_filter"):
+        archive.extract(member, target, filter="data")
+        return
+    # Python 3.11 before 3.11.4, as Debian 12 has it. Links were refused, so names are all there is.
+    path = Path(member.name)
+    if path.is_absolute() or ".." in path.parts:
+        message = f"the snapshot holds {member.name!r}, which lies outside its folder"
+        raise Refused(message)
+    member.mode = 0o700 if member.isdir() else (member.mode & 0o755) | 0o600
+    member.uid, member.gid = os.geteuid(), os.getegid()
+    member.uname = member.gname = ""
+    archive.extract(member, target)
+
+
+def unpack_into(stream: IO[bytes], home: Path, below: str, *, max_bytes: int) -> int:
+    """Unpack a tar of results into an existing folder of the user's; returns how many files.
+
+    Unlike :func:`unpack` the folder is not new: what lies there may have links, which are never
+    followed, and things of the same name that are no files, which stay.
+
+    Raises
+    ------
+    Refused
+        When it holds more than files and folders, leads out of its folder, or is too large.
+    """
+    count, left = 0, max_bytes
+    base = _inside(below)
+    with tarfile.open(fileobj=stream, mode="r|") as archive:
+        for member in archive:
+            parts = _inside(member.name)
+            _refuse_settings((*base, *parts))
+            if not (member.isreg() or member.isdir()):
+                message = f"the results hold {member.name!r}, which is no regular file"
+                raise Refused(message)
+            count += 1
+            if count > MAX_MEMBERS:
+                raise Refused(too_much(member.name))
+            if member.isdir():
+                os.close(open_folder(home, (*base, *parts)))
+                continue
+            source = archive.extractfile(member)
+            if source is None or not parts:
+                continue
+            folder = open_folder(home, (*base, *parts[:-1]))
+            try:
+                left -= write_file(folder, parts[-1], source.read, left=left)
+            finally:
+                os.close(folder)
+    return count
+
+
+def _refuse_settings(path: tuple[str, ...]) -> None:
+    """Hidden folders of a home hold what programs obey; no job's code writes there from afar."""
+    if path and path[0].startswith("."):
+        message = f"{path[0]!r} is a hidden folder of your home: results are not written there"
+        raise Refused(message)
+
+
+def _inside(name: str) -> tuple[str, ...]:
+    parts = tuple(part for part in name.split("/") if part not in ("", "."))
+    if name.startswith("/") or ".." in parts or "\0" in name:
+        message = f"{name!r} leads out of its folder"
+        raise Refused(message)
+    return parts

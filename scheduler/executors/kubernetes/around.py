@@ -1,0 +1,44 @@
+"""What the executor asks of the scheduler around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Container, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.scheduler.core.resources import Pool
+from gpucommons.scheduler.core.types import AttemptId, NodeId
+from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles, WithoutFiles
+from gpucommons.scheduler.executors.kubernetes.notebooks import Leases
+from gpucommons.scheduler.executors.kubernetes.witnesses import Reading
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Around:
+    """What the executor asks of the scheduler around it."""
+
+    pools: Callable[[], tuple[Pool, ...]] = tuple
+    pool_of: Callable[[NodeId], Pool | None] = lambda _node: None
+    #: Slots that anything of ours holds.
+    held: Callable[[], Container[DeviceId]] = frozenset
+    #: Slots of which somebody holds a part.
+    fractions: Callable[[], Set[DeviceId]] = frozenset
+    #: Leases that hold something, in the scheduler's books.
+    leases: Callable[[], Leases] = dict
+    #: Attempts that are on record as live; None where nobody says.
+    current: Callable[[], Set[AttemptId]] | None = None
+    #: Live processes of a slice, as the agent of its node sees them; None where there is none.
+    reading: Reading | None = None
+    on_change: Callable[[], None] = lambda: None
+    #: Whether this scheduler acts, and not another replica: asked by every thread before it does.
+    leading: Callable[[], bool] = lambda: True
+    files: JobFiles = field(default_factory=WithoutFiles)
+    #: Where logs of stopped workers are kept; None = nowhere.
+    logs: Path | None = None
+    now_ms: Callable[[], int] = _now_ms

@@ -1,0 +1,202 @@
+"""One connection to the API server: raw JSON, counted, and errors that say what to do.
+
+The client library finds the server and the credentials; the objects stay plain dictionaries, because
+building its models costs more than the request itself when thousands of pods start.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+import urllib3
+
+Document = dict[str, Any]
+
+_TIMEOUT = urllib3.Timeout(connect=5, read=30)
+_REFUSED = 400
+_TRY_AGAIN = frozenset({0, 429, 500, 502, 503, 504})
+NOT_FOUND, CONFLICT, GONE = 404, 409, 410
+
+
+class ApiError(Exception):
+    """The API server refused a request, or did not answer (status 0)."""
+
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.reason = reason
+        self.message = message
+
+    @property
+    def try_again(self) -> bool:
+        """The same request may be granted a moment later."""
+        return self.status in _TRY_AGAIN
+
+
+class Credentials(Protocol):
+    """Who we are, asked before each request because tokens in a cluster are renewed."""
+
+    def headers(self) -> Mapping[str, str]:
+        """The ``Authorization`` header; none where a certificate says it."""
+        ...
+
+
+class Streaming:
+    """An answer that goes on; another thread may end it at any time."""
+
+    def __init__(self, path: str, response: urllib3.BaseHTTPResponse) -> None:
+        self._path = path
+        self._response = response
+
+    def __enter__(self) -> Iterator[bytes]:
+        return self._lines()
+
+    def __exit__(self, *_error: object) -> None:
+        # Not back into the pool: half an answer may still be in it.
+        self._response.close()
+        self._response.release_conn()
+
+    def close(self) -> None:
+        """End it: whoever reads meets the end."""
+        socket_of = getattr(getattr(self._response, "connection", None), "sock", None)
+        if socket_of is not None:
+            with suppress(OSError):
+                socket_of.shutdown(socket.SHUT_RDWR)
+
+    def _lines(self) -> Iterator[bytes]:
+        rest = b""
+        try:
+            while chunk := self._response.read1(1 << 16):
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                yield from lines
+        except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
+            message = f"The stream of {self._path} ended: {error}"
+            raise ApiError(0, "Interrupted", message) from error
+        if rest:
+            yield rest
+
+
+class Connection:
+    """Requests to one API server, from any thread."""
+
+    def __init__(self, host: str, pool: urllib3.PoolManager, credentials: Credentials) -> None:
+        self._host = host.rstrip("/")
+        self._pool = pool
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        #: Requests by verb and resource, for the metrics.
+        self._requests: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def requests(self) -> Mapping[tuple[str, str], int]:
+        """How many requests were made, by verb and resource."""
+        with self._lock:
+            return dict(self._requests)
+
+    def get(self, path: str, **query: str | int) -> Document:
+        """Read one object or list."""
+        return self._document("GET", path, query=query)
+
+    def post(self, path: str, body: Document) -> Document:
+        """Create an object."""
+        return self._document("POST", path, body=body)
+
+    def delete(self, path: str, body: Document | None = None) -> Document:
+        """Delete an object."""
+        return self._document("DELETE", path, body=body)
+
+    def json_patch(self, path: str, patch: list[Document]) -> Document:
+        """Change an object step by step, all or nothing."""
+        return self._document("PATCH", path, body=patch, kind="application/json-patch+json")
+
+    def merge_patch(self, path: str, patch: Document) -> Document:
+        """Change fields of an object."""
+        return self._document("PATCH", path, body=patch, kind="application/merge-patch+json")
+
+    def text(self, path: str, **query: str | int) -> bytes:
+        """Read a log."""
+        return self._send("GET", path, query=query).data
+
+    def stream(self, path: str, *, idle_s: float, **query: str | int) -> Streaming:
+        """Read as it comes: the lines of a watch, or of a log that is followed."""
+        timeout = urllib3.Timeout(connect=5, read=idle_s)
+        response = self._send("GET", path, query=query, preload=False, timeout=timeout)
+        return Streaming(path, response)
+
+    def _document(
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: Any = None,
+        kind: str = "application/json",
+    ) -> Document:
+        data = self._send(verb, path, query=query, body=body, kind=kind).data
+        document: Document = json.loads(data)
+        return document
+
+    def _send(  # noqa: PLR0913 - one door for all requests
+        self,
+        verb: str,
+        path: str,
+        *,
+        query: Mapping[str, str | int] | None = None,
+        body: Any = None,
+        kind: str = "application/json",
+        preload: bool = True,
+        timeout: urllib3.Timeout = _TIMEOUT,
+    ) -> urllib3.BaseHTTPResponse:
+        with self._lock:
+            self._requests[_verb(verb, query), resource_of(path)] += 1
+        headers = {"Accept": "application/json", **self._credentials.headers()}
+        if body is not None:
+            headers["Content-Type"] = kind
+        try:
+            response = self._pool.request(
+                verb,
+                self._host + path,
+                fields=None if query is None else {k: str(v) for k, v in query.items()},
+                body=None if body is None else json.dumps(body, separators=(",", ":")).encode(),
+                headers=headers,
+                timeout=timeout,
+                retries=False,
+                preload_content=preload,
+            )
+        except urllib3.exceptions.HTTPError as error:
+            message = f"The API server does not answer ({error}); it is asked again."
+            raise ApiError(0, "Unreachable", message) from error
+        if response.status >= _REFUSED:
+            raise _refusal(response.status, response.data)
+        return response
+
+
+def _refusal(status: int, data: bytes) -> ApiError:
+    try:
+        found = json.loads(data)
+        return ApiError(status, str(found.get("reason", "")), str(found.get("message", "")))
+    except (ValueError, AttributeError):
+        text = data[:500].decode(errors="replace")
+        return ApiError(status, "", text or f"The API server answered {status}.")
+
+
+def _verb(verb: str, query: Mapping[str, str | int] | None) -> str:
+    if query and "watch" in query:
+        return "watch"
+    return verb.lower()
+
+
+def resource_of(path: str) -> str:
+    """The resource in a request's path, for counting: ``pods``, ``jobs``, ``pods/log``."""
+    parts = [part for part in path.split("/") if part]
+    parts = parts[2:] if parts[:1] == ["api"] else parts[3:]
+    if parts[:1] == ["namespaces"] and parts[2:]:
+        parts = parts[2:]
+    return "/".join((parts[0], *parts[2:])) if parts else ""

@@ -1,0 +1,397 @@
+"""Attempts as Indexed Jobs. The loop's calls only note what is wanted; watches bring what is.
+
+From both follows what is due, the same after every event, every call and every restart, so that a
+request that was lost, refused for a moment or made by a scheduler that died is simply due again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.slices import SliceId
+from gpucommons.scheduler.core.resources import Node, Pool
+from gpucommons.scheduler.core.state import Observation
+from gpucommons.scheduler.core.types import (
+    Attempt,
+    AttemptId,
+    Millis,
+    NodeId,
+    WorkerPlacement,
+    WorkloadId,
+)
+from gpucommons.scheduler.executors.base import Bound, Launch, Live, LogChunk
+from gpucommons.scheduler.executors.kubernetes import complaints, judging
+from gpucommons.scheduler.executors.kubernetes.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.driving import Driver, Hands
+from gpucommons.scheduler.executors.kubernetes.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.laying_out import expected_of, lay_out
+from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
+from gpucommons.scheduler.executors.kubernetes.looks import Looks
+from gpucommons.scheduler.executors.kubernetes.notebooks import StrayNotebooks
+from gpucommons.scheduler.executors.kubernetes.nudge import EVERY_S, Nudge
+from gpucommons.scheduler.executors.kubernetes.offer import offer_of
+from gpucommons.scheduler.executors.kubernetes.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.records import Record
+from gpucommons.scheduler.executors.kubernetes.requests import Requests
+from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.executors.kubernetes.strangers import Strangers
+from gpucommons.scheduler.executors.kubernetes.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.witnesses import Witnesses
+
+_LOG = logging.getLogger(__name__)
+
+#: Ends that are on record, remembered so that nothing of theirs starts again.
+_BURIED = 10_000
+_NEWS_PER_S = 4_000
+
+
+class KubernetesExecutor:
+    """See :class:`gpucommons.scheduler.executors.base.Executor`."""
+
+    name = "kubernetes"
+
+    def __init__(
+        self, connection: Connection, settings: KubernetesSettings, around: Around | None = None
+    ) -> None:
+        around = Around() if around is None else around
+        self._settings = settings
+        self._around = around
+        self._lock = threading.RLock()
+        self._records: dict[AttemptId, Record] = {}
+        self._buried: OrderedDict[AttemptId, None] = OrderedDict()
+        self._looks = Looks(self._look_now)
+        hears = Hears(changed=self._looks.soon, warned=self._warned, nodes_changed=self._touch)
+        self._view = ClusterView(connection, settings, self._lock, hears)
+        self._orders = Orders(leading=around.leading)
+        self._logs = PodLogs(connection, around.logs)
+        requests = Requests(connection)
+        self._driver = Driver(
+            Hands(
+                orders=self._orders,
+                requests=requests,
+                view=self._view,
+                files=around.files,
+                devices_of=self._devices_of,
+                again=self._looks.soon,
+                before_end=self._before_end,
+                now_ms=around.now_ms,
+            )
+        )
+        self._offer = offer_of(connection, settings, around, self._view, self._orders)
+        self._strangers = Strangers(self._view, self._orders, requests)
+        self._strays = StrayNotebooks(self._orders, requests, remove_in=settings.hub_namespace)
+        self._witnesses = Witnesses(
+            around.reading,
+            hold_ms=settings.vanished_hold_s * 1000,
+            now_ms=around.now_ms,
+            leading=around.leading,
+            heard=self._look_now,
+        )
+        self._nudge: Nudge | None = None
+        self.connection = connection
+
+    # --- the cluster -------------------------------------------------------------------------
+
+    def nodes(self) -> tuple[Node, ...]:
+        """See the protocol.
+
+        Raises
+        ------
+        Unavailable
+            When the cluster was never seen: not knowing a node is not losing it.
+        """
+        self._open()
+        with self._lock:
+            return self._offer.nodes()
+
+    def _open(self) -> None:
+        self._view.open()
+        self._offer.open()
+        if self._nudge is None:
+            self._nudge = Nudge(self._around.on_change, self._beat, every_s=self._pace_s)
+
+    def bound_to(self, placement: WorkerPlacement) -> Bound | None:
+        """Which cards a placement's slots are; None while that is not known."""
+        with self._lock:
+            return self._offer.bound_to(placement)
+
+    def isolation_of(self, pool: Pool) -> str | None:
+        """How another system keeps a pool's slices apart; None where we make them."""
+        with self._lock:
+            return self._offer.isolation_of(pool)
+
+    def why_not(self, pool: Pool, milli_gpu: int) -> str | None:
+        """Why a pool makes no slices of this size; None where it does."""
+        with self._lock:
+            return self._offer.why_not(pool, milli_gpu)
+
+    def cards(self) -> Mapping[DeviceId, DeviceId]:
+        """The UUID of every slot that is held."""
+        with self._lock:
+            return self._offer.cards()
+
+    def has_pod(self, slice_id: SliceId) -> bool:
+        """Whether a notebook's pod that has this slice is not over, as far as is known."""
+        with self._lock:
+            pods = self._view.notebooks.values()
+            return not self._view.is_open or any(pod.slice_id == slice_id for pod in pods)
+
+    def troubles(self) -> Mapping[str, str]:
+        """What an admin should know, by what it is about: ``NODE/…``, ``pools/…``, ``jobs/…``."""
+        with self._lock:
+            return {
+                **self._strays.sentences,
+                **self._offer.sentences(),
+                **complaints.by_kind(self._records.values()),
+            }
+
+    def refusals(self) -> Mapping[WorkloadId, str]:
+        """What the cluster refuses to do for jobs, for their owners."""
+        with self._lock:
+            return complaints.by_workload(self._records.values())
+
+    def agents(self) -> Mapping[NodeId, str]:
+        """Address of each node's agent."""
+        with self._lock:
+            return self._offer.agents()
+
+    def _devices_of(self, attempt: Attempt, rank: int) -> tuple[str, ...] | None:
+        found = self.bound_to(attempt.placements[rank])
+        return None if found is None else found.visible_devices
+
+    def _touch(self) -> None:
+        nudge = self._nudge
+        if nudge is not None:
+            nudge.touch()
+
+    def _pace_s(self) -> float:
+        """While thousands start at once, their news come in batches."""
+        with self._lock:
+            starting = sum(not one.started for one in self._records.values())
+        return EVERY_S + min(1.0, starting / _NEWS_PER_S)
+
+    # --- starting ----------------------------------------------------------------------------
+
+    def start(self, launch: Launch) -> None:
+        """See the protocol.
+
+        Raises
+        ------
+        BadRequest
+            When the job's environment is none of this cluster's, or its pool makes no such slices.
+        Unavailable
+            While what must be known of its nodes is not.
+        """
+        attempt = launch.attempt
+        if self.knows(attempt):
+            return
+        self._open()
+        with self._lock:
+            if attempt.attempt_id in self._buried:
+                return
+            record = self._record(attempt)
+            if record.may_be_made:
+                self._make(record, launch)
+            # Only now: what could not be laid out is due again.
+            record.due_again = False
+            self._look(attempt.attempt_id)
+
+    def _make(self, record: Record, launch: Launch) -> None:
+        pool = self._around.pool_of(launch.attempt.placements[0].node_id)
+        plan = lay_out(launch, self._settings, pool, self._around.files, self._view.nodes)
+        record.namespace = plan.way.namespace
+        record.expected = expected_of(plan)
+        self._driver.make(record, plan)
+
+    def knows(self, attempt: Attempt) -> bool:
+        """Nothing is new in what is asked, and nothing of it was in vain."""
+        known = self._records.get(attempt.attempt_id)
+        return known is not None and not known.due_again and known.attempt.stop == attempt.stop
+
+    def _record(self, attempt: Attempt) -> Record:
+        record = self._records.get(attempt.attempt_id)
+        if record is None:
+            pool = self._around.pool_of(attempt.placements[0].node_id)
+            record = self._records[attempt.attempt_id] = Record(attempt=attempt)
+            record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
+            trace = self._view.traces.get(attempt.attempt_id)
+            if trace is not None:
+                record.take_over(trace)
+        elif record.attempt.stop != attempt.stop:
+            record.attempt = attempt
+        return record
+
+    # --- stopping ----------------------------------------------------------------------------
+
+    def announce(self, attempt: Attempt) -> None:
+        """See the protocol."""
+        self._say(attempt)
+
+    def spare(self, attempt: Attempt) -> None:
+        """See the protocol."""
+        self._say(replace(attempt, stop=None))
+
+    def _say(self, attempt: Attempt) -> None:
+        with self._lock:
+            record = self._records.get(attempt.attempt_id)
+            if record is not None:
+                record.attempt = attempt
+                self._driver.announce(record, self._view.traces.get(attempt.attempt_id))
+
+    def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
+        """See the protocol."""
+        kill_ms = now_ms if attempt.stop is None else attempt.stop.kill_ms
+        known = self._records.get(attempt.attempt_id)
+        if known is not None and known.stopped and now_ms < kill_ms and self.knows(attempt):
+            return  # as above; from then on its end is pressed for
+        self._open()
+        with self._lock:
+            if attempt.attempt_id in self._buried:
+                return
+            record = self._record(attempt)
+            record.due_again = False
+            record.stopped = True
+            record.kill_ms = min(kill_ms, kill_ms if record.kill_ms is None else record.kill_ms)
+            self._look(attempt.attempt_id)
+
+    def _before_end(self, attempt: Attempt, rank: int, pod: PodSeen) -> None:
+        if self._settings.keep_stopped_logs:
+            self._logs.keep(attempt.attempt_id, rank, pod)
+
+    # --- looking -----------------------------------------------------------------------------
+
+    def adopt(self, known: Sequence[Attempt]) -> tuple[Live, ...]:
+        """See the protocol."""
+        self._open()
+        with self._lock:
+            ours, found = {attempt.attempt_id for attempt in known}, []
+            for attempt in known:
+                trace = self._view.traces.get(attempt.attempt_id)
+                record = self._found(attempt, trace)
+                if record is None:
+                    continue
+                self._look(attempt.attempt_id)
+                found.append(Live(attempt_id=attempt.attempt_id, running=record.ended is None))
+            self._strangers.end(one for one in self._view.traces if one not in ours)
+            return tuple(found)
+
+    def _found(self, attempt: Attempt, trace: Trace | None) -> Record | None:
+        """The record of what is left of an attempt; one that had not run is begun anew if that is safe."""
+        record = self._record(attempt)
+        if trace is not None and not trace.bare:
+            return record
+        # Everything was just seen: they are not there.
+        record.absent.update(record.seen(trace).job_names)
+        record.doubtful = attempt.started_ms is None
+        return None if record.doubtful else record
+
+    def observe(self) -> tuple[Observation, ...]:
+        """See the protocol."""
+        with self._lock:
+            return tuple(one for record in self._records.values() for one in record.told)
+
+    def _look_now(self, attempt_id: AttemptId) -> None:
+        with self._lock:
+            self._look(attempt_id)
+
+    def _look(self, attempt_id: AttemptId) -> None:
+        """Something about an attempt changed: see what it means and what is due."""
+        record, trace = self._records.get(attempt_id), self._view.traces.get(attempt_id)
+        if record is None:
+            self._view.traces.drop(attempt_id)
+            return
+        before = record.told, record.doubtful
+        busy = self._driver.is_busy(attempt_id)
+        believes = partial(self._believes, record.attempt)
+        record.look(record.seen(trace), believes, busy=busy)
+        if self._around.leading():
+            self._driver.drive(record, trace)
+        else:
+            record.due_again = True
+        # What was just ordered may have settled it: there was nothing to end.
+        record.look(record.seen(trace), believes, busy=self._driver.is_busy(attempt_id))
+        if (record.told, record.doubtful) != before:
+            # To be told, or to be started now that nothing of it can run.
+            self._touch()
+
+    def _believes(self, attempt: Attempt, remains: Remains) -> bool:
+        if not remains.ended and not self._view.answers(remains.node, self._around.now_ms() / 1000):
+            return False
+        return self._witnesses.believe(attempt, remains)
+
+    def _warned(self, attempt_id: AttemptId, why: Why) -> None:
+        record = self._records.get(attempt_id)
+        if record is not None and not record.started:
+            record.warning = why
+            self._looks.soon(attempt_id)
+
+    def _beat(self) -> None:
+        """Once a second: what only time brings about."""
+        if not self._around.leading():
+            return
+        now_ms = self._around.now_ms()
+        with self._lock:
+            for attempt_id, record in tuple(self._records.items()):
+                if record.waits_for_time(now_ms):
+                    record.lose_patience(
+                        now_ms,
+                        patience_ms=self._settings.patience_s * 1000,
+                        linger_ms=self._settings.linger_s * 1000,
+                    )
+                    self._looks.now(attempt_id)
+            self._offer.beat()
+            if self._view.notebooks:
+                leases = self._around.leases()
+                self._strays.look(self._view.notebooks, leases, now_ms=now_ms)
+            for attempt_id in self._strangers.beat(
+                self._records, self._buried, self._around.current
+            ):
+                self._records.pop(attempt_id, None)
+                self._witnesses.forget(attempt_id)
+
+    def forget(self, attempt_id: AttemptId) -> None:
+        """See the protocol."""
+        with self._lock:
+            self._records.pop(attempt_id, None)
+            self._witnesses.forget(attempt_id)
+            self._buried[attempt_id] = None
+            while len(self._buried) > _BURIED:
+                self._buried.popitem(last=False)
+            self._strangers.clear_away(attempt_id)
+
+    def log(self, attempt: Attempt, *, rank: int, offset: int, limit_bytes: int) -> LogChunk:
+        """See the protocol."""
+        places = {found: place for place, found in judging.of_ranks(attempt).items()}
+        with self._lock:
+            trace = self._view.traces.get(attempt.attempt_id)
+            pod = trace.there(places[rank]) if trace is not None and rank in places else None
+        place = (attempt.attempt_id, rank)
+        return self._logs.read(place, pod, offset=offset, limit_bytes=limit_bytes)
+
+    def rest(self) -> None:
+        """See the protocol. What is seen stays in sight; who is to do what is the leader's."""
+        nudge, self._nudge = self._nudge, None
+        if nudge is not None:
+            nudge.close()
+        with self._lock:
+            self._records.clear()
+            self._witnesses.clear()
+
+    def close(self) -> None:
+        """See the protocol."""
+        if self._nudge is not None:
+            self._nudge.close()
+        self._looks.close()
+        self._orders.close()
+        self._witnesses.close()
+        self._logs.close()
+        self._view.close()

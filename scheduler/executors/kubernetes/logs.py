@@ -1,0 +1,107 @@
+"""Logs of workers: from the API while their pods are there, from our own copy of what was stopped.
+
+A pod that is stopped is removed at once, and its log with it, so it is read to its end meanwhile. A pod
+that ended by itself stays, with its log, for as long as ended Jobs are kept.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.seen import PodSeen
+from gpucommons.scheduler.executors.log_reader import cut_log, read_log
+
+_LOG = logging.getLogger(__name__)
+
+#: Followed at a time; further ones wait for their turn and may come too late.
+_AT_ONCE = 16
+_MAX_BYTES = 64 << 20
+_SILENT_S = 3600
+
+
+class PodLogs:
+    """Reads logs, and keeps those that would be lost."""
+
+    def __init__(self, connection: Connection, folder: Path | None) -> None:
+        self._connection = connection
+        self._folder = folder
+        self._lock = threading.Lock()
+        self._kept: set[str] = set()
+        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log")
+        self._closed = False
+
+    # --- keeping -----------------------------------------------------------------------------
+
+    def keep(self, attempt_id: AttemptId, rank: int, pod: PodSeen) -> None:
+        """Read a log to its end while the pod ends; returns at once."""
+        path = self._path(attempt_id, rank)
+        with self._lock:
+            if path is None or pod.uid in self._kept or self._closed:
+                return
+            self._kept.add(pod.uid)
+            self._pool.submit(self._follow, path, pod)
+
+    def _path(self, attempt_id: AttemptId, rank: int) -> Path | None:
+        return None if self._folder is None else self._folder / attempt_id / f"{rank}.log"
+
+    def _follow(self, path: Path, pod: PodSeen) -> None:
+        written = 0
+        try:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            streaming = self._connection.stream(
+                _log_path(pod), idle_s=_SILENT_S, container=names.CONTAINER, follow="true"
+            )
+            with path.open("wb") as file, streaming as lines:
+                for line in lines:
+                    written += file.write(line + b"\n")
+                    # Whoever looks at the log meanwhile reads this copy.
+                    file.flush()
+                    if written > _MAX_BYTES or self._closed:
+                        break
+        except (ApiError, OSError) as error:
+            _LOG.info("the log of %s is not kept to its end: %s", pod.name, error)
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def read(
+        self, place: tuple[AttemptId, int], pod: PodSeen | None, *, offset: int, limit_bytes: int
+    ) -> LogChunk:
+        """Whole lines from an offset; ``pod`` is None where it is gone from the API."""
+        path = self._path(*place)
+        over = pod is None or pod.terminal
+        if pod is not None:
+            try:
+                # The API knows no offset: what was read before is sent again, and cut off here.
+                asked = offset + limit_bytes + 1
+                content = self._connection.text(
+                    _log_path(pod), container=names.CONTAINER, limitBytes=asked
+                )
+            except ApiError as error:
+                _LOG.info("the log of %s cannot be read: %s", pod.name, error)
+            else:
+                return cut_log(
+                    content[offset : offset + limit_bytes],
+                    more=len(content) >= asked,
+                    offset=offset,
+                    over=over,
+                    limit_bytes=limit_bytes,
+                )
+        if path is not None and path.exists():
+            return read_log(path, offset=offset, limit_bytes=limit_bytes, over=over)
+        return LogChunk(lines=(), next_offset=offset, end=over)
+
+    def close(self) -> None:
+        """Let go."""
+        self._closed = True
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _log_path(pod: PodSeen) -> str:
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/log"

@@ -1,0 +1,74 @@
+"""The one patch that sends a pod on its way, and the small ones that stop it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpucommons.scheduler.core.types import Attempt, Stop, WorkerPlacement
+from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.seen import PodSeen
+
+Patch = list[dict[str, Any]]
+
+
+def lift(
+    pod: PodSeen, attempt: Attempt, rank: int, node: Mapping[str, str], devices: Sequence[str] = ()
+) -> Patch:
+    """Annotations, node and gate in one step: there is no moment in which only some of it holds.
+
+    ``node`` are the labels that name its node, ``devices`` the UUIDs that reservations hold for this worker.
+    """
+    gate = pod.gates.index(names.GATE)
+    return [
+        # Somebody else may have taken a gate away meanwhile: then the place is another one.
+        {"op": "test", "path": f"/spec/schedulingGates/{gate}/name", "value": names.GATE},
+        *(
+            {"op": "add", "path": f"/metadata/annotations/{_escaped(key)}", "value": value}
+            for key, value in _annotations(attempt, rank, devices).items()
+        ),
+        *_to_node(pod, node),
+        {"op": "remove", "path": f"/spec/schedulingGates/{gate}"},
+    ]
+
+
+def _to_node(pod: PodSeen, node: Mapping[str, str]) -> Patch:
+    if not pod.has_selector:
+        return [{"op": "add", "path": "/spec/nodeSelector", "value": dict(node)}]
+    return [
+        {"op": "add", "path": f"/spec/nodeSelector/{_escaped(key)}", "value": value}
+        for key, value in node.items()
+    ]
+
+
+def _annotations(attempt: Attempt, rank: int, devices: Sequence[str]) -> Mapping[str, str]:
+    placement: WorkerPlacement = attempt.placements[rank]
+    on_node = sum(one.node_id == placement.node_id for one in attempt.placements[:rank])
+    return {
+        names.DEVICES: ",".join(devices) or names.NO_DEVICE,
+        names.SLOTS: ",".join(placement.device_ids) if devices else "",
+        names.NODE: placement.node_id,
+        names.RANK: str(rank),
+        names.LOCAL_RANK: str(on_node),
+        names.SLICE: placement.slice_id or "",
+    }
+
+
+def _escaped(key: str) -> str:
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+def suspend() -> dict[str, Any]:
+    """Stop a Job: its pods get SIGTERM and their grace, its status keeps who succeeded."""
+    return {"spec": {"suspend": True}}
+
+
+def notice(stop: Stop | None) -> dict[str, Any]:
+    """Announce a stop to a pod, or take the announcement back."""
+    text = None
+    if stop is not None:
+        text = json.dumps(
+            {"why": stop.why, "text": stop.text, "term_ms": stop.term_ms, "kill_ms": stop.kill_ms}
+        )
+    return {"metadata": {"annotations": {names.NOTICE: text}}}

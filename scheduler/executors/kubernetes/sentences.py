@@ -1,0 +1,177 @@
+"""The cluster's reasons as sentences for people who never saw a cluster.
+
+Each says what happened, and what to do where something can be done. The cluster's own words follow
+where they carry what nobody else knows: the name of a quota, of a webhook, of an image.
+"""
+
+from __future__ import annotations
+
+import re
+
+from gpucommons.scheduler.executors.kubernetes.seen import JobSeen, PodSeen, Why
+
+#: A container that waits for one of these does not get over it by itself.
+HOPELESS = frozenset(
+    {
+        "CreateContainerConfigError",
+        "ErrImageNeverPull",
+        "InitFailed",
+        "InvalidImageName",
+        "RunContainerError",
+        "CreateContainerError",
+    }
+)
+#: …and for one of these it may.
+UNCERTAIN = frozenset({"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable"})
+#: The container ended without ever having been the job's command.
+NEVER_RAN = frozenset({"StartError", "ContainerCannotRun"})
+
+_EXECUTABLE = re.compile(r'exec: \\?"(?P<command>[^"\\]+)\\?"')
+_QUOTA = re.compile(r"exceeded quota: (?P<name>[^,]+), (?P<rest>.*)", re.DOTALL)
+_WEBHOOK = re.compile(
+    r'admission webhook "(?P<name>[^"]+)" denied the request:? ?(?P<rest>.*)', re.DOTALL
+)
+_SECURITY = re.compile(r'violates PodSecurity "(?P<level>[^"]+)": (?P<rest>.*)', re.DOTALL)
+_POLICY = re.compile(
+    r"ValidatingAdmissionPolicy '(?P<name>[^']+)'.*?denied request: (?P<rest>.*)", re.DOTALL
+)
+_LONGEST = 400
+
+_PULL = "Its image cannot be pulled: {said}"
+_MAKE = "Its container cannot be made: {said}"
+_WAITS_FOR = {
+    "ErrImagePull": _PULL,
+    "ImagePullBackOff": _PULL,
+    "RegistryUnavailable": _PULL,
+    "InvalidImageName": "Its image is no name of an image: choose another environment ({said})",
+    "ErrImageNeverPull": "Its image is not on the node, and pulling is turned off: {said}",
+    "CreateContainerConfigError": "Its container lacks something that it refers to: {said}",
+    "InitFailed": "Its files could not be prepared: {said}",
+    "RunContainerError": _MAKE,
+    "CreateContainerError": _MAKE,
+}
+_TAKEN_AWAY = {
+    "PreemptionByScheduler": (
+        "The cluster gave the place of {name} to a pod of higher priority that is not ours"
+    ),
+    "DeletionByTaintManager": "The node {node} was tainted, and {name} was evicted",
+    "EvictionByEvictionAPI": "{name} was evicted from {node}: its node is being emptied",
+    "TerminationByKubelet": "The node {node} ended {name}: {said}",
+    "DeletionByPodGC": "{name} was removed with its node {node}",
+}
+
+
+def waits_for(why: Why) -> str:
+    """What a pod that was let go still waits for; empty where that is nothing worth a word."""
+    return _WAITS_FOR.get(why.reason, "").format(said=_short(why.message))
+
+
+def refused(message: str) -> str:
+    """Why the cluster creates no pod or object for the job."""
+    if found := _QUOTA.search(message):
+        return (
+            f"The namespace's ResourceQuota {found['name']} refuses its pod"
+            f" ({_short(found['rest'])}): ask whoever runs the cluster to raise it"
+        )
+    if found := _SECURITY.search(message):
+        return (
+            f"The namespace enforces PodSecurity {found['level']}, which its pod does not meet:"
+            f" {_short(found['rest'])}"
+        )
+    if found := _WEBHOOK.search(message):
+        return f"The admission webhook {found['name']} refuses its pod: {_short(found['rest'])}"
+    if found := _POLICY.search(message):
+        return f"The admission policy {found['name']} refuses its pod: {_short(found['rest'])}"
+    return f"The cluster refuses it: {_short(message)}"
+
+
+_CANNOT = {
+    "suspend": "It cannot be ended, and holds what it has",
+    "hurry": "Its pods cannot be ended, and hold what they have",
+    "notify": "It cannot be told of its stop, or that it is taken back",
+    "lift": "Its pods cannot be sent to their nodes",
+}
+#: Due until it is done; the others are asked once.
+_ASKED_AGAIN = frozenset({"suspend", "hurry"})
+
+
+def cannot(order: str, message: str) -> str:
+    """What the cluster's refusal of an order comes to, and who can do something about it."""
+    again = "; until then it is tried again every minute" if order in _ASKED_AGAIN else ""
+    return f"{_CANNOT[order]}: {refused(message)}. Whoever runs the cluster must allow it{again}."
+
+
+def could_not_run(why: Why) -> str:
+    """Why a container ended that never became the job's command."""
+    found = _EXECUTABLE.search(why.message)
+    if (found and "not found" in why.message) or (found and "no such file" in why.message):
+        return f"There is no command {found['command']!r} in this environment"
+    if found and "permission denied" in why.message:
+        return f"{found['command']!r} cannot be run: permission denied"
+    return f"Its container could not be started: {_short(why.message)}"
+
+
+def taken_away(pod: PodSeen) -> str:
+    """Why the cluster took a pod away that should have run."""
+    if pod.end.reason == "Evicted" and not pod.disrupted.reason:
+        return f"The node {pod.node} ended {pod.name}: {_short(pod.end.message)}"
+    said = _short(pod.disrupted.message)
+    sentence = _TAKEN_AWAY.get(pod.disrupted.reason, "Somebody deleted the pod {name}")
+    return sentence.format(name=pod.name, node=pod.node, said=said)
+
+
+def ended_by_itself(pod: PodSeen, *, workers: int) -> str:
+    """How a worker ended; empty where its exit status says all."""
+    of = f" of worker {pod.index}" if workers > 1 else ""
+    if pod.end.reason == "OOMKilled":
+        return f"The memory{of} was used up: ask for more, or use less"
+    if pod.exit_code and workers > 1:
+        return f"Worker {pod.index} ended with exit status {pod.exit_code}"
+    return ""
+
+
+def job_edited(job: JobSeen, *, completions: int) -> str:
+    """What somebody changed in a Job of ours; empty where nothing was."""
+    if job.parallelism != completions:
+        return (
+            f"Somebody changed the parallelism of its Job {job.name} from {completions} to"
+            f" {job.parallelism}: workers are changed here, not in the cluster"
+        )
+    return ""
+
+
+def pod_changed(pod: PodSeen, *, gpus: int | None, last: str | None) -> str:
+    """What a webhook changed in a pod so that it would not be what was decided; empty if nothing.
+
+    ``last`` is the variable that must come last, which decides about GPUs.
+    """
+    who = f"Something in the cluster changed the pod {pod.name}"
+    if not pod.gated:
+        return f"{who}: it does not wait for its place (its scheduling gate is missing)"
+    if gpus is not None and pod.gpus != gpus:
+        return f"{who}: it asks for {pod.gpus} GPUs instead of {gpus}"
+    if last is not None and last not in pod.variables:
+        return f"{who}: the variable {last} is missing"
+    if last is not None and pod.variables.count(last) > 1:
+        return f"{who}: the variable {last} is set twice"
+    return ""
+
+
+def unschedulable(message: str) -> str:
+    """Why kube-scheduler does not bind a pod that was let go."""
+    return f"Its node does not take it: {_short(message)}" if message else ""
+
+
+def node_trouble(why: Why) -> str:
+    """Why a node does not get a pod to run, from its events; empty where that is no trouble."""
+    match why.reason:
+        case "FailedMount" | "FailedAttachVolume":
+            return f"Its volumes cannot be mounted: {_short(why.message)}"
+        case "FailedCreatePodSandBox":
+            return f"Its node cannot set it up: {_short(why.message)}"
+    return ""
+
+
+def _short(message: str) -> str:
+    text = " ".join(message.split())
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

@@ -1,0 +1,179 @@
+"""One kind of object, followed: listed once, then watched, each in a thread of its own.
+
+A watch that breaks goes on where it was; one whose place is forgotten (410) lists anew. Bookmarks keep
+that place fresh while nothing happens, and every so often everything is listed again, because an event
+that was lost would otherwise be missed for ever.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gpucommons.scheduler.executors.kubernetes.connection import (
+    GONE,
+    ApiError,
+    Connection,
+    Streaming,
+)
+
+_LOG = logging.getLogger(__name__)
+
+Document = Mapping[str, Any]
+
+#: Objects in one answer of a list: thousands at once would be parsed in one go.
+_PAGE = 500
+#: The server ends a watch after so long; it goes on at once.
+_WATCH_S = 110
+#: Longer silence is a dead connection.
+_IDLE_S = 120
+RESYNC_S = 900
+_BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
+
+
+class Sink(Protocol):
+    """Takes what a watch sees; called from the watch's thread."""
+
+    def reset(self, found: list[Any]) -> None:
+        """All there is now; whatever is missing is gone."""
+        ...
+
+    def event(self, kind: str, found: Any) -> None:
+        """``ADDED``, ``MODIFIED`` or ``DELETED``."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """What is followed."""
+
+    path: str
+    #: From an object of the API to what is kept; None = not of interest.
+    read: Callable[[Document], Any]
+    query: Mapping[str, str] = field(default_factory=dict)
+    #: Events of the cluster are only of interest from now on.
+    from_now: bool = False
+
+
+class Watch:
+    """Follows one subject until it is closed."""
+
+    def __init__(
+        self, connection: Connection, subject: Subject, sink: Sink, *, resync_s: float = RESYNC_S
+    ) -> None:
+        self._connection = connection
+        self._subject = subject
+        self._sink = sink
+        self._resync_s = resync_s
+        self._closed = threading.Event()
+        self._streaming: Streaming | None = None
+        #: Everything was seen once.
+        self.synced = threading.Event()
+        #: How often everything was listed.
+        self.lists = 0
+        self._thread = threading.Thread(target=self._run, name=f"watch {subject.path}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the thread."""
+        self._closed.set()
+        streaming = self._streaming
+        if streaming is not None:
+            streaming.close()
+        self._thread.join(2)
+
+    def _run(self) -> None:
+        failures, version = 0, None
+        while not self._closed.is_set():
+            try:
+                if version is None:
+                    version = self._list()
+                    listed_s = time.monotonic()
+                version = self._watch(version)
+                failures = 0
+                if time.monotonic() - listed_s > self._resync_s:
+                    version = None
+            except ApiError as error:
+                if self._closed.is_set():
+                    return
+                version = None if error.status == GONE or error.reason == "Expired" else version
+                self._say(error, failures)
+                self._pause(failures)
+                failures += 1
+            except Exception:  # noqa: BLE001 - one object must not end the watch for all others
+                _LOG.exception(
+                    "the watch of %s failed; everything is listed again", self._subject.path
+                )
+                version = None
+                self._pause(failures)
+                failures += 1
+
+    def _pause(self, failures: int) -> None:
+        longest = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
+        # Many watches lose the same server at once.
+        self._closed.wait(longest * (0.5 + random.random() / 2))  # noqa: S311 - no secret
+
+    def _say(self, error: ApiError, failures: int) -> None:
+        if failures == 1:
+            _LOG.warning("%s is not watched for now: %s", self._subject.path, error)
+
+    def _list(self) -> str:
+        subject, found, query = self._subject, [], dict(self._subject.query)
+        query["limit"] = str(1 if subject.from_now else _PAGE)
+        while True:
+            page = self._connection.get(subject.path, **query)
+            for one in page["items"] if not subject.from_now else ():
+                read = subject.read(one)
+                if read is not None:
+                    found.append(read)
+            query["continue"] = page["metadata"].get("continue") or ""
+            if not query["continue"] or subject.from_now:
+                break
+        if not self._closed.is_set():
+            self._sink.reset(found)
+        self.lists += 1
+        self.synced.set()
+        return str(page["metadata"]["resourceVersion"])
+
+    def _watch(self, version: str) -> str | None:
+        """Follow from a version; returns the version to go on from."""
+        subject = self._subject
+        self._streaming = self._connection.stream(
+            subject.path,
+            idle_s=_IDLE_S,
+            **subject.query,
+            watch=1,
+            allowWatchBookmarks="true",
+            resourceVersion=version,
+            timeoutSeconds=int(min(_WATCH_S, self._resync_s)),
+        )
+        with self._streaming as lines:
+            for line in lines:
+                if self._closed.is_set():
+                    return version
+                event = _event(line)
+                document = event["object"]
+                if event["type"] == "ERROR":
+                    code = int(document.get("code") or 0)
+                    raise ApiError(code, document.get("reason", ""), document.get("message", ""))
+                version = document["metadata"]["resourceVersion"]
+                if event["type"] != "BOOKMARK":
+                    found = subject.read(document)
+                    if found is not None:
+                        self._sink.event(event["type"], found)
+        return version
+
+
+def _event(line: bytes) -> Any:
+    try:
+        return json.loads(line)
+    except ValueError as error:
+        raise ApiError(
+            0, "Interrupted", "The watch broke off in the middle of an event."
+        ) from error

@@ -1,0 +1,73 @@
+"""Files of a running attempt away from its notebook: what it fetches, what it hands over."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpucommons.scheduler.models.fields import Model, RelativePath, View
+
+#: Of one file; larger results go in several.
+MAX_FILE_BYTES = 1 << 40
+
+
+class FileSize(Model):
+    """A file to be uploaded."""
+
+    path: RelativePath
+    size_bytes: int = Field(strict=True, ge=0, le=MAX_FILE_BYTES)
+
+
+class UploadRequest(Model):
+    """Ask for links for some files of a folder of the attempt's."""
+
+    #: ``results``, or a complete checkpoint: ``checkpoints/step-5``.
+    folder: RelativePath
+    files: list[FileSize] = Field(min_length=1, max_length=1000)
+
+
+class UploadView(View):
+    """Where one file goes: a link for each part of ``part_bytes``, the last one shorter."""
+
+    path: str
+    links: list[str]
+    part_bytes: int
+
+
+class UploadList(View):
+    """Links for the files asked about, in their order."""
+
+    files: list[UploadView]
+    #: What each upload has to say besides its bytes.
+    headers: dict[str, str] = {}
+
+
+class DownloadView(View):
+    """One file, its parts in order."""
+
+    path: str
+    size_bytes: int
+    links: list[str]
+
+
+class SnapshotInput(View):
+    """The files that the job runs from; without a link they come from ``attempt/snapshot``."""
+
+    sha256: str
+    link: str | None = None
+    max_unpacked_bytes: int
+
+
+class CheckpointInput(View):
+    """The checkpoint to resume from; without files it lies on the shared volume already."""
+
+    path: str
+    size_bytes: int
+    sha256: str
+    files: list[DownloadView] | None = None
+
+
+class AttemptInputs(View):
+    """Everything an attempt needs before its command runs."""
+
+    snapshot: SnapshotInput | None = None
+    checkpoint: CheckpointInput | None = None

@@ -1,0 +1,57 @@
+"""What ``kubectl explain`` says of the fields that people write."""
+
+from __future__ import annotations
+
+JOB = {
+    "user": "Whose job it is: the name in JupyterHub. It must be the one who applies this.",
+    "name": "Base of the readable name (digits becomes digits-7); default: the object's name.",
+    "kind": "training (default) or retrain.",
+    "team": "May be left out: the namespace gives the team.",
+    "pools": "In order of preference; default: the pools in which the team has training quota.",
+    "roles": "The workers. Plain jobs have one role.",
+    "min_workers": "Elastic jobs: fewest workers of the first role.",
+    "max_workers": "Elastic jobs: most workers of the first role.",
+    "priority": "low, normal or high; the team's policy says which are allowed.",
+    "over_quota": "Whether it may run on borrowed GPUs, which can be taken back. Default: true.",
+    "max_run_s": "Longest run time in seconds.",
+    "start_timeout_s": "All workers run by then, or all are withdrawn. Default: 300.",
+    "after": "Jobs that must have succeeded before, by name or id.",
+    "not_before_ms": "Not started before this time, in UTC milliseconds.",
+    "near": "Rather beside these jobs, by name or id, where that costs nothing.",
+    "data": "Rather where these sets of data lie (node labels data.gpucommons.io/NAME).",
+    "parent": "Id of the job that this one belongs to (a sweep, a retrain).",
+    "resume_from": "Job of the same owner and team, by name or id: go on from what it saved last.",
+    "launcher": "plain (default) or torchrun.",
+    "snapshot": "SHA-256 of an uploaded snapshot of files, unpacked into the working folder.",
+    "working_dir": "Folder within the snapshot in which the command runs.",
+    "environment": "Image in which it runs; the team's policy says which are allowed.",
+    "env": "Variables of the workers.",
+    "secrets": "Variables that are filled from secrets: variable to name of the secret.",
+    "checkpoints_kept": "How many checkpoints are kept. Default: 3.",
+    "max_restarts": "How often it is started again after it failed by itself. Default: 0.",
+    "results_to": "Folder of the user into which results are copied.",
+    "labels": "Own labels, shown with the job.",
+}
+ROLE = {
+    "name": "worker, if left out.",
+    "count": "How many of these. Default: 1.",
+    "milli_gpu": "Share of a GPU for each: 1000 is one GPU, 250 a quarter, 2000 two, 0 none.",
+    "gpu_kind": "Kind of GPU, as the pools name it.",
+    "cpu_milli": "Processors in thousandths. Default: 1000.",
+    "memory_mib": "Memory in MiB. Default: 1024.",
+    "command": "What runs, a list of words.",
+}
+TEAM = {
+    "parent": "The department; quotas live on teams without children.",
+    "groups": "Groups of JupyterHub whose members belong to the team.",
+    "members": "Members named one by one.",
+    "leads": "Users who see and steer everything of this team.",
+    "quotas": "What the team may hold, by pool.",
+    "policy": "What the team's members may ask for; a refusal names the rule.",
+}
+QUOTA = {
+    "fixed_milli_gpu": "For notebooks; never taken back. 1000 is one GPU.",
+    "guaranteed_milli_gpu": "For training; can always be won back.",
+    "limit_milli_gpu": "Most of guaranteed and borrowed together; none if left out.",
+    "over_quota_weight": "Weight when idle GPUs are divided; 0 borrows nothing. Default: 1.",
+}

@@ -1,0 +1,55 @@
+"""Whose work ends for somebody who waits: the reason itself names nobody of another team."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import AttemptId, Workload
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Principal
+
+
+@dataclass(slots=True)
+class _Newest:
+    """The cluster that was asked about last: lists ask once for every row."""
+
+    of: tuple[Cluster, Mapping[AttemptId, Workload]] | None = field(default=None)
+
+
+_newest = _Newest()
+
+
+def shows_names(principal: Principal, workload: Workload, cluster: Cluster) -> bool:
+    """Whether the caller gets to see whose it is: own teams, admins, and where policy says so."""
+    spec = workload.spec
+    if authorization.sees(principal, spec.team, spec.owner):
+        return True
+    team = cluster.teams.get(spec.team)
+    return cluster.policy.show_names or (team is not None and team.policy.show_names)
+
+
+def names_of_others(workload: Workload, principal: Principal, cluster: Cluster) -> list[str]:
+    """Jobs of other teams that end for it first, as far as this caller may know their names."""
+    if workload.nomination is None:
+        return []
+    attempts = _attempts(cluster)
+    found = [attempts[one] for one in workload.nomination.victims if one in attempts]
+    return sorted(
+        f"{one.spec.team}/{one.spec.name}"
+        for one in found
+        if one.spec.team != workload.spec.team
+        and not is_lease(one)
+        and shows_names(principal, one, cluster)
+    )
+
+
+def _attempts(cluster: Cluster) -> Mapping[AttemptId, Workload]:
+    known = _newest.of
+    if known is None or known[0] is not cluster:
+        by_attempt = {w.current.attempt_id: w for w in cluster.workloads.values() if w.current}
+        # Read and written whole, so that threads see one or the other.
+        known = _newest.of = (cluster, by_attempt)
+    return known[1]

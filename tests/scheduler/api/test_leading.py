@@ -1,0 +1,166 @@
+"""Requests that only the leader can answer reach it through any replica."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+from service_world import ServiceWorld, a_request, an_app, attempt_token
+
+from gpucommons.scheduler.api.leading import (
+    PASSED_ON,
+    ToLeader,
+    is_for_leader,
+    is_rather_for_leader,
+)
+from gpucommons.scheduler.service import jobs
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "passed_on"),
+    [
+        ("POST", "/v1/attempt/progress", True),
+        ("POST", "/v1/attempt/checkpoints", True),
+        ("GET", "/v1/attempt/inputs", False),
+        ("PUT", "/v1/leases/x/activity", True),
+        ("GET", "/v1/leases/x/activity", True),
+        ("GET", "/v1/activities", True),
+        ("POST", "/v1/leases/x/end", True),
+        ("POST", "/v1/leases/acquire", False),
+        ("PUT", "/v1/quotas", False),
+        ("POST", "/v1/jobs", False),
+        ("GET", "/v1/jobs/x/activity", False),
+        ("POST", "/v1/attempt/progress/../../jobs", False),
+    ],
+)
+def test_few_things_are_for_the_leader_alone(method: str, path: str, passed_on: bool) -> None:
+    assert is_for_leader(method, path) is passed_on
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "rather"),
+    [
+        ("POST", "/v1/leases/acquire", True),
+        ("GET", "/v1/lease", True),
+        ("GET", "/v1/leases", True),
+        ("GET", "/v1/leases/x", True),
+        ("GET", "/v1/jobs", False),
+        ("GET", "/v1/leasesx", False),
+    ],
+)
+def test_leases_are_rather_the_leaders(method: str, path: str, rather: bool) -> None:
+    assert is_rather_for_leader(method, path) is rather
+
+
+@dataclass
+class Pair:
+    """A replica that follows, in front of one that leads."""
+
+    world: ServiceWorld
+    leader: FastAPI
+    leads: bool = False
+    url: str | None = "http://leader"
+
+    def follower(self) -> ToLeader:
+        return ToLeader(
+            an_app(self.world),
+            leading=lambda: self.leads,
+            leader=lambda: self.url,
+            transport=httpx.ASGITransport(self.leader),
+        )
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> Pair:
+    world = ServiceWorld(tmp_path)
+    jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    world.pass_time(1000)
+    return Pair(world, an_app(world))
+
+
+@pytest.fixture
+async def http(pair: Pair) -> AsyncIterator[httpx.AsyncClient]:
+    transport = httpx.ASGITransport(pair.follower())
+    async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
+        yield client
+
+
+def running(pair: Pair) -> dict[str, str]:
+    view = jobs.job(pair.world.service, pair.world.principal("ann"), "digits-1")
+    return {"Authorization": f"token {attempt_token(view.attempts[0].id)}"}
+
+
+async def test_a_report_is_passed_on_with_the_callers_own_token(
+    pair: Pair, http: httpx.AsyncClient
+) -> None:
+    body = {"step": 3, "metrics": {"loss": 0.5}}
+    answer = await http.post("/v1/attempt/progress", json=body, headers=running(pair))
+    assert (answer.status_code, answer.json()) == (200, {"stop": None})
+    view = jobs.job(pair.world.service, pair.world.principal("ann"), "digits-1")
+    assert view.progress is not None
+    assert view.progress.step == 3
+
+
+async def test_refusals_of_the_leader_come_back_as_they_are(
+    pair: Pair, http: httpx.AsyncClient
+) -> None:
+    answer = await http.post("/v1/attempt/progress", json={"step": 3})
+    assert answer.status_code == 401
+    odd = {"Authorization": b"token \xe9"}
+    answer = await http.post("/v1/attempt/progress", json={"step": 3}, headers=odd)
+    assert answer.status_code == 401
+    answer = await http.post("/v1/attempt/progress", json={"step": -3}, headers=running(pair))
+    assert (answer.status_code, answer.json()["error"]) == (422, "BadRequest")
+
+
+async def test_without_a_leader_the_caller_is_asked_to_try_again(
+    pair: Pair, http: httpx.AsyncClient
+) -> None:
+    pair.url = None
+    answer = await http.post("/v1/attempt/progress", json={"step": 3}, headers=running(pair))
+    assert (answer.status_code, answer.json()["error"]) == (503, "Unavailable")
+
+
+@pytest.mark.parametrize("url", ["http://leader", None])
+async def test_a_notebook_gets_its_slice_with_and_without_a_leader_that_answers(
+    pair: Pair, http: httpx.AsyncClient, url: str | None
+) -> None:
+    pair.url = url
+    answer = await http.post(
+        "/v1/leases/acquire",
+        json={"user": "ann", "milli_gpu": 500},
+        headers={"Authorization": "token hub-token"},
+    )
+    assert (answer.status_code, answer.json()["state"]) == (200, "granted"), answer.text
+
+
+async def test_two_that_each_think_the_other_leads_do_not_play_with_a_request(
+    pair: Pair, http: httpx.AsyncClient
+) -> None:
+    pair.leader = pair.follower()  # type: ignore[assignment] # an ASGI app, too
+    headers = {**running(pair), PASSED_ON: "1"}
+    async with asyncio.timeout(5):
+        answer = await http.post("/v1/attempt/progress", json={"step": 3}, headers=headers)
+    assert answer.status_code == 503
+
+
+async def test_a_leader_that_is_gone_is_said(tmp_path: Path, pair: Pair) -> None:
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    app = ToLeader(
+        an_app(pair.world),
+        leading=lambda: False,
+        leader=lambda: "http://leader",
+        transport=httpx.MockTransport(refuse),
+    )
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
+        answer = await client.post("/v1/attempt/progress", json={"step": 1}, headers=running(pair))
+    assert answer.status_code == 503
+    assert "takes over" in answer.json()["message"]

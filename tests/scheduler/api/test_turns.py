@@ -1,0 +1,196 @@
+"""What takes long is done for few at a time, and one caller's questions do not stop the others."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler.api import turns
+from gpucommons.scheduler.core import counterfactuals
+from gpucommons.scheduler.errors import TooManyRequests
+from gpucommons.scheduler.service import history, jobs
+
+TOO_BIG = {"milli_gpu": 4000}
+SPAN = {"from_ms": 0, "to_ms": 1}
+
+
+@pytest.fixture
+def waits(world: ServiceWorld) -> str:
+    """A job in line, for which ways would be tried."""
+    for request in (a_request(role=TOO_BIG, over_quota=True), a_request(role=TOO_BIG)):
+        name = jobs.submit(world.service, world.principal("ann"), request, key=None).name
+    assert jobs.job(world.service, world.principal("ann"), name).state == "queued"
+    return name
+
+
+class Gate:
+    """Work that lasts until it is let through."""
+
+    def __init__(self) -> None:
+        self.open = threading.Event()
+        self.running = self.most = self.done = 0
+        self._turn = threading.Lock()
+
+    def pass_through(self) -> None:
+        with self._turn:
+            self.running += 1
+            self.most = max(self.most, self.running)
+        assert self.open.wait(60)
+        with self._turn:
+            self.running -= 1
+            self.done += 1
+
+
+@pytest.fixture
+def gate(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gate]:
+    """Every trial and every report is held up here."""
+    gate = Gate()
+    ways, report = counterfactuals.ways, history.report
+
+    def slow_ways(*arguments: Any) -> Any:
+        gate.pass_through()
+        return ways(*arguments)
+
+    def slow_report(*arguments: Any, **named: Any) -> Any:
+        gate.pass_through()
+        return report(*arguments, **named)
+
+    monkeypatch.setattr(counterfactuals, "ways", slow_ways)
+    monkeypatch.setattr(history, "report", slow_report)
+    yield gate
+    gate.open.set()
+
+
+def ask(http: httpx.AsyncClient, path: str, who: str = "ann", **params: Any) -> Any:
+    headers = {"Authorization": f"token {who}-token"}
+    return http.get(f"/v1/{path}", headers=headers, params=params)
+
+
+async def until(true: Any) -> None:
+    async with asyncio.timeout(90):
+        while not true():  # noqa: ASYNC110 - threads change it, without telling this loop
+            await asyncio.sleep(0.01)
+
+
+async def test_a_flood_of_dear_questions_keeps_nobody_waiting(
+    http: httpx.AsyncClient, waits: str, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "PATIENCE_S", 1.0)
+    flood = [asyncio.create_task(ask(http, f"jobs/{waits}/why")) for _ in range(100)]
+    await until(lambda: gate.running)
+
+    for who in ("bob", "ann"):
+        assert (await ask(http, "whoami", who)).status_code == 200
+    of_bob = asyncio.create_task(ask(http, "report", "bob", **SPAN))
+    await until(lambda: gate.running == 2)
+    refused = await ask(http, "report", "ada", **SPAN)
+    await until(lambda: sum(task.done() for task in flood) == 99)
+    gate.open.set()
+    answers = await asyncio.gather(*flood)
+
+    assert (await of_bob).status_code == 200
+    assert gate.most == 2
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 99
+    assert (refused.status_code, refused.json()["error"]) == (429, "TooManyRequests")
+    assert int(refused.headers["retry-after"]) > 0
+    assert "try again in a moment" in refused.json()["message"]
+
+
+async def test_who_asks_by_hand_is_never_refused(http: httpx.AsyncClient, waits: str) -> None:
+    quote = a_request(role=TOO_BIG).model_dump(mode="json", exclude_unset=True)
+    headers = {"Authorization": "token ann-token"}
+    for _ in range(5):
+        both = await asyncio.gather(
+            ask(http, f"jobs/{waits}/why"),
+            ask(http, f"jobs/{waits}/why"),
+            ask(http, "offers"),
+            ask(http, "report", **SPAN),
+            http.post("/v1/quote", json=quote, headers=headers),
+        )
+        assert [answer.status_code for answer in both] == [200] * 5
+
+
+async def test_the_same_question_is_worked_out_once_until_something_changes(
+    http: httpx.AsyncClient, world: ServiceWorld, waits: str, gate: Gate
+) -> None:
+    gate.open.set()
+    first, again = [await ask(http, f"jobs/{waits}/why") for _ in range(2)]
+    world.pass_time(1000)
+    after_a_cycle = await ask(http, f"jobs/{waits}/why")
+    assert first.json()["ways"] == again.json()["ways"] == after_a_cycle.json()["ways"]
+    assert gate.done == 1
+
+    jobs.submit(world.service, world.principal("bob"), a_request(), key=None)
+    await ask(http, f"jobs/{waits}/why")
+    assert gate.done == 2
+    world.now_ms = type(world.now_ms)(world.now_ms + 6_000)
+    await ask(http, f"jobs/{waits}/why")
+    assert gate.done == 3
+
+
+async def test_one_person_does_not_take_all_threads(
+    http: httpx.AsyncClient, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whoami = history.whoami
+
+    def slow(service: Any, principal: Any) -> Any:
+        if principal.name == "ann":
+            gate.pass_through()
+        return whoami(service, principal)
+
+    monkeypatch.setattr(history, "whoami", slow)
+    flood = [asyncio.create_task(ask(http, "whoami")) for _ in range(60)]
+    await until(lambda: gate.running == turns.OF_ONE)
+
+    assert (await ask(http, "whoami", "bob")).status_code == 200
+
+    gate.open.set()
+    assert {answer.status_code for answer in await asyncio.gather(*flood)} == {200}
+    assert gate.most == turns.OF_ONE
+
+
+async def test_turns_come_back_from_whoever_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    some = turns.Turns(of_one=1, together=1)
+
+    async def hold() -> None:
+        async with some.turn("ann"):
+            await asyncio.Event().wait()
+
+    holding = asyncio.create_task(hold())
+    await asyncio.sleep(0)
+    giving_up = [asyncio.create_task(hold()) for _ in range(3)]
+    await asyncio.sleep(0)
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "PATIENCE_S", 0.05)
+        for whose in ("ann", "bob"):
+            with pytest.raises(TooManyRequests):
+                async with some.turn(whose):
+                    pass
+    for task in (*giving_up, holding):
+        task.cancel()
+    await asyncio.gather(holding, *giving_up, return_exceptions=True)
+
+    for whose in ("ann", "bob"):
+        async with asyncio.timeout(90), some.turn(whose):
+            pass
+
+
+async def test_after_dear_work_its_caller_pauses_and_the_others_do_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    some, order = turns.Turns(of_one=1, together=1, rests=True), []
+
+    async def work(whose: str) -> None:
+        async with some.turn(whose):
+            order.append(whose)
+            await asyncio.sleep(0.05)
+
+    await asyncio.gather(work("ann"), work("ann"), work("bob"), work("bob"))
+
+    assert order == ["ann", "bob", "ann", "bob"]

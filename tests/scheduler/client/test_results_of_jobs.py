@@ -1,0 +1,146 @@
+"""Results come to a folder of the user's own, which a hostile job or a stray link must not leave."""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from gpucommons.scheduler.client import SchedulerClient
+from gpucommons.scheduler.client.results import fetch_results
+from gpucommons.scheduler.errors import BadRequest, Conflict, Unavailable
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    (folder / "work").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    return folder
+
+
+def a_tar(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w") as archive:
+        for member, content in members:
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    return stream.getvalue()
+
+
+def a_file(name: str, content: bytes = b"x", **changes: object) -> tuple[tarfile.TarInfo, bytes]:
+    member = tarfile.TarInfo(name)
+    for field, value in changes.items():
+        setattr(member, field, value)
+    return member, content
+
+
+def fetch(content: bytes | httpx.Response, home: Path, below: str = "work", **options: int) -> int:
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.url.path == "/v1/jobs/digits-1/results"
+        return (
+            content if isinstance(content, httpx.Response) else httpx.Response(200, content=content)
+        )
+
+    client = SchedulerClient("http://scheduler", transport=httpx.MockTransport(answer))
+    with client:
+        return fetch_results(client, "digits-1", home, below, **options)
+
+
+def test_files_come_to_their_places_and_replace_older_ones(home: Path) -> None:
+    (home / "work" / "model").write_bytes(b"an older and longer one")
+    content = a_tar(a_file("model", b"new"), a_file("plots/a/loss.png", b"png"))
+    assert fetch(content, home) == 2
+    assert (home / "work" / "model").read_bytes() == b"new"
+    assert (home / "work" / "plots" / "a" / "loss.png").read_bytes() == b"png"
+
+
+@pytest.mark.parametrize("name", ["../evil", "/evil", "a/../../../evil", "../outside/evil"])
+def test_names_that_lead_out_are_refused(home: Path, name: str) -> None:
+    with pytest.raises(BadRequest, match="not taken"):
+        fetch(a_tar(a_file(name)), home)
+    assert not list(home.parent.rglob("evil"))
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE]
+)
+def test_what_is_no_file_is_refused(home: Path, kind: bytes) -> None:
+    with pytest.raises(BadRequest, match="no regular file"):
+        fetch(a_tar(a_file("evil", b"", type=kind, linkname="/etc/passwd")), home)
+    assert not list(home.rglob("evil"))
+
+
+def test_a_link_in_the_folder_is_not_written_through(home: Path) -> None:
+    outside = home.parent / "outside"
+    (outside / "target").write_text("kept")
+    (home / "work" / "model").symlink_to(outside / "target")
+    with pytest.raises(BadRequest, match="cannot be written"):
+        fetch(a_tar(a_file("model", b"evil")), home)
+    (home / "work" / "plots").symlink_to(outside)
+    with pytest.raises(BadRequest, match="cannot be written"):
+        fetch(a_tar(a_file("plots/evil", b"evil")), home)
+    assert (outside / "target").read_text() == "kept"
+    assert not (outside / "evil").exists()
+
+
+def test_a_results_folder_that_is_a_link_is_not_entered(home: Path) -> None:
+    (home / "work").rmdir()
+    (home / "work").symlink_to(home.parent / "outside")
+    with pytest.raises(BadRequest, match="cannot be written"):
+        fetch(a_tar(a_file("evil")), home)
+    assert list((home.parent / "outside").iterdir()) == []
+
+
+@pytest.mark.parametrize("below", [".", "./", ".ipython"])
+def test_what_the_homes_programs_obey_is_not_written(home: Path, below: str) -> None:
+    name = "startup.py" if below == ".ipython" else ".ipython/startup.py"
+    with pytest.raises(BadRequest, match="hidden folder of your home"):
+        fetch(a_tar(a_file(name)), home, below)
+    assert not list(home.rglob("startup.py"))
+
+
+def test_hidden_folders_below_the_jobs_own_are_results(home: Path) -> None:
+    assert fetch(a_tar(a_file(".hydra/config.yaml")), home) == 1
+
+
+def test_a_pipe_of_the_same_name_neither_blocks_nor_is_fed(home: Path) -> None:
+    os.mkfifo(home / "work" / "model")
+    with pytest.raises(BadRequest):
+        fetch(a_tar(a_file("model", b"evil")), home)
+
+
+def test_more_than_the_limit_is_cut_off(home: Path) -> None:
+    with pytest.raises(BadRequest, match="larger"):
+        fetch(a_tar(a_file("a", b"1" * 600), a_file("b", b"1" * 600)), home, max_bytes=1000)
+
+
+def test_a_file_without_end_is_cut_off_at_the_limit(home: Path) -> None:
+    member = tarfile.TarInfo("zeros")
+    member.size = 1 << 50
+
+    def endless() -> Iterator[bytes]:
+        yield member.tobuf()
+        while True:
+            yield bytes(1 << 20)
+
+    with pytest.raises(BadRequest, match="larger"):
+        fetch(httpx.Response(200, content=endless()), home, max_bytes=4 << 20)
+    assert (home / "work" / "zeros").stat().st_size <= 4 << 20
+
+
+def test_an_answer_that_breaks_off_is_said(home: Path) -> None:
+    content = a_tar(a_file("a", b"1" * 5000))
+    with pytest.raises(Unavailable, match="whole"):
+        fetch(content[:3000], home)
+
+
+def test_a_refusal_is_the_schedulers_own(home: Path) -> None:
+    refusal = httpx.Response(409, json={"error": "Conflict", "message": "digits-1 is running"})
+    with pytest.raises(Conflict, match="is running"):
+        fetch(refusal, home)

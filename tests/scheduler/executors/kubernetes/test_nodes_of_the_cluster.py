@@ -1,0 +1,156 @@
+"""The scheduler's nodes from the cluster's: pools by labels, what others hold left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.scheduler.core.resources import Node, NodeState, Pool
+from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
+    Holdings,
+    nodes_of,
+    taken_by_others,
+)
+from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, OtherPod
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
+
+TRAIN = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40")
+CPU = Pool(name=PoolName("cpu"), executor="kubernetes")
+
+
+def a_node(name: str = "n1", **changes: Any) -> NodeSeen:
+    node = NodeSeen(
+        name=name,
+        labels={"gpucommons.io/pool": "train"},
+        ready=True,
+        ready_changed_s=0,
+        cordoned=False,
+        allocatable={"nvidia.com/gpu": 4},
+        cpu_milli=8000,
+        memory_mib=16_000,
+    )
+    return replace(node, **changes)
+
+
+def other(uid: str = "u", node: str = "n1", gpus: int = 0) -> OtherPod:
+    return OtherPod(uid=uid, node=node, gpus=gpus, cpu_milli=500, memory_mib=1000)
+
+
+def seen(*nodes: NodeSeen, others: tuple[OtherPod, ...] = (), **more: Any) -> tuple[Node, ...]:
+    settings = more.pop("settings", KubernetesSettings())
+    holdings = Holdings(taken=taken_by_others(others), **more)
+    return nodes_of(nodes, [TRAIN, CPU], settings, holdings)
+
+
+def slots(node: Node) -> list[str]:
+    return [device.device_id for device in node.devices]
+
+
+def test_a_nodes_gpus_are_slots_and_its_label_names_the_pool() -> None:
+    (node,) = seen(a_node(), a_node("n2", labels={}))
+    assert (node.node_id, node.pool, node.cpu_milli, node.memory_mib) == (
+        "n1",
+        "train",
+        8000,
+        16_000,
+    )
+    assert slots(node) == [f"n1/gpu-{index}" for index in range(4)]
+    assert {device.kind for device in node.devices} == {"A100-40"}
+
+
+def test_a_pool_may_choose_its_nodes_by_other_labels() -> None:
+    settings = KubernetesSettings(
+        pools={"train": PoolPlace(selector={"gpu": "yes"}, rack_label="rack")}
+    )
+    (node,) = seen(a_node(labels={"gpu": "yes", "rack": "r7"}), settings=settings)
+    assert (node.pool, node.rack) == ("train", "r7")
+
+
+def test_a_nodes_labels_name_the_data_that_lies_on_it() -> None:
+    labels = {
+        "gpucommons.io/pool": "train",
+        "data.gpucommons.io/imagenet": "true",
+        "data.gpucommons.io/c4": "",
+        "data.gpucommons.io/laion": "false",
+        "data.example.org/other": "true",
+    }
+    (node,) = seen(a_node(labels=labels))
+    assert node.data == {"imagenet", "c4"}
+
+
+def test_feature_discovery_knows_the_model_better_than_the_pool() -> None:
+    labels = {
+        "gpucommons.io/pool": "train",
+        "nvidia.com/gpu.product": "NVIDIA-H200",
+        "nvidia.com/gpu.memory": "143771",
+    }
+    (node,) = seen(a_node(labels=labels))
+    assert (node.devices[0].kind, node.devices[0].memory_mib) == ("H200-140", 143_771)
+
+
+def test_a_simulated_node_says_so() -> None:
+    labels = {"gpucommons.io/pool": "train", "gpucommons.io/simulated": "true"}
+    (node,) = seen(a_node(labels=labels))
+    assert node.devices[0].simulated
+
+
+def test_a_node_that_is_not_ready_is_missing_and_a_cordoned_one_is_said_to_be() -> None:
+    (node,) = seen(a_node(ready=False), a_node("n2", cordoned=True))
+    assert (node.node_id, node.state) == ("n2", NodeState.CORDONED)
+
+
+def test_room_that_others_take_is_left_out() -> None:
+    (node,) = seen(a_node(), others=(other("a"), other("b"), other("c", node="n9")))
+    assert (node.cpu_milli, node.memory_mib) == (7000, 14_000)
+
+
+def test_gpus_of_others_are_never_those_that_our_work_holds() -> None:
+    held = frozenset({DeviceId("n1/gpu-3"), DeviceId("n1/gpu-1")})
+    (node,) = seen(a_node(), others=(other(gpus=1),), held=held)
+    assert slots(node) == ["n1/gpu-0", "n1/gpu-1", "n1/gpu-3"]
+    (crowded,) = seen(a_node(), others=(other(gpus=3),), held=held)
+    assert slots(crowded) == ["n1/gpu-1", "n1/gpu-3"]
+
+
+STANDING = KubernetesSettings(pools={"train": PoolPlace(reservations="standing")})
+FIRST, THIRD = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-2")
+
+
+def test_where_reservations_stand_only_held_slots_are_offered() -> None:
+    (node,) = seen(a_node(), settings=STANDING, reserved={THIRD})
+    assert slots(node) == ["n1/gpu-2"]
+
+
+def test_work_does_not_lose_its_slot_because_the_reservation_is_not_heard_of_yet() -> None:
+    held = frozenset({FIRST})
+    (node,) = seen(a_node(), settings=STANDING, reserved=set(), held=held, strayed={FIRST})
+    assert slots(node) == ["n1/gpu-0"]
+
+
+@pytest.mark.parametrize("settings", [STANDING, KubernetesSettings()], ids=["standing", "other"])
+def test_a_slot_whose_reservation_holds_another_card_is_lost(settings: KubernetesSettings) -> None:
+    reserved = {DeviceId(f"n1/gpu-{index}") for index in range(4)}
+    (node,) = seen(
+        a_node(), settings=settings, reserved=reserved, held=frozenset({FIRST}), lost={FIRST}
+    )
+    assert slots(node) == ["n1/gpu-1", "n1/gpu-2", "n1/gpu-3"]
+
+
+def test_a_slot_that_a_pod_without_a_lease_has_is_not_offered() -> None:
+    (node,) = seen(a_node(), settings=STANDING, reserved={FIRST, THIRD}, strayed={FIRST})
+    assert slots(node) == ["n1/gpu-2"]
+
+
+def test_no_whole_card_is_offered_where_the_plugin_may_choose_one_that_is_in_use() -> None:
+    (node,) = seen(a_node(), held=frozenset({FIRST}), closed={"n1"})
+    assert slots(node) == ["n1/gpu-0"]
+
+
+@pytest.mark.parametrize("pool", ["cpu"])
+def test_a_node_without_gpus_is_a_node(pool: str) -> None:
+    (node,) = seen(a_node(labels={"gpucommons.io/pool": pool}, allocatable={}))
+    assert (node.pool, node.devices) == ("cpu", ())

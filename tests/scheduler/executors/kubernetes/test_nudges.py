@@ -1,0 +1,36 @@
+"""The loop hears of changes, and time goes by, whatever became of the call before."""
+
+from __future__ import annotations
+
+import threading
+
+from gpucommons.scheduler.executors.kubernetes.nudge import Nudge
+
+_PATIENCE_S = 90
+
+
+class Fails:
+    """Raises the first time that it is called."""
+
+    def __init__(self) -> None:
+        self.failed, self.again = threading.Event(), threading.Event()
+
+    def __call__(self) -> None:
+        if self.failed.is_set():
+            self.again.set()
+            return
+        self.failed.set()
+        raise RuntimeError("not this time")
+
+
+def test_a_call_that_fails_is_not_the_last_one() -> None:
+    change, beat = Fails(), Fails()
+    nudge = Nudge(change, beat, beat_s=0.01)
+    try:
+        nudge.touch()
+        assert change.failed.wait(_PATIENCE_S)
+        assert beat.again.wait(_PATIENCE_S)
+        nudge.touch()
+        assert change.again.wait(_PATIENCE_S)
+    finally:
+        nudge.close()

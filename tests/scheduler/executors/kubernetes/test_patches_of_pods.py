@@ -1,0 +1,57 @@
+"""The one patch that sends a pod on its way."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from cluster_objects import a_pod_seen, a_stop, an_attempt
+
+from gpucommons.scheduler.executors.kubernetes import patches
+
+NODE = {"kubernetes.io/hostname": "n0"}
+
+
+def by_path(patch: list[dict[str, Any]]) -> dict[str, Any]:
+    return {one["path"]: one.get("value") for one in patch if one["op"] == "add"}
+
+
+def test_node_devices_and_rank_are_set_and_the_gate_is_opened_in_one_step() -> None:
+    attempt = an_attempt("worker", "worker", "worker")
+    patch = patches.lift(a_pod_seen(2), attempt, 2, NODE, ["GPU-a", "GPU-b"])
+    found = by_path(patch)
+    assert found["/metadata/annotations/gpucommons.io~1devices"] == "GPU-a,GPU-b"
+    assert found["/metadata/annotations/gpucommons.io~1slots"] == "n0/gpu-2"
+    assert found["/metadata/annotations/gpucommons.io~1rank"] == "2"
+    assert found["/metadata/annotations/gpucommons.io~1local-rank"] == "1"
+    assert found["/metadata/annotations/gpucommons.io~1slice"] == "s-2"
+    assert found["/spec/nodeSelector"] == NODE
+    assert patch[-1] == {"op": "remove", "path": "/spec/schedulingGates/0"}
+
+
+def test_gates_of_others_stay_and_ours_is_checked_to_be_the_one() -> None:
+    pod = a_pod_seen(gates=("kueue", "gpucommons.io/placement"))
+    patch = patches.lift(pod, an_attempt(), 0, NODE)
+    assert patch[0] == {
+        "op": "test",
+        "path": "/spec/schedulingGates/1/name",
+        "value": "gpucommons.io/placement",
+    }
+    assert patch[-1]["path"] == "/spec/schedulingGates/1"
+
+
+def test_a_choice_of_nodes_that_is_there_is_added_to() -> None:
+    found = by_path(patches.lift(a_pod_seen(has_selector=True), an_attempt(), 0, NODE))
+    assert found["/spec/nodeSelector/kubernetes.io~1hostname"] == "n0"
+    assert "/spec/nodeSelector" not in found
+
+
+def test_without_a_bound_device_it_sees_none() -> None:
+    found = by_path(patches.lift(a_pod_seen(), an_attempt(), 0, NODE))
+    assert found["/metadata/annotations/gpucommons.io~1devices"] == "void"
+
+
+def test_a_notice_is_put_up_and_taken_down() -> None:
+    text = patches.notice(a_stop())["metadata"]["annotations"]["gpucommons.io/notice"]
+    assert json.loads(text)["kill_ms"] == 3000
+    assert patches.notice(None)["metadata"]["annotations"]["gpucommons.io/notice"] is None

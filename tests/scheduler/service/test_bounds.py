@@ -1,0 +1,86 @@
+"""What one user may make the scheduler keep and send is bounded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.errors import TooLarge, TooManyRequests
+from gpucommons.scheduler.service import jobs, quotes
+from gpucommons.scheduler.service.allowance import Allowance, submits
+from gpucommons.scheduler.service.jobs import JobFilter
+
+HOUR_MS = 3_600_000
+LONG = {f"VALUE_{number}": "x" * 8000 for number in range(7)}
+
+
+def test_a_job_that_describes_itself_at_length_is_refused_with_a_way_out(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    request = a_request(env={**LONG, "MORE": "x" * 8000, "STILL_MORE": "x" * 2000})
+    with pytest.raises(TooLarge, match=r"takes 66 KiB, and 64 KiB are possible: put long"):
+        jobs.submit(world.service, ann, request, key=None)
+    with pytest.raises(TooLarge):
+        quotes.quote_job(world.service, ann, request)
+
+
+def test_characters_of_several_bytes_count_as_such(world: ServiceWorld) -> None:
+    request = a_request(role={"command": ["python", *(["😀" * 8000] * 3)]})
+    with pytest.raises(TooLarge):
+        jobs.submit(world.service, world.principal("ann"), request, key=None)
+
+
+def test_lists_leave_out_long_requests_that_the_job_itself_shows(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    long = jobs.submit(world.service, ann, a_request(env=LONG), key=None)
+    short = jobs.submit(world.service, ann, a_request(), key=None)
+    listed = {
+        view.id: view for view in jobs.jobs(world.service, ann, JobFilter(), cursor=None).jobs
+    }
+    assert listed[long.id].request is None
+    assert listed[long.id].model_copy(update={"request": long.request}).source == long.source
+    assert listed[short.id].request == short.request
+    found = jobs.job(world.service, ann, long.id)
+    assert found.request is not None
+    assert found.request.env == LONG
+
+
+def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
+    world: ServiceWorld,
+) -> None:
+    service = replace(world.service, submits=submits(2))
+    ann, alf = world.principal("ann"), world.principal("alf")
+    for key in ("a", "b"):
+        view = jobs.submit(service, ann, a_request(), key=key)
+        jobs.cancel(service, ann, view.id)
+    with pytest.raises(TooManyRequests, match=r"ann has submitted .* \(2, of 8 KiB each"):
+        jobs.submit(service, ann, a_request(), key="c")
+    with pytest.raises(TooManyRequests):
+        jobs.again(service, ann, view.id, key=None)
+    # What is stored already is answered, and what is refused takes no name.
+    assert jobs.submit(service, ann, a_request(), key="b").name == "digits-2"
+    assert jobs.submit(service, alf, a_request(), key=None).name == "digits-3"
+    world.pass_time(HOUR_MS)
+    assert jobs.submit(service, ann, a_request(), key="c").name == "digits-4"
+
+
+def test_what_jobs_say_counts_too(world: ServiceWorld) -> None:
+    service = replace(world.service, submits=submits(8))
+    ann = world.principal("ann")
+    jobs.submit(service, ann, a_request(env=LONG), key=None)
+    with pytest.raises(TooManyRequests):
+        jobs.submit(service, ann, a_request(env=LONG), key=None)
+    jobs.submit(service, ann, a_request(), key=None)
+
+
+def test_an_allowance_forgets_who_brings_nothing_more() -> None:
+    allowance = Allowance(within_ms=10, most=1, most_bytes=5, refusal=str)
+    allowance.take("ann", 5, now_ms=Millis(100))
+    allowance.take("bob", 5, now_ms=Millis(120))
+    assert list(allowance._taken) == ["bob"]
+    with pytest.raises(TooManyRequests):
+        allowance.take("bob", 0, now_ms=Millis(129))

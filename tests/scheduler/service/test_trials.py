@@ -1,0 +1,31 @@
+"""What trials found is known until something moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from service_world import ServiceWorld, a_request
+
+from gpucommons.scheduler.core.types import Millis, Progress, State, WorkloadId
+from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.trials import FRESH_MS, KnownTrials, Trials
+
+NOW = Millis(1_000)
+TRIALS = Trials(made_ms=NOW, ways=(), at_latest_ms=None)
+
+
+def test_reports_of_progress_keep_what_is_known_and_a_move_does_not(world: ServiceWorld) -> None:
+    job = jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
+    world.pass_time(1_000)
+    cluster, name = world.cluster, WorkloadId(job.id)
+    known = KnownTrials()
+    known.keep(cluster, name, TRIALS)
+
+    def with_job(**changes: object) -> object:
+        changed = replace(cluster.workloads[name], **changes)  # type: ignore[arg-type] # any field
+        return replace(cluster, workloads={**cluster.workloads, name: changed})
+
+    reported, moved = with_job(progress=Progress(step=7)), with_job(state=State.PAUSED)
+    assert known.found(reported, name, NOW) == TRIALS  # type: ignore[arg-type] # a cluster
+    assert known.found(moved, name, NOW) is None  # type: ignore[arg-type] # a cluster
+    assert known.found(cluster, name, Millis(NOW + FRESH_MS + 1)) is None

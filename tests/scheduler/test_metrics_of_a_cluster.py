@@ -1,0 +1,26 @@
+"""How much the scheduler asks of a cluster's API server can be scraped."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prometheus_client import generate_latest
+
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.metrics import Metrics
+
+
+@dataclass
+class Loop:
+    cluster: Cluster
+
+
+def test_requests_are_counted_by_verb_and_resource() -> None:
+    made = {("post", "jobs"): 3, ("patch", "pods"): 5}
+    text = generate_latest(Metrics(Loop(Cluster()), cluster_requests=lambda: made).registry)
+    assert b'gpucommons_kubernetes_requests_total{resource="jobs",verb="post"} 3.0' in text
+    assert b'gpucommons_kubernetes_requests_total{resource="pods",verb="patch"} 5.0' in text
+
+
+def test_a_scheduler_of_one_machine_has_no_such_counter() -> None:
+    assert b"kubernetes" not in generate_latest(Metrics(Loop(Cluster())).registry)

@@ -1,0 +1,44 @@
+"""What is wrong with a field is said in words, at every door."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from gpucommons.labextension.requests import sentence_of
+from gpucommons.scheduler.models import JobRequest
+from gpucommons.scheduler.models.mistakes import said
+
+ROLE: dict[str, Any] = {"command": ["true"]}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"name": "My Job"}, "a name has lower-case letters, digits and hyphens"),
+        ({"team": "Vision"}, "a name has lower-case letters"),
+        ({"pools": ["GPU!"]}, "a name has lower-case letters"),
+        ({"env": {"1A": "x"}}, "a variable's name has letters"),
+        ({"secrets": {"TOKEN": "../key"}}, "a name has lower-case letters"),
+        ({"after": ["Job 1"]}, "named by its id"),
+        ({"snapshot": "abc"}, "SHA-256"),
+        ({"roles": [{**ROLE, "gpu_kind": "A100;"}]}, "a kind of GPU has"),
+        ({"environment": "a\nb"}, "an environment has"),
+        ({"working_dir": "/etc"}, "must be a path below its folder"),
+    ],
+)
+def test_no_pattern_reaches_a_person(wrong: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError) as refused:
+        JobRequest.model_validate({"name": "digits", "roles": [ROLE], **wrong})
+    sentence = "; ".join(said(one) for one in refused.value.errors())
+    assert words in sentence
+    assert words in sentence_of(refused.value)
+    assert "pattern" not in sentence
+    assert "^" not in sentence
+
+
+def test_a_pattern_without_words_of_its_own_is_not_shown() -> None:
+    mistake = {"type": "string_pattern_mismatch", "msg": "…", "ctx": {"pattern": "^[x]$"}}
+    assert said(mistake) == "it is empty, too long, or has characters that may not stand there"

@@ -1,0 +1,163 @@
+"""The follower beside a real scheduler in virtual time; only the API server is a list here."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
+
+from gpucommons.scheduler.client import AsyncSchedulerClient, calls
+from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.operator.following import Books, Follower, Pace
+from gpucommons.scheduler.operator.objects import ObjectRef, job_request
+from gpucommons.scheduler.service import jobs
+
+SPEC = {"user": "ann", "roles": [{"command": ["x"], "milli_gpu": 1000}]}
+
+
+class Objects:
+    """An API server, as far as the follower asks it."""
+
+    def __init__(self, books: Books) -> None:
+        self.bodies: dict[str, dict[str, Any]] = {}
+        self.writes = 0
+        self._books = books
+
+    def add(self, name: str, status: dict[str, Any]) -> ObjectRef:
+        meta = {"name": name, "namespace": "n", "uid": f"uid-{name}"}
+        self.bodies[meta["uid"]] = {"metadata": meta, "status": status}
+        self._books.see(self.bodies[meta["uid"]])
+        return ObjectRef(**meta)
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return list(self.bodies.values())
+
+    def team_of(self, namespace: str) -> str | None:
+        return namespace
+
+    def write_status(self, ref: ObjectRef, status: dict[str, Any]) -> None:
+        self.writes += 1
+        self.bodies[ref.uid]["status"] |= status
+
+    def condition(self, name: str, kind: str) -> dict[str, Any]:
+        found = self.bodies[f"uid-{name}"]["status"].get("conditions", [])
+        return {one["type"]: one for one in found}.get(kind, {})
+
+
+class Followed:
+    """A follower, its scheduler, its objects."""
+
+    def __init__(self, folder: Path) -> None:
+        self.world = ServiceWorld(folder)
+        tokens = TOKENS | {"op": {"kind": "service", "name": "operator", "scopes": [ADMIN]}}
+        self.away = False
+        inner = httpx.ASGITransport(an_app(self.world, FakeHubServer(tokens)))
+        followed = self
+
+        class Transport(httpx.AsyncBaseTransport):
+            async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+                if followed.away:
+                    raise httpx.ConnectError("refused")
+                return await inner.handle_async_request(request)
+
+        self.client = AsyncSchedulerClient("http://api", token="op", transport=Transport())
+        self.books = Books()
+        self.objects = Objects(self.books)
+        self.now_ms = 0
+        pace = Pace(poll_s=0.05, pass_s=0.05, away_s=0.01, say_away_s=30)
+        self.follower = Follower(
+            self.client, self.objects, self.books, pace=pace, now_ms=lambda: self.now_ms
+        )
+
+    async def submit(self, name: str, **more: Any) -> JobView:
+        ref = self.objects.add(name, {})
+        request = job_request(SPEC | more, ref, team="vision")
+        view = await self.client.send(calls.submit(request, key=ref.uid))
+        self.objects.add(name, {"jobId": view.id, "state": view.state})
+        return view
+
+
+@pytest.fixture
+def followed(tmp_path: Path) -> Followed:
+    return Followed(tmp_path)
+
+
+async def test_statuses_follow_and_what_did_not_change_is_not_written(followed: Followed) -> None:
+    view = await followed.submit("digits")
+    followed.world.pass_time(1000)
+    await followed.follower.look_at_all()
+    assert followed.objects.bodies["uid-digits"]["status"]["state"] == "running"
+    writes = followed.objects.writes
+    await followed.follower.look_at_all()
+    assert followed.objects.writes == writes
+    done(jobs.cancel(followed.world.service, followed.world.admin, view.id))
+    followed.world.pass_time(60_000)
+    await followed.follower.look_at_all()
+    assert followed.objects.bodies["uid-digits"]["status"]["state"] == "cancelled"
+    assert followed.objects.condition("digits", "Finished")["reason"] == "Cancelled"
+
+
+async def test_a_job_without_object_is_cancelled_and_others_are_left(followed: Followed) -> None:
+    view = await followed.submit("digits")
+    foreign = jobs.submit(
+        followed.world.service,
+        followed.world.principal("ann"),
+        job_request(SPEC, ObjectRef(namespace="n", name="x", uid="x"), team="vision").model_copy(
+            update={"labels": {}}
+        ),
+        key=None,
+    )
+    followed.books.by_uid.clear()
+    await followed.follower.look_at_all()
+    assert (await followed.client.send(calls.job(view.id))).state != "cancelled"
+    followed.objects.bodies.clear()
+    await followed.follower.look_at_all()
+    followed.world.pass_time(60_000)
+    assert (await followed.client.send(calls.job(view.id))).state == "cancelled"
+    assert (await followed.client.send(calls.job(foreign.id))).state != "cancelled"
+
+
+async def test_a_job_whose_list_leaves_out_its_request_is_known_all_the_same(
+    followed: Followed,
+) -> None:
+    view = await followed.submit("digits", env={f"E{i}": "x" * 8000 for i in range(2)})
+    followed.books.by_uid.clear()
+    followed.objects.bodies.clear()
+    await followed.follower.look_at_all()
+    followed.world.pass_time(60_000)
+    assert (await followed.client.send(calls.job(view.id))).state == "cancelled"
+
+
+async def test_a_scheduler_that_stays_away_is_said_in_every_live_object(
+    followed: Followed,
+) -> None:
+    await followed.submit("digits")
+    followed.world.pass_time(1000)
+    following = asyncio.create_task(followed.follower.run())
+
+    async def until(holds: Any) -> None:
+        async with asyncio.timeout(30):
+            while not holds():
+                followed.now_ms += 1000
+                await asyncio.sleep(0.01)
+
+    await until(lambda: followed.objects.condition("digits", "Followed").get("status") == "True")
+    followed.away = True
+    await until(lambda: followed.objects.condition("digits", "Followed")["status"] == "False")
+    words = followed.objects.condition("digits", "Followed")["message"]
+    assert "cannot be reached since 1970-01-01T" in words
+    followed.away = False
+    await until(lambda: followed.objects.condition("digits", "Followed")["status"] == "True")
+    following.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await following
+
+
+async def test_a_job_that_the_scheduler_forgot_is_said_to_be(followed: Followed) -> None:
+    missing = "00000000-0000-7000-8000-000000000000"
+    followed.objects.add("old", {"jobId": missing, "state": "running"})
+    await followed.follower.look_at_all()
+    assert followed.objects.condition("old", "Followed")["reason"] == "Forgotten"

@@ -1,0 +1,129 @@
+"""A scheduler whose loop hangs says so, and one that waits, follows or fails does not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from launches import until
+
+from gpucommons.scheduler.core.state import Observation
+from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld
+from gpucommons.scheduler.ids import IdSource
+from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.store.memory import MemoryStore
+from gpucommons.scheduler.web import is_healthy
+
+NOW = Millis(1_700_000_000_000)
+
+
+class Follower:
+    """A replica that waits for the lead."""
+
+    def leads(self) -> bool:
+        return False
+
+    def resign(self) -> None: ...
+
+
+class Stalling(FakeExecutor):
+    """One whose call does not come back until it is let go."""
+
+    def __init__(self, world: FakeWorld) -> None:
+        super().__init__(world)
+        self.stalls, self.stalled, self.let_go = (threading.Event() for _ in range(3))
+
+    def observe(self) -> tuple[Observation, ...]:
+        if self.stalls.is_set():
+            self.stalled.set()
+            self.let_go.wait()
+        return super().observe()
+
+
+class World:
+    """One scheduler's loop in its thread, and a steady clock."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        world = FakeWorld(now=lambda: NOW, nodes=())
+        self.executor = Stalling(world)
+        self.turns = 0
+        self.fails = False
+
+    def start(self, **changes: Any) -> Loop:
+        around = Surroundings(
+            store=MemoryStore(),
+            executors={"fake": self.executor},
+            now=lambda: NOW,
+            new_ids=IdSource(lambda: NOW),
+            token_of=str,
+            api_url="http://127.0.0.1:1",
+            usage=lambda _after_ms: (),
+            steady_s=self._steady_s,
+            **changes,
+        )
+        self.loop = Loop(around)
+        self.loop.start()
+        return self.loop
+
+    def _steady_s(self) -> float:
+        return self.now_s
+
+    def healthy(self) -> bool:
+        settings = SimpleNamespace(stalled_after_s=60)
+        return is_healthy(cast("Any", SimpleNamespace(loop=self.loop, settings=settings)))
+
+    def turns_at(self, now_s: float) -> None:
+        self.now_s = now_s
+        self.loop.wake()
+        until(lambda: self.loop.silent_s == 0)
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    made = World()
+    yield made
+    made.executor.let_go.set()
+    made.loop.stop()
+
+
+def test_a_loop_that_hangs_is_not_healthy_until_it_goes_on(world: World) -> None:
+    world.start()
+    world.turns_at(100.0)
+    world.executor.stalls.set()
+    world.loop.wake()
+    assert world.executor.stalled.wait(60)
+    world.now_s = 159.0
+    assert world.healthy()
+    world.now_s = 160.0
+    assert not world.healthy()
+    world.executor.let_go.set()
+    until(world.healthy)
+
+
+def test_a_loop_whose_cycles_fail_turns_all_the_same(world: World) -> None:
+    """A database that is away is no reason to restart: the new process would not find it either."""
+
+    def failing(*_args: object, **_kwargs: object) -> Any:
+        raise RuntimeError("this core always fails")
+
+    world.start(advance=failing)
+    world.turns_at(100.0)
+    assert world.healthy()
+
+
+def test_a_follower_is_healthy(world: World) -> None:
+    world.start(leadership=Follower())
+    world.turns_at(1000.0)
+    assert world.healthy()
+
+
+def test_one_that_lost_the_lead_for_good_is_not(world: World) -> None:
+    loop = world.start()
+    loop._step_down(LeaderLost("Another one leads."))
+    assert not world.healthy()
