@@ -180,15 +180,24 @@ def activity_of(view: ActivityView, *, seen_ms: int | None, now_ms: int) -> Acti
         seen_ms=seen_ms,
         reported_ms=view.reported_ms,
         occupants=tuple(
-            Occupant(kind=entry.kind, busy=entry.busy, last_active_ms=entry.last_active_ms)
+            Occupant(
+                kind=entry.kind,
+                busy=entry.busy,
+                last_active_ms=_not_after(entry.last_active_ms, now_ms),
+            )
             for entry in view.kernels
         ),
-        gpu_active_ms=view.gpu_active_ms,
+        gpu_active_ms=_not_after(view.gpu_active_ms, now_ms),
         usage_ms=view.usage_ms,
         warned_ms=idle.warned_ms,
         returns_ms=idle.returns_ms,
         kept_until_ms=idle.kept_until_ms or 0,
     )
+
+
+def _not_after(moment_ms: int | None, now_ms: int) -> int | None:
+    """What is dated to come, by a clock that is ahead, has happened by now."""
+    return None if moment_ms is None else min(moment_ms, now_ms)
 
 
 def _idle_report(decision: Keep | Warn) -> IdleReport:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.providers import Injection, injection, no_gpu
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.models import LeaseView, SliceView
 
 
@@ -56,6 +56,7 @@ def gpu_slice(view: SliceView) -> GpuSlice:
             for device_id in view.device_ids
         ),
         memory_mib=view.memory_mib,
+        mps=None if view.mps is None else MpsDaemon(**view.mps.model_dump()),
     )
 
 

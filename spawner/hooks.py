@@ -29,7 +29,7 @@ async def options_form(spawner: LeaseMixin) -> str:
         cpu_text=spawner.cpu_text,
         ticket_url=spawner.ticket_url,
         shared_account=spawner.shared_account,
-        is_admin=bool(spawner.user.admin),
+        is_admin=bool(getattr(spawner.user, "admin", False)),
         problem=problem,
     )
     return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))
@@ -37,4 +37,5 @@ async def options_form(spawner: LeaseMixin) -> str:
 
 async def apply_user_options(spawner: LeaseMixin, user_options: Mapping[str, object]) -> None:
     """Refuse bad options before anything is started; the hub hands both doors' options here."""
-    await spawner.load_user_options()
+    # Not `load_user_options`: a start loads them itself, and KubeSpawner's profiles only once.
+    spawner.notebook_options()

@@ -6,7 +6,8 @@ One call sets spawner, scopes, roles, groups, services and pages, for JupyterHub
 
     configure(c, HubSettings(...))
 
-Everything stays ordinary hub configuration: what an admin sets afterwards wins.
+Everything stays ordinary hub configuration: what an admin sets afterwards wins, and lists that were
+there before (services, roles) keep what is in them.
 """
 
 from __future__ import annotations
@@ -18,11 +19,14 @@ from typing import Any
 
 from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
+from traitlets.config.loader import LazyConfigValue
 
 #: The name of the service that carries pages and API; its URL and its scopes contain it.
 SERVICE = "gpucommons"
 CULLER_SERVICE = "gpucommons-culler"
 SPAWNER_SERVICE = "gpucommons-spawner"
+#: Only on Kubernetes: what turns objects of the cluster into teams and jobs.
+OPERATOR_SERVICE = "gpucommons-operator"
 ADMIN_GROUP = "gpucommons-admins"
 
 _PAGES_TIMEOUT_S = 2
@@ -68,25 +72,40 @@ class HubSettings:
     #: Users who may set quotas.
     admins: Iterable[str] = ()
     agent_dir: str = ""
+    spawner_class: str = "gpucommons.spawner.local.GpuLocalSpawner"
+    #: Empty = there is none.
+    operator_token: str = field(default="", repr=False)
 
 
 def configure(c: Any, settings: HubSettings) -> None:
     """Write everything into the hub's configuration object."""
-    c.JupyterHub.spawner_class = "gpucommons.spawner.local.GpuLocalSpawner"
+    c.JupyterHub.spawner_class = settings.spawner_class
     c.LeaseMixin.scheduler_url = settings.scheduler_url
     c.LeaseMixin.scheduler_token = settings.spawner_token
     c.LeaseMixin.agent_dir = settings.agent_dir
-    c.JupyterHub.template_paths = [str(Path(__file__).parent / "templates" / "hub")]
-    c.JupyterHub.custom_scopes = CUSTOM_SCOPES
-    c.JupyterHub.services = _services(settings)
-    c.JupyterHub.load_groups = _groups(settings)
-    c.JupyterHub.load_roles = _roles()
+    _add(c.JupyterHub, "template_paths", [str(Path(__file__).parent / "templates" / "hub")])
+    _add(c.JupyterHub, "custom_scopes", CUSTOM_SCOPES)
+    _add(c.JupyterHub, "services", _services(settings))
+    _add(c.JupyterHub, "load_groups", _groups(settings))
+    _add(c.JupyterHub, "load_roles", _roles(settings))
     c.Spawner.server_token_scopes = SERVER_SCOPES
     if hasattr(JupyterHub, "extra_user_scopes"):
         c.JupyterHub.extra_user_scopes = set(USER_SCOPES)
     else:
         # JupyterHub 5 can only replace the role: "self" is what it holds by default.
-        c.JupyterHub.load_roles.append({"name": "user", "scopes": ["self", *USER_SCOPES]})
+        _add(c.JupyterHub, "load_roles", [{"name": "user", "scopes": ["self", *USER_SCOPES]}])
+
+
+def _add(section: Any, name: str, values: Any) -> None:
+    """Behind what the hub's configuration has there already; a plain list or mapping either way."""
+    there = section[name] if name in section else type(values)()
+    if isinstance(there, LazyConfigValue):
+        # Only said so far what to add to the default, which is empty for each of these.
+        there = there.get_value(type(values)())
+    if isinstance(values, dict):
+        section[name] = {**there, **values}
+    else:
+        section[name] = [*there, *values]
 
 
 def _services(settings: HubSettings) -> list[dict[str, Any]]:
@@ -105,18 +124,31 @@ def _services(settings: HubSettings) -> list[dict[str, Any]]:
         },
         {"name": CULLER_SERVICE, "api_token": settings.culler_token},
         {"name": SPAWNER_SERVICE, "api_token": settings.spawner_token},
+        *_operator(settings),
     ]
+
+
+def _operator(settings: HubSettings) -> list[dict[str, Any]]:
+    if not settings.operator_token:
+        return []
+    return [{"name": OPERATOR_SERVICE, "api_token": settings.operator_token}]
 
 
 def _groups(settings: HubSettings) -> dict[str, dict[str, list[str]]]:
     groups = {name: {"users": sorted(members)} for name, members in settings.teams.items()}
-    return {**groups, ADMIN_GROUP: {"users": sorted(settings.admins)}}
+    admins = sorted(settings.admins)
+    # None at all where an authenticator keeps the groups: then the hub refuses groups from here.
+    return {**groups, ADMIN_GROUP: {"users": admins}} if groups or admins else {}
 
 
-def _roles() -> list[dict[str, Any]]:
-    return [
+def _roles(settings: HubSettings) -> list[dict[str, Any]]:
+    roles: list[dict[str, Any]] = [
         {"name": "gpucommons-scheduler", "services": [SERVICE], "scopes": SCHEDULER_SCOPES},
         {"name": "gpucommons-culler", "services": [CULLER_SERVICE], "scopes": CULLER_SCOPES},
         {"name": "gpucommons-spawner", "services": [SPAWNER_SERVICE], "scopes": [LEASE]},
         {"name": "gpucommons-admin", "groups": [ADMIN_GROUP], "scopes": [ADMIN]},
     ]
+    operators = [service["name"] for service in _operator(settings)]
+    if operators:
+        roles.append({"name": "gpucommons-operator", "services": operators, "scopes": [ADMIN]})
+    return roles

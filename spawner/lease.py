@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from jupyterhub.spawner import Spawner
 from pydantic import BaseModel, ValidationError
+from tornado.web import HTTPError
 from traitlets import Bool, Dict, Instance, Set, Unicode, default
 
 from gpucommons.gpu.providers import Injection
@@ -57,6 +58,11 @@ R = TypeVar("R", bound=BaseModel)
 
 class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     """Leases for any spawner: put it before the spawner class it extends."""
+
+    @default("http_timeout")
+    def _default_http_timeout(self) -> int:
+        # Where many start at once, a server takes longer than JupyterHub's 30 s to load its packages.
+        return 120
 
     scheduler_url = Unicode(
         help="Address of the scheduler's API, as the hub reaches it. Empty: only CPU notebooks."
@@ -143,6 +149,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         try:
             options = self.notebook_options()
             ours_s = await self._timed(self._take(options)) if options.milli_gpu else 0.0
+            self._remember()
             ours_s += await self._timed(self._prepare())
             self._placed.set()
             where = await super().start()
@@ -192,15 +199,38 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     async def poll(self) -> int | None:
         """None while the server runs; a server that is gone has let go of its slice."""
         status: int | None = await super().poll()
-        if status is not None and not self._starting:
+        if self._starting:
+            return status
+        if status is not None:
             self._let_go("stopped")
+        elif self._lease is not None and self._lease.state == "granted" and self.is_up():
+            # The hub ended in the middle of this start, before the scheduler heard of it.
+            await self._confirm()
         return status
+
+    def is_up(self) -> bool:
+        """Whether a server that is not gone has got so far that its processes run."""
+        return True
+
+    async def _confirm(self) -> None:
+        try:
+            await self._report_started()
+        except HTTPError as error:
+            # Its grant ended meanwhile: somebody else may have the slice by now.
+            self.log.warning("gpucommons: stopping %s: %s", self._log_name, error)
+            await self.stop(now=True)
 
     def root_pid(self) -> int | None:
         """The root of the server's process tree on this machine, if it is on this machine."""
         return None
 
     # --- what survives the hub ----------------------------------------------------------------
+
+    def _remember(self) -> None:
+        """Keep the lease before anything runs on it: the hub itself keeps it only afterwards."""
+        if self._lease is not None and self.orm_spawner is not None:
+            self.orm_spawner.state = self.get_state()
+            self.db.commit()
 
     def get_state(self) -> dict[str, Any]:
         """Keep the lease with the server, so that a restarted hub still knows it."""
@@ -227,13 +257,17 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     def get_env(self) -> dict[str, str]:
         """The server's environment; GPU variables are always set, to nothing without a slice."""
         env: dict[str, str] = super().get_env()
+        return self.gpu_env(env)
+
+    def gpu_env(self, base: Mapping[str, str]) -> dict[str, str]:
+        """These variables with ours."""
         attachment = Attachment(
             scheduler_url=self.notebook_scheduler_url,
             agent_dir=self.agent_dir,
             shared_account=self.shared_account,
             prepared=self._prepared,
         )
-        return environment_of(self._lease, attachment, env)
+        return environment_of(self._lease, attachment, base)
 
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """Say in words what happens, before whatever the spawner itself says."""
@@ -309,11 +343,26 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
                 await asyncio.sleep(delay_s)
         return await self._send(calls.acquire(request, key=uuid.uuid4().hex))
 
+    async def _look_again(self, lease_id: str, held: SliceView) -> SliceView:
+        """The slice of this start as it is now; a start whose grant has ended meanwhile is over."""
+        try:
+            found = await self._send(calls.lease(lease_id))
+        except Unavailable:
+            return held
+        except SchedulerError as error:
+            raise refusal(str(error), reason=error.code, status=503) from None
+        if found.slice is None:
+            message = f"The GPU was taken back before the server started: {found.ended_text}"
+            raise refusal(message, reason="grant_ended", status=409)
+        self._lease = found
+        return found.slice
+
     async def _report_started(self) -> None:
         if self._lease is None:
             return
+        report = StartedReport(pid=self.root_pid())
         try:
-            await self._send(calls.started(self._lease.id, StartedReport(pid=self.root_pid())))
+            self._lease = await self._send(calls.started(self._lease.id, report))
         except SchedulerError as error:
             message = f"The server started, but its GPU could not be confirmed: {error}"
             raise refusal(message, reason=error.code, status=503) from None

@@ -17,6 +17,9 @@ from gpucommons.gpu.slices import format_milli_gpu
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
 
+#: The keys of ours; ``offer`` is a card of the form.
+KNOWN_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticket", "offer"})
+
 _LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
 _HUB_FIELDS = frozenset({"_xsrf", "display_name"})
@@ -73,10 +76,10 @@ def parse_options(
     """
     given = _without_prefix({key: _single(key, value) for key, value in (raw or {}).items()})
     fields = {key: value for key, value in given.items() if value is not None and value != ""}
-    known = {"milli_gpu", "team", "pool", "environment", "ticket", "offer"}
     for key in given:
-        if key not in known and key not in _HUB_FIELDS and key not in others:
-            message = f"There is no option {_shown(key)}. Possible are {', '.join(sorted(known))}."
+        if key not in KNOWN_OPTIONS and key not in _HUB_FIELDS and key not in others:
+            possible = ", ".join(sorted(KNOWN_OPTIONS))
+            message = f"There is no option {_shown(key)}. Possible are {possible}."
             raise BadOptions(message)
     if "offer" in fields:
         fields = _with_offer(fields)

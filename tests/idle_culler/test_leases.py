@@ -53,6 +53,18 @@ async def test_activity_after_the_warning_takes_it_back(bench: Any) -> None:
     assert bench.hub.stopped == []
 
 
+async def test_a_moment_to_come_is_forgotten_with_the_report_that_told_it(bench: Any) -> None:
+    notebook = bench.scheduler.add("alice")
+    notebook.last_active_ms = START + 10**12
+    await bench.at_minute(10)
+    assert notebook.state == "active"
+    notebook.last_active_ms = START
+    await bench.at_minute(60)
+    assert notebook.state == "warned"
+    await bench.at_minute(70)
+    assert bench.hub.stopped == ["alice"]
+
+
 async def test_a_cell_started_after_the_list_was_read_is_spared(bench: Any) -> None:
     notebook = bench.scheduler.add("alice")
     await bench.at_minute(50)

@@ -10,6 +10,7 @@ import pytest
 from traitlets.config import Config
 
 from gpucommons.spawner import hub_config
+from gpucommons.spawner.cluster import MissingToken, configure_cluster
 from gpucommons.spawner.hub_config import HubSettings, configure
 from gpucommons.spawner.workstation import configure_workstation
 
@@ -144,3 +145,51 @@ def test_who_is_admitted_decides_how(
     assert hub.Authenticator.allowed_users == {"ada"}
     # Quotas are the business of a group of ours; nobody needs to be an admin of the hub.
     assert "admin_users" not in hub.Authenticator
+
+
+def cluster_config(tmp_path: Path, config: Config | None = None, **tokens: str) -> Config:
+    for name in ("scheduler", "culler", "spawner"):
+        (tmp_path / name).write_text(f"{name}-secret\n")
+    for name, token in tokens.items():
+        (tmp_path / name).write_text(token)
+    config = config or Config()
+    urls = {"scheduler_url": "http://scheduler:8000", "pages_url": "http://scheduler:8001"}
+    configure_cluster(config, tokens_dir=str(tmp_path), **urls)
+    return config
+
+
+def test_beside_zero_to_jupyterhub_its_own_services_and_roles_stay(tmp_path: Path) -> None:
+    config = Config()
+    config.JupyterHub.services = [{"name": "theirs"}]
+    config.JupyterHub.load_roles = [{"name": "their-role"}]
+    config.JupyterHub.template_paths.append("/theirs")
+    config.KubeSpawner.container_security_context = {"runAsUser": 5}
+    found = cluster_config(tmp_path, config)
+    services = [service["name"] for service in found.JupyterHub.services]
+    assert services == ["theirs", "gpucommons", "gpucommons-culler", "gpucommons-spawner"]
+    assert found.JupyterHub.load_roles[0] == {"name": "their-role"}
+    assert found.KubeSpawner.container_security_context == {"runAsUser": 5}
+    assert found.JupyterHub.spawner_class.endswith("GpuKubeSpawner")
+    assert found.LeaseMixin.scheduler_token == "spawner-secret"
+
+
+def test_the_groups_are_left_to_an_authenticator_that_keeps_them(tmp_path: Path) -> None:
+    assert not cluster_config(tmp_path).JupyterHub.load_groups
+
+
+def test_the_operator_is_an_admin_only_where_there_is_one(tmp_path: Path) -> None:
+    def admins(config: Config) -> list[str]:
+        return [
+            service
+            for role in config.JupyterHub.load_roles
+            if "custom:gpucommons:admin" in role["scopes"]
+            for service in role.get("services", ())
+        ]
+
+    assert admins(cluster_config(tmp_path)) == []
+    assert admins(cluster_config(tmp_path, operator="secret")) == ["gpucommons-operator"]
+
+
+def test_a_missing_token_says_what_to_mount(tmp_path: Path) -> None:
+    with pytest.raises(MissingToken, match="gpucommons-hub-tokens"):
+        configure_cluster(Config(), scheduler_url="x", pages_url="y", tokens_dir=str(tmp_path))

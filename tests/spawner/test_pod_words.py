@@ -1,0 +1,131 @@
+"""What Kubernetes says comes out as a sentence that says what to do."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from gpucommons.spawner.pod_words import api_refusal, event_sentence, hopeless
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "words"),
+    [
+        ("Scheduled", "Successfully assigned a/b to n", "A machine is found"),
+        ("Pulling", 'Pulling image "lab:1"', "Loading the image lab:1; the first time"),
+        ("Pulled", 'Successfully pulled image "lab:1" in 2s', "The image lab:1 is there"),
+        ("Failed", 'Failed to pull image "lab:1": not found', "The image lab:1 cannot be loaded"),
+        ("Failed", "Error: ImagePullBackOff", "cannot be loaded"),
+        ("BackOff", 'Back-off pulling image "lab:1"', "The image lab:1 cannot be loaded"),
+        ("BackOff", "Back-off restarting failed container notebook", "ended at once"),
+        (
+            "FailedScheduling",
+            "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't match Pod's node"
+            " affinity/selector. preemption: 0/3 nodes are available",
+            "The server waits: the machine has no CPU left and is not there",
+        ),
+        (
+            "FailedScheduling",
+            '0/1 nodes are available: persistentvolumeclaim "x" not found.',
+            "Your volume is not there yet",
+        ),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "gpucommons-slice" : kubernetes.io/csi:'
+            " mounter.SetUpAt failed to get CSI client: driver name slices.gpucommons.io not found"
+            " in the list of registered CSI drivers",
+            "node agent does not run yet",
+        ),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "gpucommons-slice" : rpc error',
+            "The slice is not ready on its machine yet",
+        ),
+        (
+            "FailedAttachVolume",
+            'Multi-Attach error for volume "pvc-1" Volume is already used by pod(s) x',
+            "in use on another machine: stop the server that uses it",
+        ),
+        ("SomethingNew", "the words of Kubernetes.", "the words of Kubernetes"),
+        ("SomethingNew", "", "SomethingNew"),
+    ],
+)
+def test_events_become_sentences(reason: str, message: str, words: str) -> None:
+    sentence = event_sentence({"reason": reason, "message": message})
+    assert words in sentence
+    assert not sentence.endswith(".")
+
+
+def waiting(reason: str, message: str = "") -> dict[str, Any]:
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {
+        "status": {
+            "phase": "Pending",
+            "containerStatuses": [{"name": "notebook", "image": "lab:1", "state": state}],
+        }
+    }
+
+
+def test_an_image_that_fails_to_load_may_mend_and_a_wrong_name_never() -> None:
+    found = hopeless(waiting("ImagePullBackOff", "Back-off pulling image"))
+    assert found is not None
+    assert found[0].startswith("The image lab:1 cannot be loaded (Back-off pulling image)")
+    assert not found[1]
+    wrong = hopeless(waiting("InvalidImageName", "couldn't parse"))
+    assert wrong is not None
+    assert wrong[1]
+
+
+def test_a_pod_that_the_machine_refused_is_hopeless() -> None:
+    status = {"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "no devices"}
+    assert hopeless({"status": status}) == (
+        "The machine refused the server: no devices. Try again, or tell your admin.",
+        True,
+    )
+
+
+@pytest.mark.parametrize("pod", [{}, waiting("ContainerCreating"), waiting("PodInitializing")])
+def test_a_pod_that_is_on_its_way_is_not_given_up(pod: dict[str, Any]) -> None:
+    assert hopeless(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("message", "words", "reason"),
+    [
+        (
+            'pods "jupyter-a" is forbidden: exceeded quota: small, requested: requests.cpu=4,'
+            " used: requests.cpu=1, limited: requests.cpu=2",
+            "The quota small of the namespace is used up: the notebook asks for requests.cpu=4,"
+            " requests.cpu=1 is in use, requests.cpu=2 is the limit.",
+            "kubernetes_quota",
+        ),
+        (
+            'admission webhook "guard.example.org" denied the request: no notebooks on Sunday',
+            "guard.example.org refuses the notebook: no notebooks on Sunday. Tell your admin.",
+            "kubernetes_webhook",
+        ),
+        (
+            'pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true',
+            "takes only pods that are restricted, and this one is not (runAsNonRoot != true)",
+            "kubernetes_security",
+        ),
+        (
+            'pods "x" is forbidden: no PriorityClass with name gone was found',
+            "The cluster has no PriorityClass gone.",
+            "kubernetes_priority",
+        ),
+        ("etcdserver: no leader", "etcdserver: no leader", "kubernetes"),
+    ],
+)
+def test_refusals_of_the_api_become_sentences(message: str, words: str, reason: str) -> None:
+    for body in (json.dumps({"message": message}), json.dumps({"message": message}).encode()):
+        found = api_refusal(body)
+        assert words in found.sentence
+        assert found.reason == reason
+
+
+@pytest.mark.parametrize("body", [None, "", b"", "<html>", "[1]", b"\xff"])
+def test_an_answer_without_words_is_a_refusal_too(body: Any) -> None:
+    assert api_refusal(body).sentence.startswith("Kubernetes takes no pod")
