@@ -21,6 +21,7 @@ from gpucommons.labextension.handlers import SETTING, Parts
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.proxy import ProxyHandler
 from gpucommons.labextension.reporter import Reporter
+from gpucommons.labextension.results import FetchResultsHandler, Results
 from gpucommons.labextension.sampler import Sampler
 from gpucommons.labextension.websocket import TabHandler
 from gpucommons.scheduler.client import AsyncSchedulerClient
@@ -35,11 +36,13 @@ class GpuCommonsExtension(ExtensionApp):
         """Make the parts; nothing runs yet."""
         place, fanout = Place.from_environment(os.environ), Fanout()
         scheduler = AsyncSchedulerClient(place.url, token=place.token) if place.url else None
+        results = Results(place)
         self.parts = Parts(
             place=place,
             scheduler=scheduler,
             fanout=fanout,
-            feed=Feed(scheduler, fanout, place),
+            feed=Feed(scheduler, fanout, place, on_jobs=results.take),
+            results=results,
             sampler=Sampler(place.slice_socket, fanout),
         )
         self.settings[SETTING] = self.parts
@@ -53,6 +56,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/api/(.+)", ProxyHandler),
                 (r"/gpucommons/files", FilesHandler),
                 (r"/gpucommons/submit-file", SubmitFileHandler),
+                (r"/gpucommons/fetch-results", FetchResultsHandler),
             ]
         )
 
@@ -85,5 +89,6 @@ class GpuCommonsExtension(ExtensionApp):
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.parts.results.close()
         if self.parts.scheduler is not None:
             await self.parts.scheduler.close()

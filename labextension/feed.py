@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel
@@ -55,7 +55,9 @@ class Feed:
         place: Place,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        on_jobs: Callable[[Sequence[models.JobView]], None] = lambda _jobs: None,
     ) -> None:
+        self._on_jobs = on_jobs
         self._scheduler = scheduler
         self._fanout = fanout
         self._place = place
@@ -137,6 +139,7 @@ class Feed:
             scheduler.send(calls.teams()),
             self._read_lease(scheduler),
         )
+        self._on_jobs(final.jobs)
         self._tell("jobs", {"jobs": [_json(job) for job in (*live.jobs, *final.jobs)]})
         self._tell("teams", {"teams": [_json(team) for team in teams.teams]})
         self.take_lease(lease)

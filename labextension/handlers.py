@@ -27,6 +27,7 @@ from gpucommons.scheduler.models import ErrorView
 if TYPE_CHECKING:
     from gpucommons.labextension.fanout import Fanout
     from gpucommons.labextension.feed import Feed
+    from gpucommons.labextension.results import Results
     from gpucommons.labextension.sampler import Sampler
 
 M = TypeVar("M", bound=BaseModel)
@@ -49,6 +50,7 @@ class Parts:
     fanout: Fanout
     feed: Feed
     sampler: Sampler
+    results: Results
 
 
 class Ours:

@@ -23,7 +23,11 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 
-REF = r"(?P<ref>[a-z0-9][a-z0-9/-]{0,101})"
+#: What the API appends to a reference: never the name of a job, which ends in a number.
+_VERBS = "again|cancel|curve|log|pause|results|resume|why"
+_NAME = "[a-z0-9][a-z0-9-]{0,49}"
+#: An id or a name, or a name behind its team's.
+REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
 ID = r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
 _KEY = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
@@ -117,8 +121,7 @@ def find(method: str, segments: list[str]) -> tuple[Row, dict[str, str]]:
         When the table has none.
     """
     path = "/".join(segments)
-    # The longest pattern first: a reference may contain a slash, so may swallow the verb.
-    for row in sorted(TABLE, key=lambda row: -len(row.pattern)):
+    for row in TABLE:
         match = re.fullmatch(row.pattern, path)
         if row.method == method and match is not None:
             return row, match.groupdict()

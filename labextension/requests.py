@@ -6,6 +6,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gpucommons.scheduler.models.mistakes import said
+
 
 def results_below(home: Path, folder: Path) -> str | None:
     """Where results come back to: the file's folder, as seen from the owner's home.
@@ -18,7 +20,7 @@ def results_below(home: Path, folder: Path) -> str | None:
 
 def sentence_of(error: ValidationError) -> str:
     """What is wrong, field by field, without what was sent (it may be a secret)."""
-    found = error.errors(include_url=False, include_context=False, include_input=False)
+    found = error.errors(include_url=False, include_input=False)
     return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'body'}: {each['msg']}" for each in found[:5]
+        f"{'.'.join(map(str, each['loc'])) or 'body'}: {said(each)}" for each in found[:5]
     )

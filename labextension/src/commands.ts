@@ -3,6 +3,7 @@ import { JupyterFrontEnd } from '@jupyterlab/application';
 import {
   Dialog,
   InputDialog,
+  Notification,
   showDialog,
   showErrorMessage
 } from '@jupyterlab/apputils';
@@ -11,18 +12,26 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { isRunnable } from './documents';
+import { contextOf, isRunnable } from './documents';
 import { gpuIcon } from './icons';
 import { CommandIDs } from './ids';
-import { KEEP_MINUTES } from './idle';
-import { canCancel, canPause, canResume, isFinal, sorted } from './jobs';
+import { isKept, KEEP_MINUTES } from './idle';
+import {
+  canCancel,
+  canPause,
+  canResume,
+  isFinal,
+  maySteer,
+  pausingLosesMs,
+  sorted
+} from './jobs';
 import type { Messages } from './messages';
 import type { Model } from './model';
 import { confirmDrop } from './notices';
 import { trainFunctions } from './request';
 import { reloadWhenBack } from './returning';
 import { IJob } from './tokens';
-import type { TrainModel } from './train';
+import type { Place, TrainModel } from './train';
 
 export interface ICommandOptions {
   app: JupyterFrontEnd;
@@ -31,11 +40,15 @@ export interface ICommandOptions {
   msg: Messages;
   notebooks: INotebookTracker | null;
   files: IFileBrowserFactory | null;
-  showPanel(): void;
+  /** Show it, with the focus in it or at this place of *Train*. */
+  showPanel(place?: Place): void;
   openJob(id: string): void;
   /** The job of the page in front. */
   currentJob(): string | null;
 }
+
+/** How long an answer stays in sight. */
+const TOLD_MS = 8000;
 
 type Args = ReadonlyPartialJSONObject;
 
@@ -77,12 +90,18 @@ function addNotebookCommands(options: ICommandOptions): void {
   commands.addCommand(CommandIDs.keepGpu, {
     label: trans.__('Keep the GPU %1 Minutes Longer', KEEP_MINUTES),
     describedBy: NO_ARGS,
-    isEnabled: () => (model.lease?.idle?.keeps_left ?? 0) > 0,
+    isEnabled: () =>
+      model.connection === 'ok' && (model.lease?.idle?.keeps_left ?? 0) > 0,
     execute: () =>
       attempt(options, async () => {
         if (model.lease) {
           const lease = await model.api.keep(model.lease.id, KEEP_MINUTES);
           model.setLease(lease);
+          if (lease.idle && !isKept(lease.idle, model.clock.now())) {
+            Notification.info(msg.keptAnyway(lease.idle.idle_after_min), {
+              autoClose: TOLD_MS
+            });
+          }
         }
       })
   });
@@ -126,7 +145,7 @@ function addTrainCommands(options: ICommandOptions): void {
         const [selected] = trainFunctions(cell ? [cell] : []);
         train.choose(panel.context.path, selected ?? '');
       }
-      options.showPanel();
+      options.showPanel('first');
     }
   });
   commands.addCommand(CommandIDs.trainFile, {
@@ -136,15 +155,22 @@ function addTrainCommands(options: ICommandOptions): void {
       args: {
         type: 'object',
         properties: {
-          path: { type: 'string' }
+          path: { type: 'string' },
+          /** Ask for the file, whatever is in front. */
+          asks: { type: 'boolean' }
         }
       }
     },
     execute: async (args: Args) => {
-      const path = text(args['path']) ?? (await chooseFile(options, args));
+      const path =
+        text(args['path']) ??
+        (args['asks'] === true || args['isContext'] === true
+          ? null
+          : currentPath(app)) ??
+        (await chooseFile(options, args));
       if (path !== null) {
         train.choose(path);
-        options.showPanel();
+        options.showPanel('first');
       }
     }
   });
@@ -174,12 +200,12 @@ function addJobCommands(options: ICommandOptions): void {
     describedBy: JOB_ARGS,
     isEnabled: args => {
       const job = jobOf(options, args);
-      return job !== null && can(job);
+      return job !== null && can(job) && maySteer(job, model.whoami);
     },
     execute: args =>
       attempt(options, async () => {
         const job = jobOf(options, args);
-        if (job && (action !== 'cancel' || (await confirmCancel(job, msg)))) {
+        if (job && (await confirmed(action, job, options))) {
           model.take(await model.api.act(job.id, action));
         }
       })
@@ -214,8 +240,12 @@ function addJobCommands(options: ICommandOptions): void {
         if (known) {
           const job = known.request ? known : await model.api.job(known.id);
           const milliGpu = args['milliGpu'];
-          train.prefill(job, typeof milliGpu === 'number' ? milliGpu : null);
-          options.showPanel();
+          train.prefill(
+            job,
+            typeof milliGpu === 'number' ? milliGpu : null,
+            job.owner === model.whoami?.name
+          );
+          options.showPanel('submit');
         }
       })
   });
@@ -242,6 +272,31 @@ async function attempt(
       error instanceof Error ? error.message : String(error)
     );
   }
+}
+
+/** Ask before work is lost that nobody can bring back. */
+async function confirmed(
+  action: 'cancel' | 'pause' | 'resume',
+  job: IJob,
+  { model, msg }: ICommandOptions
+): Promise<boolean> {
+  if (action === 'cancel') {
+    return confirmCancel(job, msg);
+  }
+  const lostMs =
+    action === 'pause' ? pausingLosesMs(job, model.clock.now()) : null;
+  if (lostMs === null) {
+    return true;
+  }
+  const { button } = await showDialog({
+    title: msg.trans.__('Pause %1?', job.name),
+    body: msg.pausingLoses(lostMs),
+    buttons: [
+      Dialog.cancelButton({ label: msg.trans.__('Let it run') }),
+      Dialog.warnButton({ label: msg.trans.__('Pause job') })
+    ]
+  });
+  return button.accept;
 }
 
 async function confirmCancel(job: IJob, msg: Messages): Promise<boolean> {
@@ -271,6 +326,12 @@ async function chooseJob({
     items: jobs.map(job => `${job.team}/${job.name}`)
   });
   return jobs.find(job => `${job.team}/${job.name}` === value)?.id ?? null;
+}
+
+/** The document in front, where it can run. */
+function currentPath(app: JupyterFrontEnd): string | null {
+  const path = contextOf(app.shell.currentWidget)?.path ?? '';
+  return isRunnable(path) ? path : null;
 }
 
 async function chooseFile(

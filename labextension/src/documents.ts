@@ -75,7 +75,9 @@ export class DocumentWatcher {
 }
 
 /** Documents of every kind carry their context; asking each widget for it needs no registry. */
-function contextOf(widget: Widget | null): DocumentRegistry.Context | null {
+export function contextOf(
+  widget: Widget | null
+): DocumentRegistry.Context | null {
   const { context } = (widget ?? {}) as Partial<IDocumentWidget>;
   return context?.contentsModel !== undefined ? context : null;
 }

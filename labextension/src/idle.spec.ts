@@ -21,7 +21,7 @@ describe('the idle notification', () => {
     const lease = makeLease({ state: 'warned', idle: warned });
 
     expect(idleNotice(lease, msg)).toMatchObject({
-      text: 'Idle 50 min. GPU is returned at 60.',
+      text: 'Idle 50 min. GPU is returned at 60. It can be kept 2 times.',
       keepsLeft: 2
     });
   });
@@ -36,6 +36,7 @@ describe('the idle notification', () => {
 
   it('counts in seconds where limits are that short', () => {
     const short = idle({
+      idle_after_min: 1,
       idle_since_ms: 0,
       warned_ms: 8000,
       returns_ms: 12_000
@@ -43,7 +44,21 @@ describe('the idle notification', () => {
 
     expect(
       idleNotice(makeLease({ state: 'warned', idle: short }), msg)?.text
-    ).toBe('Idle 8 s. GPU is returned at 12 s.');
+    ).toBe('Idle 8 s. GPU is returned at 12 s. It can be kept 2 times.');
+  });
+
+  it('says that an admin asks where the rule would leave it longer', () => {
+    const asked = idle({
+      idle_since_ms: 0,
+      warned_ms: 9 * MINUTE,
+      returns_ms: 19 * MINUTE
+    });
+
+    expect(
+      idleNotice(makeLease({ state: 'warned', idle: asked }), msg)?.text
+    ).toBe(
+      'Idle 9 min. An admin asks for your GPU: it is returned at 19 min. It can be kept 2 times.'
+    );
   });
 
   it('is not shown for an active notebook, nor without one', () => {
@@ -55,6 +70,11 @@ describe('the idle notification', () => {
 describe('the line of the tile', () => {
   it.each([
     [idle({}), 'Active · returned after 60 idle min'],
+    [idle({ idle_since_ms: 45 * MINUTE }), 'Idle 7 min · returned at 60'],
+    [
+      idle({ idle_since_ms: 51.5 * MINUTE }),
+      'Active · returned after 60 idle min'
+    ],
     [
       idle({ idle_since_ms: 0, returns_ms: 60 * MINUTE }),
       'Idle 52 min · GPU is returned in 8 min'
@@ -64,8 +84,19 @@ describe('the line of the tile', () => {
   });
 
   it('says until when the GPU is kept', () => {
-    const kept = idle({ kept_until_ms: 60 * MINUTE });
+    const kept = idle({ idle_since_ms: 0, kept_until_ms: 70 * MINUTE });
 
     expect(idleLine(kept, 52 * MINUTE, msg)).toMatch(/^Kept until \d\d:\d\d$/);
   });
+
+  it.each([
+    [idle({ kept_until_ms: 82 * MINUTE }), /^Active/],
+    [idle({ idle_since_ms: 45 * MINUTE, kept_until_ms: 82 * MINUTE }), /^Idle/],
+    [idle({ idle_since_ms: -20 * MINUTE, kept_until_ms: 50 * MINUTE }), /^Idle/]
+  ])(
+    'says nothing of keeping that gives no more than the rule: %#',
+    (state, text) => {
+      expect(idleLine(state, 52 * MINUTE, msg)).toMatch(text);
+    }
+  );
 });

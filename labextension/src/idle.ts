@@ -10,6 +10,8 @@ export const KEEP_MINUTES = 30;
 const MINUTE = 60_000;
 /** Limits this short exist in trials only; minutes would read "Idle 0 min". */
 const SHORT_MS = 2 * MINUTE;
+/** Shorter pauses are part of working. */
+const TELLING_MS = MINUTE;
 
 export interface IIdleNotice {
   /** The same lease and warning give the same key: shown once, not again after a click. */
@@ -37,26 +39,43 @@ export function idleNotice(
   const idleMs = Math.max(0, warned - since);
   const returnMs = idle.returns_ms - since;
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
-  const returned = Math.round(returnMs / ms);
-  const text = msg.idleWarning(
-    `${Math.round(idleMs / ms)} ${unit}`,
-    unit === 's' ? `${returned} s` : String(returned)
-  );
+  const returned = Math.floor(returnMs / ms);
+  const idleFor = `${Math.floor(idleMs / ms)} ${unit}`;
+  // The rule itself never returns a GPU before its own limit: only an admin does.
+  const byAdmin = returnMs < (idle.idle_after_min - 1) * MINUTE;
+  const text = byAdmin
+    ? msg.reclaimWarning(idleFor, `${returned} ${unit}`)
+    : msg.idleWarning(
+        idleFor,
+        unit === 's' ? `${returned} s` : String(returned)
+      );
   return {
     key: `${lease.id}/${idle.returns_ms}`,
-    text,
+    // Not on the button: three of them fill a line.
+    text:
+      idle.keeps_left > 0 ? `${text} ${msg.keepsLeft(idle.keeps_left)}` : text,
     leaseId: lease.id,
     keepsLeft: idle.keeps_left
   };
 }
 
+/** Whether keeping gives more than the idle rule does by itself. */
+export function isKept(idle: IIdle, nowMs: number): boolean {
+  const byRule = (idle.idle_since_ms ?? nowMs) + idle.idle_after_min * MINUTE;
+  return (idle.kept_until_ms ?? 0) > Math.max(nowMs, byRule);
+}
+
 /** The line below the tile: active, idle with a countdown, or kept. */
 export function idleLine(idle: IIdle, nowMs: number, msg: Messages): string {
-  if (idle.kept_until_ms != null && idle.kept_until_ms > nowMs) {
-    return msg.keptTimer(idle.kept_until_ms);
-  }
   if (idle.idle_since_ms != null && idle.returns_ms != null) {
     return msg.idleTimer(nowMs - idle.idle_since_ms, idle.returns_ms - nowMs);
+  }
+  if (idle.kept_until_ms != null && isKept(idle, nowMs)) {
+    return msg.keptTimer(idle.kept_until_ms);
+  }
+  const idleMs = idle.idle_since_ms == null ? 0 : nowMs - idle.idle_since_ms;
+  if (idleMs >= TELLING_MS) {
+    return msg.idleSoFar(idleMs, idle.idle_after_min);
   }
   return msg.activeTimer(idle.idle_after_min);
 }

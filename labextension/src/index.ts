@@ -115,8 +115,18 @@ const plugin: JupyterFrontEndPlugin<void> = {
       msg,
       notebooks,
       files,
-      showPanel: () => {
+      showPanel: place => {
         shell.activateById(panel.id);
+        // A palette that closes gives the focus back to the document, in the next frame.
+        requestAnimationFrame(() => {
+          requestAnimationFrame(() => {
+            if (place) {
+              train.goTo(place);
+            } else {
+              panel.takeFocus();
+            }
+          });
+        });
       },
       openJob,
       currentJob: () =>

@@ -1,6 +1,15 @@
 import { describe, expect, it } from 'vitest';
 
-import { canCancel, canPause, dot, jobRow, sorted, timeLeftMs } from './jobs';
+import {
+  canCancel,
+  canPause,
+  dot,
+  jobRow,
+  maySteer,
+  pausingLosesMs,
+  sorted,
+  timeLeftMs
+} from './jobs';
 import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
 
 const progress = {
@@ -76,13 +85,13 @@ describe('a row of the list', () => {
       attempts: [makeAttempt({ state: 'ended' })],
       progress: { ...progress, metrics: {}, step: 5500 },
       checkpoint: { step: 5430, size_bytes: 1, at_ms: 0 },
-      reason: { code: 'share', text: 'Needs 1 GPU; 0 are free.' },
+      reason: { code: 'share', text: 'Needs 1 GPU; none is free.' },
       forecast: makeForecast({ from_ms: 1_200_000, to_ms: 2_700_000 })
     });
     const row = jobRow(job, 0, msg);
 
     expect(row.sentence).toBe(
-      'Stopped at step 5,430. Needs 1 GPU; 0 are free.'
+      'Stopped at step 5,430. Needs 1 GPU; none is free.'
     );
     expect(row.left).toBe('1st in line · likely 20–45 min');
   });
@@ -153,6 +162,30 @@ describe('order and actions', () => {
     expect(canCancel(makeJob({ state: 'paused' }))).toBe(true);
     expect(canCancel(makeJob({ state: 'succeeded' }))).toBe(false);
     expect(dot(makeJob({ state: 'preempting' }))).toBe('stopping');
+  });
+
+  it('offers them to the owner, to leads of the team and to admins', () => {
+    const job = makeJob({ owner: 'ada', team: 'vision' });
+    const bob = { name: 'bob', teams: ['vision'] };
+
+    expect(maySteer(job, { name: 'ada', teams: [] })).toBe(true);
+    expect(maySteer(job, bob)).toBe(false);
+    expect(maySteer(job, { ...bob, leads: ['nlp'] })).toBe(false);
+    expect(maySteer(job, { ...bob, leads: ['vision'] })).toBe(true);
+    expect(maySteer(job, { ...bob, admin: true })).toBe(true);
+    expect(maySteer(makeJob({ owner: '' }), bob)).toBe(false);
+    expect(maySteer(job, null)).toBe(false);
+  });
+
+  it('knows what a pause would lose', () => {
+    const attempts = [makeAttempt({ started_ms: 60_000 })];
+    const checkpoint = { step: 1, size_bytes: 1, at_ms: 0 };
+
+    expect(pausingLosesMs(makeJob({ attempts }), 240_000)).toBe(180_000);
+    expect(pausingLosesMs(makeJob({ attempts, checkpoint }), 240_000)).toBe(
+      null
+    );
+    expect(pausingLosesMs(makeJob({ state: 'queued' }), 240_000)).toBeNull();
   });
 
   it('estimates the time left from the pace of this attempt alone', () => {

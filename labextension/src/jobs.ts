@@ -1,7 +1,7 @@
 /** What a row of *Jobs* says, made from a job's view. No DOM. */
 import { clock, count, metric, percent } from './format';
 import type { Messages } from './messages';
-import { IAttempt, IJob, IProgress } from './tokens';
+import { IAttempt, IJob, IProgress, IWhoAmI } from './tokens';
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
 const LEAVING = new Set(['preempting', 'pausing', 'cancelling']);
@@ -24,6 +24,16 @@ export function isFinal(job: IJob): boolean {
 
 export function isWaiting(job: IJob): boolean {
   return WAITING.has(job.state);
+}
+
+/** The scheduler's rule: owner, a lead of its team, or an admin. */
+export function maySteer(job: IJob, whoami: IWhoAmI | null): boolean {
+  return (
+    whoami !== null &&
+    (job.owner === whoami.name ||
+      whoami.admin === true ||
+      (whoami.leads ?? []).includes(job.team))
+  );
 }
 
 export function canPause(job: IJob): boolean {
@@ -73,8 +83,16 @@ export function currentAttempt(job: IJob): IAttempt | null {
   return last && last.state !== 'ended' ? last : null;
 }
 
+/** How much work a pause now would lose for good; null where something is saved, or nothing ran. */
+export function pausingLosesMs(job: IJob, nowMs: number): number | null {
+  const began = currentAttempt(job)?.started_ms;
+  return job.checkpoint || began == null ? null : Math.max(0, nowMs - began);
+}
+
 /** A loop that also reports `epoch` counts in epochs. */
-export function stepWord(progress: IProgress): 'epoch' | 'step' {
+export function stepWord(
+  progress: Pick<IProgress, 'step' | 'metrics'>
+): 'epoch' | 'step' {
   return progress.metrics['epoch'] === progress.step ? 'epoch' : 'step';
 }
 

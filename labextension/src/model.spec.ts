@@ -49,6 +49,29 @@ describe('standing with the server', () => {
 });
 
 describe('leases and use', () => {
+  it('knows that a lost server was stopped because it was idle', () => {
+    const model = connected();
+    const gone = (returns_ms: number) => {
+      const idle = {
+        idle_since_ms: 0,
+        warned_ms: 1,
+        returns_ms,
+        keeps_left: 2,
+        idle_after_min: 60,
+        warn_after_min: 50
+      };
+      model.setLease(makeLease({ state: 'warned', idle }));
+      return model.returnedAfterMs;
+    };
+    FakeSocket.last.say({ ...HELLO, now_ms: 3_600_000 });
+    expect(gone(3_600_000)).toBeNull();
+
+    FakeSocket.last.hangUp();
+
+    expect(gone(3_600_000)).toBe(3_600_000);
+    expect(gone(7_200_000)).toBeNull();
+  });
+
   it('starts a new line for another slice', () => {
     const model = connected();
     FakeSocket.last.say({ ...HELLO, lease: makeLease() });

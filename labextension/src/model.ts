@@ -57,6 +57,18 @@ export class Model implements IFollowing {
     return this._dataAtMs === null ? null : this._localNow() - this._dataAtMs;
   }
 
+  /** For how long it had been idle, in ms, where the server is gone because of that. */
+  get returnedAfterMs(): number | null {
+    const idle = this.lease?.idle;
+    return this.connection === 'lost' &&
+      this.lease?.state === 'warned' &&
+      idle?.idle_since_ms != null &&
+      idle.returns_ms != null &&
+      this.clock.now() >= idle.returns_ms
+      ? idle.returns_ms - idle.idle_since_ms
+      : null;
+  }
+
   readonly usage = new UsageHistory();
   whoami: IWhoAmI | null = null;
   lease: ILease | null = null;

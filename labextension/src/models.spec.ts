@@ -133,6 +133,43 @@ describe('what happened', () => {
       { kind: 'waited', percent: 100, label: 'waiting · 1 min' }
     ]);
   });
+
+  it.each([
+    [
+      'that waited first and was paused then',
+      makeJob({ state: 'paused', since_ms: 40_000 }),
+      ['waited 40 s', 'paused 20 s']
+    ],
+    [
+      'that is in line again after a pause',
+      makeJob({
+        state: 'queued',
+        since_ms: 45_000,
+        pauses: [{ from_ms: 40_000, to_ms: 45_000 }]
+      }),
+      ['waited 40 s', 'paused 5 s', 'waiting · 15 s']
+    ],
+    [
+      'that was paused between two attempts',
+      makeJob({
+        pauses: [{ from_ms: 20_000, to_ms: 30_000 }],
+        attempts: [
+          makeAttempt({ started_ms: 0, ended_ms: 20_000 }),
+          makeAttempt({ id: 'a-2', number: 2, started_ms: 40_000 })
+        ]
+      }),
+      ['attempt 1 · 20 s', 'paused 10 s', 'waited 10 s', 'attempt 2 · running']
+    ],
+    [
+      'that was cancelled while it waited',
+      makeJob({ state: 'cancelled', ended_ms: 60_000 }),
+      ['waited 1 min']
+    ]
+  ])('tells waiting from pausing of a job %s', (_, each, labels) => {
+    const { segments } = timeline(each, 60_000, msg);
+
+    expect(segments.map(segment => segment.label)).toEqual(labels);
+  });
 });
 
 describe('curve', () => {

@@ -42,10 +42,14 @@ export class Notices {
     if (topic === 'jobs') {
       this._tellStops();
     }
-    if (topic !== 'lease') {
+    if (topic !== 'lease' && topic !== 'status') {
       return;
     }
-    const notice = idleNotice(this._model.lease, this._msg);
+    // Nothing can be answered where nobody listens.
+    const notice =
+      this._model.connection === 'lost'
+        ? null
+        : idleNotice(this._model.lease, this._msg);
     if (notice?.key === this._shownKey) {
       return;
     }
@@ -65,7 +69,7 @@ export class Notices {
       void this._commands.execute(command);
     };
     const keep: Notification.IAction = {
-      label: `${msg.keep(KEEP_MINUTES)} (${msg.keepsLeft(notice.keepsLeft)})`,
+      label: msg.keep(KEEP_MINUTES),
       displayType: 'accent',
       callback: run(CommandIDs.keepGpu)
     };

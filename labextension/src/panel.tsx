@@ -18,6 +18,7 @@ export class GpuPanel extends ReactWidget {
     this.addClass('jp-SidePanel');
     this.title.icon = gpuIcon;
     this.title.caption = trans.__('GPU Commons');
+    this.node.tabIndex = -1;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('GPU Commons'));
   }
@@ -25,6 +26,13 @@ export class GpuPanel extends ReactWidget {
   setFinishedShown(finishedShown: number): void {
     this._context = { ...this._context, finishedShown };
     this.update();
+  }
+
+  /** Whoever asks for the panel goes on in it: the next Tab is its first control. */
+  takeFocus(): void {
+    if (!this.node.contains(document.activeElement)) {
+      this.node.focus();
+    }
   }
 
   render(): React.JSX.Element | null {

@@ -6,7 +6,7 @@ import {
   formOfJob,
   jobRequest,
   parseSecrets,
-  sizesUpTo,
+  offeredSizes,
   submission,
   trainFunctions
 } from './request';
@@ -75,11 +75,40 @@ describe('the form becomes a request', () => {
   });
 });
 
+describe('a job that gives way to a smaller one', () => {
+  const waiting = makeJob({
+    id: 'w',
+    state: 'queued',
+    checkpoint: { step: 17, size_bytes: 1, at_ms: 0 },
+    request: { roles: [], resume_from: 'older' }
+  });
+
+  it('is gone on from where it saved something and is cancelled', () => {
+    expect(jobRequest(formOfJob(waiting, 1000)).resume_from).toBe('w');
+  });
+
+  it.each([
+    ['nothing was saved', formOfJob({ ...waiting, checkpoint: null }, 1000)],
+    ['it stays in line', { ...formOfJob(waiting, 1000), replaces: false }],
+    ['it is asked for once more', formOfJob(waiting, null)],
+    ["it is somebody else's", formOfJob(waiting, 1000, false)]
+  ])('is not where %s', (_, form) => {
+    expect(jobRequest(form).resume_from).toBeNull();
+  });
+
+  it('is offered for cancelling to its owner alone', () => {
+    expect(formOfJob(waiting, 1000, false).replaces).toBe(false);
+  });
+});
+
 describe('sizes and arguments', () => {
-  it('offer what the team may hold, and three where four is the most', () => {
-    expect(sizesUpTo(4000)).toEqual([0, 250, 500, 1000, 2000, 3000, 4000]);
-    expect(sizesUpTo(2000)).toEqual([0, 250, 500, 1000, 2000]);
-    expect(sizesUpTo(null)).toContain(8000);
+  it('offer what the scheduler offers to the team, and what is chosen', () => {
+    const few = { name: 'vision', mine: true, use: [], sizes: [0, 1000, 3000] };
+    const many = { name: 'nlp', mine: true, use: [], sizes: [0, 8000] };
+
+    expect(offeredSizes('vision', [few, many], 1000)).toEqual([0, 1000, 3000]);
+    expect(offeredSizes('', [few, many], 1000)).toEqual([0, 1000, 3000, 8000]);
+    expect(offeredSizes('nlp', [few, many], 500)).toEqual([0, 500, 8000]);
   });
 
   it('send the arguments of a script as they were written', () => {

@@ -1,17 +1,24 @@
 /** From the *Train* form to what the server takes, and back from a job. Pure. */
-import { IJob, IJobRequest, IRole, ISubmission, Priority } from './tokens';
+import {
+  IJob,
+  IJobRequest,
+  IRole,
+  ISubmission,
+  ITeam,
+  Priority
+} from './tokens';
 
-/** GPUs per worker that the form offers. */
-const SIZES: readonly number[] = [0, 250, 500, 1000, 2000, 4000, 8000];
-/** Where a team may hold four GPUs at most, three are a choice and eight are none. */
-const FEW: readonly number[] = [0, 250, 500, 1000, 2000, 3000, 4000];
-const FEW_LIMIT = 4000;
-
-/** The sizes that make sense for a team that may train on so much; null = without a limit. */
-export function sizesUpTo(limit: number | null): readonly number[] {
-  const all = limit !== null && limit <= FEW_LIMIT ? FEW : SIZES;
-  return limit === null ? all : all.filter(size => size <= limit);
+/** GPUs per worker to choose from: what any team that may be meant is offered, and what is chosen. */
+export function offeredSizes(
+  team: string,
+  teams: readonly ITeam[],
+  chosen: number
+): number[] {
+  const meant = teams.filter(each => team === '' || each.name === team);
+  const offered = meant.flatMap(each => each.sizes ?? []);
+  return [...new Set([...offered, chosen])].sort((a, b) => a - b);
 }
+
 /** Time limits that the form offers, in seconds; null = what the team's rules allow. */
 export const TIME_LIMITS: readonly (number | null)[] = [
   1800,
@@ -23,7 +30,7 @@ export const TIME_LIMITS: readonly (number | null)[] = [
   null
 ];
 
-/** `canReplace`: the job still waits and may give way to the new one. */
+/** `canReplace`: the reader's own job, which still waits and may give way to the new one. */
 export type Source =
   | { kind: 'file'; path: string }
   | { kind: 'job'; job: IJob; canReplace: boolean };
@@ -124,6 +131,17 @@ function role(form: ITrainForm): Omit<IRole, 'command'> {
   };
 }
 
+/** The job whose saved progress the new one goes on from: it gives way, and saved something. */
+export function resumedJob(form: ITrainForm): IJob | null {
+  const source = form.source;
+  return source?.kind === 'job' &&
+    source.canReplace &&
+    form.replaces &&
+    source.job.checkpoint
+    ? source.job
+    : null;
+}
+
 function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
   const base = form.source?.kind === 'job' ? form.source.job.request : null;
   const path = form.source?.kind === 'file' ? form.source.path : '';
@@ -138,7 +156,9 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     min_workers: elastic ? form.minWorkers : null,
     max_workers: elastic ? form.workers : null,
     launcher: form.workers > 1 ? form.launcher : 'plain',
-    secrets: parseSecrets(form.secrets).secrets
+    secrets: parseSecrets(form.secrets).secrets,
+    // What the job asked for when it was submitted is done with.
+    resume_from: resumedJob(form)?.id ?? null
   };
 }
 
@@ -163,12 +183,17 @@ export function submission(form: ITrainForm, path: string): ISubmission {
 }
 
 /** The form that would submit this job once more. */
-export function formOfJob(job: IJob, milliGpu: number | null): ITrainForm {
+export function formOfJob(
+  job: IJob,
+  milliGpu: number | null,
+  isMine = true
+): ITrainForm {
   const request = job.request;
+  const canReplace = milliGpu !== null && isMine;
   const first = request?.roles[0];
   return {
     ...EMPTY_FORM,
-    source: { kind: 'job', job, canReplace: milliGpu !== null },
+    source: { kind: 'job', job, canReplace },
     milliGpu: milliGpu ?? first?.milli_gpu ?? EMPTY_FORM.milliGpu,
     workers: first?.count ?? 1,
     minWorkers: request?.min_workers ?? first?.count ?? 1,
@@ -184,7 +209,7 @@ export function formOfJob(job: IJob, milliGpu: number | null): ITrainForm {
     secrets: Object.entries(request?.secrets ?? {})
       .map(([variable, name]) => `${variable}=${name}`)
       .join('\n'),
-    replaces: milliGpu !== null
+    replaces: canReplace
   };
 }
 

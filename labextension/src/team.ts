@@ -47,24 +47,6 @@ export function teamBars(team: ITeam): ITeamBars {
   };
 }
 
-/** The most that its training may hold over all pools; null = without a limit. */
-export function trainingLimit(team: ITeam): number | null {
-  const limits = team.use
-    .map(use => use.quota)
-    .filter(
-      quota =>
-        quota.limit_milli_gpu != null ||
-        quota.fixed_milli_gpu > 0 ||
-        quota.guaranteed_milli_gpu > 0
-    )
-    .map(quota => quota.limit_milli_gpu ?? null);
-  return limits.length === 0
-    ? null
-    : limits.reduce((most, limit) =>
-        most === null || limit === null ? null : Math.max(most, limit)
-      );
-}
-
 function share(
   used: number,
   quota: number,

@@ -1,6 +1,6 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
-import { clock, duration } from './format';
-import { isFinal } from './jobs';
+import { clock, count, duration } from './format';
+import { isFinal, stepWord } from './jobs';
 import type { Messages } from './messages';
 import { IAttempt, IJob } from './tokens';
 
@@ -49,12 +49,40 @@ export function timeline(job: IJob, nowMs: number, msg: Messages): ITimeline {
       label
     });
   };
+  const pauses = [...(job.pauses ?? [])];
+  if (job.state === 'paused') {
+    pauses.push({ from_ms: job.since_ms, to_ms: end });
+  }
+  /** A stretch without an attempt: it waited, but for the pauses in it. */
+  const idle = (fromMs: number, toMs: number) => {
+    const part = (kind: 'waited' | 'paused', stop: number) => {
+      if (stop - at > whole * SHORTEST_WAIT) {
+        const now = kind === 'waited' && stop === end && !isFinal(job);
+        add(
+          kind,
+          [at, stop],
+          now
+            ? `${msg.state(job)} · ${duration(stop - at)}`
+            : kind === 'waited'
+              ? msg.waited(stop - at)
+              : msg.paused(stop - at)
+        );
+        at = stop;
+      }
+    };
+    at = fromMs;
+    for (const pause of pauses) {
+      if (pause.to_ms > at && pause.from_ms < toMs) {
+        part('waited', pause.from_ms);
+        part('paused', Math.min(toMs, pause.to_ms));
+      }
+    }
+    part('waited', toMs);
+  };
   let at = start;
   for (const attempt of job.attempts) {
     const began = Math.min(end, attempt.started_ms ?? attempt.reserved_ms);
-    if (began - at > whole * SHORTEST_WAIT) {
-      add('waited', [at, began], msg.waited(began - at));
-    }
+    idle(at, began);
     const ended = Math.max(began, Math.min(end, attempt.ended_ms ?? end));
     add(
       kindOf(attempt, job),
@@ -65,13 +93,8 @@ export function timeline(job: IJob, nowMs: number, msg: Messages): ITimeline {
     );
     at = ended;
   }
-  if (!isFinal(job) && lastEnded(job)) {
-    const paused = job.state === 'paused';
-    add(
-      paused ? 'paused' : 'waited',
-      [at, end],
-      `${msg.state(job)} · ${duration(end - at)}`
-    );
+  if (lastEnded(job)) {
+    idle(at, end);
   }
   return {
     from: clock(start),
@@ -98,11 +121,26 @@ function lastEnded(job: IJob): boolean {
 }
 
 function receipts(job: IJob, msg: Messages): IReceipt[] {
-  return job.attempts
-    .filter(attempt => attempt.ended_ms != null && attempt.ended_text)
-    .map(attempt => ({
-      key: attempt.id,
-      at: clock(attempt.ended_ms ?? 0),
-      text: `${msg.attempt(attempt.number)}: ${attempt.ended_text ?? ''}`
-    }));
+  const unit = msg.unit(job.progress ? stepWord(job.progress) : 'step');
+  return job.attempts.flatMap(attempt => {
+    const said: IReceipt[] = [];
+    const say = (key: string, atMs: number, text: string) =>
+      said.push({
+        key: `${attempt.id}${key}`,
+        at: clock(atMs),
+        text: `${msg.attempt(attempt.number)}: ${text}`
+      });
+    const { started_ms: began, resumed_from_step: step } = attempt;
+    if (began != null && step != null) {
+      say(
+        '+',
+        began,
+        msg.resumedAt(unit, count(step), msg.gpuCount(attempt.milli_gpu))
+      );
+    }
+    if (attempt.ended_ms != null && attempt.ended_text) {
+      say('', attempt.ended_ms, attempt.ended_text);
+    }
+    return said;
+  });
 }

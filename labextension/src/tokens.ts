@@ -93,6 +93,8 @@ export interface IJobRequest {
   snapshot?: string | null;
   secrets?: Record<string, string>;
   results_to?: string | null;
+  /** Go on from what this job saved; one that still waits gives way. */
+  resume_from?: string | null;
   [field: string]: unknown;
 }
 
@@ -120,6 +122,8 @@ export interface IJob {
   progress?: IProgress | null;
   checkpoint?: ICheckpoint | null;
   attempts: IAttempt[];
+  /** Pauses that are over. */
+  pauses?: { from_ms: number; to_ms: number }[];
   held_milli_gpu_s: number;
   lost_milli_gpu_s: number;
   simulated: boolean;
@@ -189,6 +193,8 @@ export interface ITeam {
   name: string;
   mine: boolean;
   use: ITeamUse[];
+  /** GPUs per worker that forms offer to it. */
+  sizes?: number[];
 }
 
 export interface IPool {
@@ -204,6 +210,8 @@ export interface IPoolList {
 export interface IWhoAmI {
   name: string;
   teams: string[];
+  admin?: boolean;
+  leads?: string[];
 }
 
 export interface IEvent {

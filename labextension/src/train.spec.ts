@@ -151,4 +151,21 @@ describe('submit', () => {
     ]);
     expect(model.form.source).toBeNull();
   });
+
+  it('leaves the cancelling to the scheduler where the new job goes on', async () => {
+    const waiting = makeJob({
+      id: 'w',
+      state: 'queued',
+      checkpoint: { step: 17, size_bytes: 1, at_ms: 0 },
+      request: { roles: [] }
+    });
+    const model = train(200, makeJob());
+    model.prefill(waiting, 1000);
+    await model.submit();
+
+    const sent = asked.filter(each => !each.url.endsWith('quote'));
+    expect(sent.map(each => each.url)).toEqual([
+      'http://lab/base/gpucommons/api/jobs'
+    ]);
+  });
 });

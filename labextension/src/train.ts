@@ -8,6 +8,7 @@ import {
   ITrainForm,
   jobRequest,
   parseSecrets,
+  resumedJob,
   Source,
   submission
 } from './request';
@@ -27,6 +28,9 @@ export interface ICandidate {
   save(): Promise<void>;
 }
 
+/** Places of the form that the focus is sent to. */
+export type Place = 'first' | 'more' | 'submit';
+
 export class TrainModel {
   constructor(
     private readonly _api: Api,
@@ -45,6 +49,8 @@ export class TrainModel {
   filesProblem: string | null = null;
   isBusy = false;
   isExpanded = false;
+  /** Where the focus should go as soon as the form is drawn. */
+  wanted: Place | null = null;
 
   get candidate(): ICandidate | null {
     const source = this.form.source;
@@ -78,9 +84,9 @@ export class TrainModel {
   }
 
   /** Ask for a job once more, maybe with other GPUs. */
-  prefill(job: IJob, milliGpu: number | null = null): void {
+  prefill(job: IJob, milliGpu: number | null = null, isMine = true): void {
     this._isChosen = true;
-    this.form = formOfJob(job, milliGpu);
+    this.form = formOfJob(job, milliGpu, isMine);
     this.files = null;
     this.filesProblem = null;
     this.changed.emit();
@@ -98,6 +104,12 @@ export class TrainModel {
     this.form = form;
     this.changed.emit();
     this.refreshQuote();
+  }
+
+  /** Bring the reader to this place of the form, now or once it is shown. */
+  goTo(place: Place): void {
+    this.wanted = place;
+    this.changed.emit();
   }
 
   setExpanded(expanded: boolean): void {
@@ -181,7 +193,8 @@ export class TrainModel {
     if (form.source?.kind === 'job') {
       const old = form.source.job;
       const job = await this._api.submit(jobRequest(form));
-      if (form.replaces) {
+      // Where the new job goes on from what the old one saved, the scheduler does both at once.
+      if (form.replaces && resumedJob(form) === null) {
         // The new job is in line whatever happens to the old one, which may just have ended.
         await this._api.act(old.id, 'cancel').catch(() => undefined);
       }

@@ -17,7 +17,7 @@ import traitlets
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.labextension.place import Place
-from gpucommons.labextension.widgets.surroundings import connect, newest_sample
+from gpucommons.labextension.widgets.surroundings import connect, is_in_job, newest_sample
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import SliceView
@@ -39,7 +39,8 @@ class GpuMonitor(anywidget.AnyWidget):
         super().__init__(**options)
         self._environ = os.environ if environ is None else environ
         self.on_msg(self._on_message)
-        self.refresh()
+        if not is_in_job(self._environ):
+            self.refresh()
 
     def refresh(self) -> str:
         """Ask slice and scheduler once."""
@@ -63,7 +64,7 @@ class GpuMonitor(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         """What to read where nothing can be drawn."""
-        return f"GpuMonitor: {self.text}"
+        return f"GpuMonitor: {self.text}" if self.text else ""
 
 
 def describe(held: SliceView | None, sample: Mapping[str, Any] | None) -> str:

@@ -17,6 +17,11 @@ _CONNECT_TIMEOUT_S = 1.0
 _MAX_LINE_BYTES = 1 << 20
 
 
+def is_in_job(environ: Mapping[str, str]) -> bool:
+    """Whether this kernel runs a notebook as a job: nobody sees its widgets there."""
+    return bool(environ.get("GPUCOMMONS_JOB_ID"))
+
+
 def connect(environ: Mapping[str, str] | None = None) -> SchedulerClient:
     """A client with this notebook server's token.
 

@@ -75,14 +75,25 @@ function render({ model, el }) {
   element('span', 'gc-muted', sizes, 'GPUs');
   const set = (name, value) => {
     model.set(name, value);
+    // What was said of another choice is not to be read as an answer to this one.
+    model.set('quota_line', '');
     model.save_changes();
     model.send('quote');
   };
-  const buttons = model.get('sizes').map(milli => {
-    const button = element('button', '', sizes, share(milli));
-    button.onclick = () => set('milli_gpu', milli);
-    return [milli, button];
-  });
+  let buttons = [];
+  const showSizes = () => {
+    for (const [, button] of buttons) {
+      button.remove();
+    }
+    buttons = model.get('sizes').map(milli => {
+      const button = element('button', '', sizes, share(milli));
+      button.onclick = () => set('milli_gpu', milli);
+      return [milli, button];
+    });
+  };
+  // What the scheduler refuses, or was not asked about yet, cannot be sent.
+  const canSubmit = () =>
+    Boolean(model.get('target') && model.get('quota_line'));
   const teams = element('div', '', form);
   select(form, 'Time limit', LIMITS, model.get('max_run_s'), value =>
     set('max_run_s', Number(value))
@@ -110,7 +121,7 @@ function render({ model, el }) {
       : '';
     const why = job.ended_text ?? job.reason?.text ?? '';
     state.textContent = `${job.name}: ${job.state}${step}${why ? ` · ${why}` : ''}`;
-    submit.disabled = !FINAL.includes(job.state);
+    submit.disabled = !FINAL.includes(job.state) || !canSubmit();
   };
   const onMessage = message => {
     if (message.type === 'job' && message.job.id === followed) {
@@ -134,7 +145,7 @@ function render({ model, el }) {
     }
     const job = model.get('job');
     if (!job?.id) {
-      submit.disabled = !model.get('target');
+      submit.disabled = !canSubmit();
       return;
     }
     showJob(job);
@@ -167,16 +178,22 @@ function render({ model, el }) {
   const onTrouble = () => {
     if (model.get('trouble')) {
       state.textContent = '';
-      submit.disabled = !model.get('target');
+      submit.disabled = !canSubmit();
     }
   };
+  const onSizes = () => {
+    showSizes();
+    show();
+  };
   model.on('change', show);
+  model.on('change:sizes', onSizes);
   model.on('change:trouble', onTrouble);
   model.on('change:teams', showTeams);
   showTeams();
-  show();
+  onSizes();
   return () => {
     model.off('change', show);
+    model.off('change:sizes', onSizes);
     model.off('change:trouble', onTrouble);
     model.off('change:teams', showTeams);
     stop?.();

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import os
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +21,13 @@ from pydantic import ValidationError
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.labextension import packages
 from gpucommons.labextension.requests import results_below, sentence_of
-from gpucommons.labextension.widgets.surroundings import connect, notebook_path
+from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
 from gpucommons.scheduler.client import calls, snapshot
 from gpucommons.scheduler.client.submission import FileJob, default_name, request_for_file
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError
-from gpucommons.scheduler.models import JobRequest, JobView, Quote
+from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
 
 _FOLDER = Path(__file__).parent
-#: Choices of the form, in milli-GPU.
-SIZES = (0, 250, 500, 1000, 2000, 4000, 8000)
 
 Target = str | os.PathLike[str] | Callable[..., Any] | None
 
@@ -42,7 +40,8 @@ class TrainPanel(anywidget.AnyWidget):
 
     #: What runs, for people.
     target = traitlets.Unicode().tag(sync=True)
-    sizes = traitlets.List(list(SIZES)).tag(sync=True)
+    #: What the team may train on, as the scheduler offers it.
+    sizes = traitlets.List(traitlets.Int()).tag(sync=True)
     milli_gpu = traitlets.Int(1000, min=0, max=1_024_000).tag(sync=True)
     teams = traitlets.List(traitlets.Unicode()).tag(sync=True)
     team = traitlets.Unicode("").tag(sync=True)
@@ -53,6 +52,9 @@ class TrainPanel(anywidget.AnyWidget):
     #: The submitted job, as the API shows it; empty before.
     job = traitlets.Dict().tag(sync=True)
     trouble = traitlets.Unicode().tag(sync=True)
+
+    #: The teams as the scheduler shows them, once it was asked.
+    _views: Sequence[TeamView] = ()
 
     def __init__(
         self,
@@ -66,17 +68,22 @@ class TrainPanel(anywidget.AnyWidget):
         self._environ = os.environ if environ is None else environ
         self._file: FileJob | None = None
         self.on_msg(self._on_message)
+        if is_in_job(self._environ):
+            return
         with self._telling():
             self._file = file_job(target, notebook, self._environ)
             call = f": {self._file.function}()" if self._file.function else ""
             self.target = f"{self._file.path}{call}"
             self._choose_team()
+            self._offer_sizes()
             self.quote()
 
     # --- plain Python ------------------------------------------------------------------------
 
     def quote(self) -> Quote:
         """Ask what would happen to this job if it were submitted now."""
+        # What was said of another size is not to be read as an answer to this one.
+        self.quota_line = ""
         with connect(self._environ) as scheduler:
             quote = scheduler.send(calls.quote_job(self._unpacked()))
         self.quota_line = quote.text
@@ -120,6 +127,8 @@ class TrainPanel(anywidget.AnyWidget):
 
     @property
     def _chosen(self) -> FileJob:
+        if is_in_job(self._environ):
+            raise Misconfigured("This notebook runs as a job already: it submits no other.")
         if self._file is None:
             raise Misconfigured(self.trouble or "There is nothing to run.")
         return self._file
@@ -147,8 +156,18 @@ class TrainPanel(anywidget.AnyWidget):
     def _choose_team(self) -> None:
         with connect(self._environ) as scheduler:
             self.teams = scheduler.send(calls.whoami()).teams
+            self._views = scheduler.send(calls.teams()).teams
         if self.team not in self.teams:
             self.team = self.teams[0] if self.teams else ""
+
+    @traitlets.observe("team")
+    def _on_team(self, _change: object) -> None:
+        self._offer_sizes()
+
+    def _offer_sizes(self) -> None:
+        found = next((team for team in self._views if team.name == self.team), None)
+        offered = found.sizes if found is not None else []
+        self.sizes = sorted({*offered, self.milli_gpu})
 
     def _on_message(self, _widget: object, message: object, _buffers: object) -> None:
         """The page's buttons; everything else was set through the traits."""
@@ -171,6 +190,8 @@ class TrainPanel(anywidget.AnyWidget):
             return f"TrainPanel: {self.job['name']} is {self.job['state']}"
         if self.trouble:
             return f"TrainPanel: {self.trouble}"
+        if not self.target:
+            return ""
         size = format_milli_gpu(self.milli_gpu)
         return f"TrainPanel: {self.target} on {size} GPU. {self.quota_line}".rstrip()
 

@@ -157,7 +157,9 @@ class FakeApi:
         found: dict[tuple[str, str], Any] = {
             ("GET", "whoami"): WhoAmI(name="alice", teams=["vision"], admin=False),
             ("GET", "pools"): PoolList(pools=[], now_ms=NOW),
-            ("GET", "teams"): TeamList(teams=[TeamView(name="vision", mine=True)]),
+            ("GET", "teams"): TeamList(
+                teams=[TeamView(name="vision", mine=True, sizes=[0, 500, 1000, 3000])]
+            ),
             ("GET", "jobs"): JobList(jobs=[self.job]),
             ("GET", job_path): self.job,
             ("GET", f"{job_path}/curve"): Curve(points=[point]),

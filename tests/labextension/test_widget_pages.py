@@ -22,7 +22,7 @@ window.makeModel = state => {
   const callbacks = [];
   return {
     get: name => state[name],
-    set: (name, value) => { state[name] = value; },
+    set: (name, value) => { state[name] = value; callbacks.forEach(c => c()); },
     save_changes: () => undefined,
     send: message => window.sent.push(message),
     on: (name, callback) => callbacks.push(callback),
@@ -138,11 +138,16 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     await widget.show("train.js", {**FORM}, jupyter=True)
     await widget.page.click("button:text-is('2')")
     assert await widget.sent() == ["quote"]
+    # Nothing is said or sent of a size before the kernel has asked about it.
+    assert "Inside vision's guarantee." not in await widget.text()
+    assert await widget.page.is_disabled("text=Submit")
     await widget.page.select_option("select >> nth=0", "nlp")
     assert await widget.page.evaluate("[model.get('milli_gpu'), model.get('team')]") == [
         2000,
         "nlp",
     ]
+    await widget.page.evaluate("model.change({quota_line: 'Over-quota.', sizes: [0, 3000]})")
+    assert await widget.page.inner_text("[aria-label=GPUs]") == "GPUsCPU3"
     await widget.page.click("text=Submit")
     assert (await widget.sent())[-1] == "submit"
     job = {"id": "j1", "name": "digits-7", "state": "queued", "reason": {"text": MARKUP}}

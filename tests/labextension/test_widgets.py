@@ -131,6 +131,31 @@ def test_the_monitor_outside_gpu_commons_says_no_gpu_data() -> None:
     assert repr(GpuMonitor(environ={})) == "GpuMonitor: no GPU data"
 
 
+def test_inside_a_job_the_widgets_ask_nothing_and_say_nothing(
+    environ: dict[str, str], api: Any
+) -> None:
+    inside = {**environ, "GPUCOMMONS_JOB_ID": "j-1"}
+    monitor, panel = GpuMonitor(environ=inside), TrainPanel(train, environ=inside)
+
+    assert (repr(monitor), repr(panel), api.requests) == ("", "", [])
+    with pytest.raises(Misconfigured, match="runs as a job already"):
+        panel.submit()
+
+
+def test_the_form_offers_what_the_scheduler_offers_to_the_team(environ: dict[str, str]) -> None:
+    assert TrainPanel(train, environ=environ).sizes == [0, 500, 1000, 3000]
+    assert TrainPanel(train, milli_gpu=250, environ=environ).sizes == [0, 250, 500, 1000, 3000]
+
+
+def test_a_refused_size_leaves_no_quota_line_of_another(environ: dict[str, str], api: Any) -> None:
+    panel = TrainPanel(train, environ=environ)
+    assert panel.quota_line != ""
+    api.refusal = httpx.Response(422, json={"error": "Unplaceable", "message": "8 is too much."})
+    panel._on_message(panel, "quote", [])
+
+    assert (panel.quota_line, panel.trouble) == ("", "8 is too much.")
+
+
 def test_a_page_may_only_ask_the_monitor_to_refresh(environ: dict[str, str], api: Any) -> None:
     monitor = GpuMonitor(environ=environ)
     asked = len(api.requests)

@@ -22,7 +22,7 @@ MODES = {
     "driver": "Isolation driver: memory limited for each process; compute is shared",
     "cooperative": "Isolation cooperative: memory limited for programs that cooperate;"
     " compute is shared",
-    "watched": "Isolation watched: memory watched: who stays over is stopped; compute is shared",
+    "watched": "Isolation watched: who stays over their memory is stopped; compute is shared",
     "none": "Isolation none: nothing limits memory; compute is shared",
 }
 

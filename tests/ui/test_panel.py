@@ -222,6 +222,55 @@ def test_the_notebook_toolbar_turns_the_notebook_into_a_job(open_lab: Open) -> N
     expect(section(page, "Train").get_by_label("Part of it")).to_have_value("train")
 
 
+def run_command(page: Page, label: str) -> None:
+    page.keyboard.press("ControlOrMeta+Shift+C")
+    asked = page.locator("#modal-command-palette input")
+    expect(asked).to_be_focused()
+    asked.fill(label)
+    active = page.locator("#modal-command-palette .lm-CommandPalette-item.lm-mod-active")
+    expect(active).to_contain_text(label)
+    page.keyboard.press("Enter")
+
+
+def test_the_palette_leads_into_the_panel(open_lab: Open) -> None:
+    page = open_lab()
+    page.get_by_role("button", name="Train", exact=True).click()  # closed
+    page.locator(".jp-Notebook .jp-CodeCell").first.click()
+    run_command(page, "Run as a Job")
+
+    expect(page.get_by_label("What to run")).to_be_focused()
+    expect(page.get_by_label("What to run")).to_have_value("train.ipynb")
+
+    page.locator(".jp-Notebook .jp-CodeCell").first.click()
+    run_command(page, "Show GPU Commons")
+    expect(page.locator("#gpucommons-panel")).to_be_focused()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("button", name="My GPU", exact=True)).to_be_focused()
+
+
+def test_start_now_brings_submit_into_sight(open_lab: Open) -> None:
+    page = open_lab(size={"width": 1280, "height": 600})
+    page.get_by_role("button", name="Start now with 2").click()
+    submit = section(page, "Train").get_by_role("button", name="Submit")
+
+    expect(page.locator("#gc-quote")).to_be_visible()
+    expect(submit).to_be_focused()
+    expect(submit).to_be_in_viewport(ratio=1)
+    picture(page, "panel-start-now")
+
+
+def test_the_focus_stays_in_the_form(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    train = section(page, "Train")
+    train.get_by_role("button", name="More…").press("Enter")
+    expect(train.get_by_label("Workers")).to_be_focused()
+
+    submit = train.get_by_role("button", name="Submit")
+    submit.press("Enter")
+    expect(job_row(page, "train-1")).to_be_visible()
+    expect(submit).to_be_focused()
+
+
 # --- idle ------------------------------------------------------------------------------------
 
 
@@ -232,8 +281,8 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
     lab.send({"type": "lease", "lease": scene.warned(now_ms())})
 
     toast = page.locator(".Toastify__toast")
-    expect(toast).to_contain_text("Idle 50 min. GPU is returned at 60.")
-    expect(toast.get_by_role("button", name="Keep 30 min (2 left)")).to_be_visible()
+    expect(toast).to_contain_text("Idle 50 min. GPU is returned at 60. It can be kept 2 times.")
+    expect(toast.get_by_role("button", name="Keep 30 min")).to_be_visible()
     expect(toast.get_by_role("button", name="Turn into job")).to_be_visible()
     expect(section(page, "My GPU")).to_contain_text("Idle 50 min · GPU is returned in 10 min")
     picture(page, "panel-idle")
@@ -253,9 +302,11 @@ def test_keep_asks_for_30_minutes(lab: LabServer, open_lab: Open) -> None:
     page = open_lab(size=PHONE)
     lab.send({"type": "lease", "lease": scene.warned(now_ms())})
     toast = page.locator(".Toastify__toast")
-    toast.get_by_role("button", name="Keep 30 min (2 left)").click()
+    toast.get_by_role("button", name="Keep 30 min").click()
 
-    expect(toast).to_have_count(0)
+    expect(
+        toast.get_by_text("Your GPU stays yours: it is returned only after 60 idle min anyway.")
+    ).to_be_visible()
     assert lab.asked(f"leases/{scene.LEASE}/keep")[-1] == {"minutes": 30}
 
 
@@ -342,6 +393,42 @@ def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
     assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
 
 
+def test_a_pause_that_loses_everything_is_asked_about(lab: LabServer, job_page: Page) -> None:
+    asked = len(lab.asked(f"jobs/{scene.RUNNING}/pause"))
+    unsaved = scene.running(now_ms()) | {"checkpoint": None}
+    lab.send(jobs(unsaved))
+    expect(job_page.locator(".gc-Facts")).to_contain_text("nothing saved yet")
+    job_page.get_by_role("button", name="Pause", exact=True).click()
+
+    dialog = job_page.get_by_role("dialog")
+    said = re.compile(r"Nothing is saved yet: pausing loses up to \d+ min\.")
+    expect(dialog).to_contain_text(said)
+    dialog.get_by_role("button", name="Let it run").click()
+    expect(dialog).to_have_count(0)
+    assert len(lab.asked(f"jobs/{scene.RUNNING}/pause")) == asked
+
+    job_page.get_by_role("button", name="Pause", exact=True).click()
+    dialog.get_by_role("button", name="Pause job").click()
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
+
+
+def test_a_teammates_job_has_no_buttons_that_would_be_refused(
+    lab: LabServer, job_page: Page
+) -> None:
+    lab.send(jobs(scene.running(now_ms()) | {"owner": "user-b"}))
+    header = job_page.locator(".gc-JobHeader")
+
+    expect(header.get_by_role("button")).to_have_text(["Run again…"])
+
+
+def test_a_finished_job_says_nothing_of_being_stopped(lab: LabServer, job_page: Page) -> None:
+    over = {"state": "failed", "checkpoint": None, "ended_ms": now_ms()}
+    lab.send(jobs(scene.running(now_ms()) | over))
+
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("failed")
+    expect(job_page.locator(".gc-Facts")).not_to_contain_text("nothing saved yet")
+
+
 def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
     job_page.wait_for_timeout(1500)  # Lab saves its layout a second after a change.
     job_page.goto(job_page.url.replace("?reset", ""))
@@ -355,7 +442,7 @@ def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
 def test_an_unreachable_scheduler_leaves_the_data_with_its_age(
     lab: LabServer, open_lab: Open
 ) -> None:
-    page = open_lab()
+    page = open_lab(size={"width": 1280, "height": 600})
     sentence = "The scheduler does not answer. Jobs go on; nothing can be changed now."
     lab.send(scene.hello(now_ms(), scheduler="unreachable"))
 
@@ -365,6 +452,8 @@ def test_an_unreachable_scheduler_leaves_the_data_with_its_age(
     expect(section(page, "Train").get_by_role("button", name="Submit")).to_be_disabled()
     picture(page.locator("#gpucommons-panel"), "panel-unreachable")
 
+    page.get_by_role("button", name="Submit").scroll_into_view_if_needed()
+    expect(page.get_by_role("alert")).to_be_in_viewport(ratio=1)
     page.get_by_role("button", name="Retry").click()
     expect(page.get_by_text(sentence)).to_have_count(0)
 

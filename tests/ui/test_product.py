@@ -192,7 +192,7 @@ def test_a_job_that_must_wait_says_why_and_what_would_start_now(
     expect(row).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
     expect(row).to_contain_text("1st in line")
     picture(page, "waiting")
-    row.get_by_role("button", name="Start now with 2").click()
+    row.get_by_role("button", name="Start now with 3").click()
     expect(train.get_by_label("What to run")).to_contain_text(f"The same as {FIRST}")
     expect(train.get_by_label(f"Cancel {FIRST} on submit")).to_be_checked()
     ask_for(panel, "3")
@@ -244,7 +244,7 @@ def test_the_stopped_job_says_for_whom_and_waits_in_line(people: LogIn) -> None:
     job = page.locator(".gc-JobPage")
 
     expect(job).to_contain_text(
-        re.compile(r"attempt 1: Stopped for .*nlp.*: step \d+ is saved, \d\.\d GPU-min lost")
+        re.compile(r"attempt 1: Stopped for .*nlp.*: epoch \d+ is saved, \d\.\d GPU-min lost")
     )
     expect(job_row(open_panel(page), SECOND)).to_contain_text("waiting · 3 GPUs")
     expect(job_row(open_panel(page), SECOND)).to_contain_text("1st in line")
@@ -315,7 +315,7 @@ def test_an_eviction_leaves_a_receipt(people: LogIn, product: Product) -> None:
 
     for text in ("vision/train-digits-2", "nlp/notebook", "fixed quota of nlp", "yes"):
         expect(receipt).to_contain_text(text)
-    expect(receipt).to_contain_text(re.compile(r"step \d+"))
+    expect(receipt).to_contain_text(re.compile(r"epoch \d+"))
 
 
 def test_quotas_that_cannot_be_laid_out_are_not_saved(people: LogIn, product: Product) -> None:

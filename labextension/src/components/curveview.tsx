@@ -4,6 +4,7 @@ import * as React from 'react';
 import { h } from './h';
 
 import { chosenMetrics, curveView, IBox, ISeries } from '../curve';
+import { stepWord } from '../jobs';
 import { ICurvePoint } from '../tokens';
 import { usePanel } from './context';
 
@@ -59,6 +60,12 @@ function useWidth(): [React.RefObject<HTMLDivElement>, number] {
   return [node, width];
 }
 
+/** What the points count, as their newest says. */
+function unitOf(points: readonly ICurvePoint[]): 'epoch' | 'step' {
+  const newest = points[points.length - 1];
+  return newest === undefined ? 'step' : stepWord(newest);
+}
+
 function Chart(props: {
   points: readonly ICurvePoint[];
   width: number;
@@ -84,7 +91,8 @@ function Chart(props: {
       height={box.height}
       role="img"
       aria-label={trans.__(
-        'Metrics over steps %1 to %2; newest: %3',
+        'Metrics over %1 %2 to %3; newest: %4',
+        msg.unit(unitOf(props.points)),
         view.firstStep,
         view.lastStep,
         ends
@@ -116,7 +124,7 @@ function Chart(props: {
           </text>
         ))}
         <text x={(box.left + box.width - box.right) / 2} y={box.height - 4}>
-          {trans.__('step')}
+          {msg.unit(unitOf(props.points))}
         </text>
       </g>
       {view.series.map((series, index) => (

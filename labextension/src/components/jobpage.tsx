@@ -13,6 +13,7 @@ import {
   currentAttempt,
   dot,
   isFinal,
+  maySteer,
   progressText,
   stepWord,
   timeLeftMs
@@ -57,7 +58,9 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
 }
 
 function Header({ job }: { job: IJob }): React.JSX.Element {
-  const { msg, commands, trans } = usePanel();
+  const { model, msg, commands, trans } = usePanel();
+  useTopics(model, ['status']);
+  const mine = maySteer(job, model.whoami);
   const run = (command: string) => () => {
     void commands.execute(command, { job: job.id });
   };
@@ -75,17 +78,17 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
       ) : null}
       {job.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
       <span className="gc-Row gc-Right">
-        {canPause(job) ? (
+        {mine && canPause(job) ? (
           <ActionButton onClick={run(CommandIDs.pauseJob)}>
             {trans.__('Pause')}
           </ActionButton>
         ) : null}
-        {canResume(job) ? (
+        {mine && canResume(job) ? (
           <ActionButton onClick={run(CommandIDs.resumeJob)}>
             {trans.__('Resume')}
           </ActionButton>
         ) : null}
-        {canCancel(job) ? (
+        {mine && canCancel(job) ? (
           <ActionButton onClick={run(CommandIDs.cancelJob)}>
             {trans.__('Cancel')}
           </ActionButton>
@@ -126,17 +129,19 @@ function Facts({ job }: { job: IJob }): React.JSX.Element {
           <ProgressWords job={job} now={now} />
         </Fact>
       ) : null}
-      <Fact head={saved ? msg.saved(now - saved.at_ms) : msg.notSaved()}>
-        {saved
-          ? trans.__(
-              '%1, %2, verified',
-              job.progress && stepWord(job.progress) === 'epoch'
-                ? trans.__('epoch %1', count(saved.step))
-                : trans.__('step %1', count(saved.step)),
-              bytes(saved.size_bytes)
-            )
-          : trans.__('starts from the beginning if stopped')}
-      </Fact>
+      {saved || !isFinal(job) ? (
+        <Fact head={saved ? msg.saved(now - saved.at_ms) : msg.notSaved()}>
+          {saved
+            ? trans.__(
+                '%1, %2, verified',
+                job.progress && stepWord(job.progress) === 'epoch'
+                  ? trans.__('epoch %1', count(saved.step))
+                  : trans.__('step %1', count(saved.step)),
+                bytes(saved.size_bytes)
+              )
+            : trans.__('starts from the beginning if stopped')}
+        </Fact>
+      ) : null}
       <Fact head={msg.gpuH(job.held_milli_gpu_s)}>
         {msg.lost(job.lost_milli_gpu_s)}
       </Fact>
@@ -162,7 +167,10 @@ function sizeWords(job: IJob, kind: string | null): string {
 
 function Place({ job }: { job: IJob }): React.JSX.Element {
   const { trans } = usePanel();
-  const last = job.attempts[job.attempts.length - 1];
+  // Where it ran before is no place of one that waits.
+  const last = isFinal(job)
+    ? job.attempts[job.attempts.length - 1]
+    : currentAttempt(job);
   const nodes = [...new Set(last?.nodes ?? [])];
   const workers =
     job.workers > 1 ? `${trans.__('%1 workers', job.workers)}, ` : '';

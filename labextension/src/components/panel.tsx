@@ -3,6 +3,7 @@ import type * as React from 'react';
 
 import { Fragment, h } from './h';
 
+import { duration } from '../format';
 import { CommandIDs } from '../ids';
 import { useNow, usePanel, useTopics } from './context';
 import { Jobs } from './jobs';
@@ -42,10 +43,26 @@ function Standing(): React.JSX.Element | null {
         <Callout tone="info">{model.trouble ?? msg.noScheduler()}</Callout>
       );
     case 'lost':
-      return <Trouble text={msg.connectionLost()} />;
+      return <Lost />;
     case 'unreachable':
       return <Trouble text={model.trouble ?? msg.schedulerUnreachable()} />;
   }
+}
+
+/** A server that was announced to stop, and did, is not coming back by itself. */
+function Lost(): React.JSX.Element {
+  const { model, msg } = usePanel();
+  useNow(model);
+  const idleMs = model.returnedAfterMs;
+  return (
+    <Trouble
+      text={
+        idleMs === null
+          ? msg.connectionLost()
+          : msg.returnedIdle(duration(idleMs))
+      }
+    />
+  );
 }
 
 function Trouble({ text }: { text: string }): React.JSX.Element {

@@ -9,6 +9,8 @@ export interface ISectionProps {
   title: string;
   /** A pill, unit or link at the right of the title. */
   aside?: React.ReactNode;
+  /** Somebody is on the way to something in it: it opens. */
+  isWanted?: boolean;
   children: React.ReactNode;
 }
 
@@ -18,10 +20,22 @@ export function Section(props: ISectionProps): React.JSX.Element {
   const [isOpen, setOpen] = React.useState(
     () => window.localStorage.getItem(key) !== 'closed'
   );
+  const put = React.useCallback(
+    (open: boolean) => {
+      window.localStorage.setItem(key, open ? 'open' : 'closed');
+      setOpen(open);
+    },
+    [key]
+  );
   const toggle = () => {
-    window.localStorage.setItem(key, isOpen ? 'closed' : 'open');
-    setOpen(!isOpen);
+    put(!isOpen);
   };
+  const isWanted = props.isWanted === true;
+  React.useEffect(() => {
+    if (isWanted) {
+      put(true);
+    }
+  }, [isWanted, put]);
   const bodyId = `gc-${props.id}`;
   const Caret = isOpen ? caretDownIcon : caretRightIcon;
   return (
@@ -126,8 +140,11 @@ export function LinkButton(props: {
 
 export function ActionButton(props: {
   onClick: () => void;
+  id?: string;
   isPrimary?: boolean;
   isDisabled?: boolean;
+  /** It works on it: pressing again does nothing, but the focus may stay. */
+  isBusy?: boolean;
   isExpanded?: boolean;
   describedBy?: string;
   children: React.ReactNode;
@@ -135,8 +152,10 @@ export function ActionButton(props: {
   return (
     <button
       type="button"
+      id={props.id}
       className={`jp-mod-styled ${props.isPrimary ? 'jp-mod-accept' : 'gc-mod-plain'} gc-Button`}
       disabled={props.isDisabled}
+      aria-disabled={props.isBusy ? true : undefined}
       aria-expanded={props.isExpanded}
       aria-describedby={props.describedBy}
       onClick={props.onClick}

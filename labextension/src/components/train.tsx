@@ -1,13 +1,13 @@
 /** *Train*: what to run, on how much, for how long; what the quota says to it; submit. */
-import type * as React from 'react';
+import * as React from 'react';
 
 import { Fragment, h } from './h';
 
-import { baseName, duration, gpus } from '../format';
+import { baseName, count, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
+import { isFinal, stepWord } from '../jobs';
 import type { Messages } from '../messages';
-import { sizesUpTo, TIME_LIMITS } from '../request';
-import { trainingLimit } from '../team';
+import { ITrainForm, resumedJob, offeredSizes, TIME_LIMITS } from '../request';
 import type { ITeam } from '../tokens';
 import type { TrainModel } from '../train';
 import { usePanel, useSignal, useTopics } from './context';
@@ -17,13 +17,18 @@ import { TrainMore } from './trainmore';
 
 const OTHER_FILE = 'other';
 const NO_LIMIT = 'none';
+const PLACES = { first: 'gc-what', submit: 'gc-submit' };
 
 export function Train(): React.JSX.Element {
   const { model, train, trans } = usePanel();
   useSignal(train.changed);
   useTopics(model, ['status', 'teams']);
   return (
-    <Section id="train" title={trans.__('Train')}>
+    <Section
+      id="train"
+      title={trans.__('Train')}
+      isWanted={train.wanted !== null}
+    >
       <Form />
     </Section>
   );
@@ -33,13 +38,12 @@ function Form(): React.JSX.Element {
   const { model, train, msg, trans } = usePanel();
   const { form } = train;
   const canSubmit =
-    form.source !== null &&
-    !train.isBusy &&
-    train.mistake === null &&
-    model.connection === 'ok';
+    form.source !== null && train.mistake === null && model.connection === 'ok';
+  const node = useFocus(train);
   return (
     <form
       className="gc-Train"
+      ref={node}
       onSubmit={event => {
         event.preventDefault();
       }}
@@ -52,7 +56,7 @@ function Form(): React.JSX.Element {
             : trans.__('GPUs')
         }
         value={String(form.milliGpu)}
-        options={sizes(form.milliGpu, teamOf(form.team, model.myTeams), msg)}
+        options={sizes(form, model.myTeams, msg)}
         onChange={value => {
           train.update({ milliGpu: Number(value) });
         }}
@@ -73,11 +77,14 @@ function Form(): React.JSX.Element {
           label={trans.__('Cancel %1 on submit', form.source.job.name)}
         />
       ) : null}
+      <GoesOn form={form} msg={msg} />
       <QuotaLine train={train} msg={msg} />
       <div className="gc-Row gc-Buttons">
         <ActionButton
+          id={PLACES.submit}
           isPrimary
           isDisabled={!canSubmit}
+          isBusy={train.isBusy}
           describedBy="gc-quote"
           onClick={() => {
             void submit();
@@ -89,6 +96,9 @@ function Form(): React.JSX.Element {
           isExpanded={train.isExpanded}
           onClick={() => {
             train.setExpanded(!train.isExpanded);
+            if (train.isExpanded) {
+              train.goTo('more');
+            }
           }}
         >
           {train.isExpanded ? trans.__('Less') : trans.__('More…')}
@@ -103,8 +113,54 @@ function Form(): React.JSX.Element {
       // What was asked for is done with; the new job's row comes into view instead.
       train.setExpanded(false);
       model.add(job);
+      // A form that has nothing more to submit has no button to stay on.
+      if (train.form.source === null) {
+        train.goTo('first');
+      }
     }
   }
+}
+
+/** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
+function useFocus(train: TrainModel): React.RefObject<HTMLFormElement> {
+  const node = React.useRef<HTMLFormElement>(null);
+  React.useEffect(() => {
+    const { wanted } = train;
+    const field =
+      wanted === 'more'
+        ? node.current?.querySelector<HTMLElement>('.gc-More :is(input,select)')
+        : wanted && document.getElementById(PLACES[wanted]);
+    if (field) {
+      train.wanted = null;
+      field.focus();
+    }
+    const { activeElement } = document;
+    if (activeElement?.id === PLACES.submit) {
+      activeElement.scrollIntoView({ block: 'nearest' });
+    }
+  });
+  return node;
+}
+
+/** What becomes of the progress that the job in question has saved. */
+function GoesOn(props: {
+  form: ITrainForm;
+  msg: Messages;
+}): React.JSX.Element | null {
+  const { form, msg } = props;
+  const job = form.source?.kind === 'job' ? form.source.job : null;
+  if (!job?.checkpoint || isFinal(job)) {
+    return null;
+  }
+  const unit = msg.unit(job.progress ? stepWord(job.progress) : 'step');
+  const step = count(job.checkpoint.step);
+  return (
+    <p className="gc-Hint" role="status">
+      {resumedJob(form)
+        ? msg.goesOnFrom(unit, step)
+        : msg.savedIsLost(unit, step)}
+    </p>
+  );
 }
 
 function WhatToRun(): React.JSX.Element {
@@ -134,13 +190,13 @@ function WhatToRun(): React.JSX.Element {
   return (
     <>
       <SelectField
-        id="gc-what"
+        id={PLACES.first}
         label={trans.__('What to run')}
         value={source?.kind === 'file' ? source.path : ''}
         options={options}
         onChange={value => {
           if (value === OTHER_FILE) {
-            void commands.execute(CommandIDs.trainFile, {});
+            void commands.execute(CommandIDs.trainFile, { asks: true });
           } else if (value !== '') {
             train.choose(value);
           }
@@ -205,22 +261,12 @@ export function leadOf(text: string): [string, string] {
   return match ? [match[1] ?? '', match[2] ?? ''] : ['', text];
 }
 
-/** The team that trains; undefined while several could. */
-function teamOf(name: string, teams: readonly ITeam[]): ITeam | undefined {
-  const mine = name ? teams.filter(team => team.name === name) : teams;
-  return mine.length === 1 ? mine[0] : undefined;
-}
-
 function sizes(
-  chosen: number,
-  team: ITeam | undefined,
+  form: ITrainForm,
+  teams: readonly ITeam[],
   msg: Messages
 ): IOption[] {
-  const offered = sizesUpTo(team ? trainingLimit(team) : null);
-  const all = offered.includes(chosen)
-    ? offered
-    : [...offered, chosen].sort((a, b) => a - b);
-  return all.map(size => ({
+  return offeredSizes(form.team, teams, form.milliGpu).map(size => ({
     value: String(size),
     label: size === 0 ? msg.trans.__('CPU') : gpus(size)
   }));

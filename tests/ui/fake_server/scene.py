@@ -105,7 +105,12 @@ def teams() -> list[dict[str, Any]]:
     none = {"guaranteed_used_milli_gpu": 0, "borrowed_milli_gpu": 0, "waiting": 0}
     used = {"guaranteed_used_milli_gpu": 4000, "borrowed_milli_gpu": 2000, "waiting": 0}
     return [
-        {"name": "vision", "mine": True, "use": [build | none, train | used]},
+        {
+            "name": "vision",
+            "mine": True,
+            "use": [build | none, train | used],
+            "sizes": [0, 250, 500, 1000, 2000, 4000, 8000],
+        },
         {"name": "nlp", "mine": False, "use": []},
     ]
 

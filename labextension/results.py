@@ -1,0 +1,161 @@
+"""Results come back by themselves: what this server's owner's jobs made elsewhere, once each.
+
+A job of this machine copies its results into the notebook's folder when it succeeds. One that ran on
+the cluster cannot reach that folder; the notebook server can, and fetches them when it sees the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jupyter_server.auth.decorator import authorized
+from pydantic import Field
+from tornado import web
+
+from gpucommons.labextension.handlers import ApiHandler
+from gpucommons.labextension.place import Place
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.client.results import fetch_results
+from gpucommons.scheduler.confined_files import Refused, open_folder
+from gpucommons.scheduler.errors import Conflict, SchedulerError
+from gpucommons.scheduler.models import JobView, Model, Ref, View
+
+log = logging.getLogger("gpucommons.labextension")
+
+#: Which jobs' results lie in their folders already.
+_FETCHED = (".gpucommons", "fetched")
+
+
+class Fetched(View):
+    """Where results lie now."""
+
+    job: str
+    folder: str
+    files: int
+
+
+class FetchRequest(Model):
+    """Fetch a job's results again, or to another folder below the home folder."""
+
+    job: Ref
+    folder: str | None = Field(default=None, max_length=512)
+
+
+class Results:
+    """Fetches, one job at a time."""
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        home: Callable[[], Path] = Path.home,
+        connect: Callable[[], SchedulerClient] | None = None,
+    ) -> None:
+        self._place = place
+        self._home = home
+        self._connect = connect or (lambda: SchedulerClient(place.url, token=place.token))
+        self._turn = asyncio.Lock()
+        self._under_way: set[str] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def take(self, jobs: Sequence[JobView]) -> None:
+        """Fetch what is new among these jobs, beside whoever calls."""
+        for job in jobs:
+            if self._is_due(job):
+                self._under_way.add(job.id)
+                task = asyncio.get_running_loop().create_task(self._fetch_once(job))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+
+    def _is_due(self, job: JobView) -> bool:
+        # Lists leave out long requests: whether such a job names a folder is asked when it ended.
+        wanted = job.request is None or job.request.results_to is not None
+        ours = job.owner == self._place.owner and job.results_away
+        return wanted and ours and job.id not in self._under_way
+
+    async def _fetch_once(self, job: JobView) -> None:
+        if await asyncio.to_thread(self._is_marked, job.id):
+            return
+        try:
+            if job.request is None:
+                job = await asyncio.to_thread(self._in_full, job.id)
+                if job.request is None or job.request.results_to is None:
+                    return
+            found = await self.fetch(job, None)
+        except SchedulerError as error:
+            # Said once; the user can ask again, for this or another folder.
+            log.warning("the results of %s were not fetched: %s", job.name, error)
+        else:
+            log.info("fetched %d files of %s to %s", found.files, job.name, found.folder)
+
+    def _in_full(self, job_id: str) -> JobView:
+        with self._connect() as scheduler:
+            return scheduler.send(calls.job(job_id))
+
+    async def fetch(self, job: JobView, folder: str | None) -> Fetched:
+        """Fetch a job's results into the folder that it was submitted from, or another.
+
+        Raises
+        ------
+        SchedulerError
+            With what is wrong.
+        """
+        below = folder or (job.request.results_to if job.request is not None else None)
+        if below is None:
+            message = f"{job.name} names no folder for its results: say where they shall go."
+            raise Conflict(message)
+        async with self._turn:
+            files = await asyncio.to_thread(self._bring, job, below)
+        return Fetched(job=job.name, folder=below, files=files)
+
+    def _bring(self, job: JobView, below: str) -> int:
+        home = self._home()
+        with self._connect() as scheduler:
+            files = fetch_results(scheduler, job.id, home, below)
+        self._mark(home, job.id)
+        return files
+
+    def _is_marked(self, job_id: str) -> bool:
+        return self._home().joinpath(*_FETCHED, job_id).exists()
+
+    def _mark(self, home: Path, job_id: str) -> None:
+        try:
+            folder = open_folder(home, _FETCHED)
+        except OSError as error:
+            log.warning("cannot note what was fetched: %s", error.strerror)
+            return
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
+            os.close(os.open(job_id, flags, 0o600, dir_fd=folder))
+        except (OSError, Refused) as error:
+            log.warning("cannot note what was fetched: %s", error)
+        finally:
+            os.close(folder)
+
+    async def close(self) -> None:
+        """Begin nothing more."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+class FetchResultsHandler(ApiHandler):
+    """``POST gpucommons/fetch-results``."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        """Fetch into this server's files: its owner only."""
+        try:
+            self.require_owner()
+            request = self.body_as(FetchRequest)
+            job = await self.scheduler().send(calls.job(request.job))
+            found = await self.parts.results.fetch(job, request.folder)
+        except SchedulerError as error:
+            self.refuse(error)
+        else:
+            self.answer(found)

@@ -1,0 +1,35 @@
+import { Notification } from '@jupyterlab/apputils';
+import { CommandRegistry } from '@lumino/commands';
+import { expect, it } from 'vitest';
+
+import { Model } from './model';
+import { Notices } from './notices';
+import { makeLease, msg } from './testing/make';
+import { fakeApi, FakeSocket, HELLO } from './testing/sockets';
+
+it('takes the idle warning back when the server is gone, and brings it again', () => {
+  const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
+  const model = new Model(api, String);
+  new Notices(model, msg, new CommandRegistry());
+  const idle = {
+    idle_since_ms: 0,
+    warned_ms: 3_000_000,
+    returns_ms: 3_600_000,
+    keeps_left: 2,
+    idle_after_min: 60,
+    warn_after_min: 50
+  };
+  const hello = { ...HELLO, lease: makeLease({ state: 'warned', idle }) };
+  api.connect();
+  FakeSocket.last.open();
+  FakeSocket.last.say(hello);
+  expect(Notification.manager.count).toBe(1);
+
+  FakeSocket.last.hangUp();
+  expect(Notification.manager.count).toBe(0);
+
+  api.connect();
+  FakeSocket.last.open();
+  FakeSocket.last.say(hello);
+  expect(Notification.manager.count).toBe(1);
+});

@@ -1,0 +1,176 @@
+/**
+ * Sentences about the slice of this notebook: what it is, and when it is taken back.
+ */
+import { TranslationBundle } from '@jupyterlab/translation';
+
+import { clock, countdown, duration, gib } from './format';
+
+export function sliceMessages(trans: TranslationBundle) {
+  return {
+    // --- my GPU -------------------------------------------------------------------------------
+
+    ofKind(kind: string): string {
+      return trans.__('of %1', kind);
+    },
+
+    isolation(mode: string): string {
+      const words: Record<string, string> = {
+        hardware: trans.__('the hardware keeps your memory apart'),
+        kernel: trans.__('the driver stops every slice at its memory'),
+        driver: trans.__('memory limited for each process'),
+        cooperative: trans.__('memory limited for programs that cooperate'),
+        watched: trans.__('who stays over their memory is stopped'),
+        none: trans.__('nothing limits memory')
+      };
+      const shared = mode === 'hardware' ? '' : trans.__('; compute is shared');
+      return trans.__('Isolation %1: %2', mode, (words[mode] ?? '?') + shared);
+    },
+
+    contention(word: string | undefined): string {
+      const words: Record<string, string> = {
+        alone: trans.__('Nobody else on this GPU'),
+        low: trans.__('Neighbours: low use'),
+        medium: trans.__('Neighbours: medium use'),
+        high: trans.__('Neighbours: high use, you may be slower')
+      };
+      return words[word ?? ''] ?? '';
+    },
+
+    stopsIn(ms: number): string {
+      return trans.__('In %1 a process is stopped.', countdown(ms));
+    },
+
+    memoryOf(usedMib: number, limitMib: number): [string, string] {
+      return [gib(usedMib), trans.__('of %1 GiB', gib(limitMib))];
+    },
+
+    overMemory(limitMib: number): string {
+      return trans.__('over your %1 GiB', gib(limitMib));
+    },
+
+    computeLabel(percent: number | null): string {
+      return percent === null
+        ? trans.__('Compute: no reading')
+        : trans.__('Compute, last 5 min, now %1 percent', percent);
+    },
+
+    noGpuData(): string {
+      return trans.__('no GPU data');
+    },
+
+    noGpuDataWhy(): string {
+      return trans.__(
+        'Nothing reads the GPU here. Your notebook works; it is not counted as idle.'
+      );
+    },
+
+    cpuOnly(): string {
+      return trans.__('CPU only');
+    },
+
+    noGpu(): string {
+      return trans.__('This notebook has no GPU.');
+    },
+
+    cpuOnlyWhy(): string {
+      return trans.__(
+        'This notebook has no GPU. Training below can still use your team’s.'
+      );
+    },
+
+    activeTimer(idleAfterMin: number): string {
+      return trans.__(
+        'Active · returned after %1 idle min',
+        String(idleAfterMin)
+      );
+    },
+
+    idleSoFar(idleMs: number, idleAfterMin: number): string {
+      return trans.__(
+        'Idle %1 · returned at %2',
+        duration(idleMs),
+        String(idleAfterMin)
+      );
+    },
+
+    idleTimer(idleMs: number, leftMs: number): string {
+      return trans.__(
+        'Idle %1 · GPU is returned in %2',
+        duration(idleMs),
+        countdown(leftMs)
+      );
+    },
+
+    keptTimer(untilMs: number): string {
+      return trans.__('Kept until %1', clock(untilMs));
+    },
+
+    keptAnyway(idleAfterMin: number): string {
+      return trans.__(
+        'Your GPU stays yours: it is returned only after %1 idle min anyway.',
+        String(idleAfterMin)
+      );
+    },
+
+    returnedIdle(idle: string): string {
+      return trans.__(
+        'Your notebook was idle for %1: its server was stopped and the GPU returned. Files are kept; start it again from the hub.',
+        idle
+      );
+    },
+
+    // --- idle notification (A8) ---------------------------------------------------------------
+
+    idleWarning(idle: string, returned: string): string {
+      return trans.__('Idle %1. GPU is returned at %2.', idle, returned);
+    },
+
+    reclaimWarning(idle: string, returned: string): string {
+      return trans.__(
+        'Idle %1. An admin asks for your GPU: it is returned at %2.',
+        idle,
+        returned
+      );
+    },
+
+    keep(minutes: number): string {
+      return trans.__('Keep %1 min', minutes);
+    },
+
+    keepsLeft(left: number): string {
+      return trans._n('It can be kept once.', 'It can be kept %1 times.', left);
+    },
+
+    dropToCpu(): string {
+      return trans.__('Drop to CPU');
+    },
+
+    dropBody(): string {
+      return trans.__(
+        'The notebook server restarts without its GPU: variables are lost, files are kept.'
+      );
+    },
+
+    restart(): string {
+      return trans.__('Restart without GPU');
+    },
+
+    restarting(): string {
+      return trans.__('Restarting without GPU');
+    },
+
+    reloads(): string {
+      return trans.__(
+        'This page loads again by itself when the notebook server is back.'
+      );
+    },
+
+    reload(): string {
+      return trans.__('Reload Now');
+    },
+
+    turnIntoJob(): string {
+      return trans.__('Turn into job');
+    }
+  };
+}

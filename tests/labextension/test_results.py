@@ -1,0 +1,162 @@
+"""Results of jobs that ran elsewhere come back by themselves, once, and only to their owner."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from gpucommons.labextension.place import Place
+from gpucommons.labextension.results import Results
+from gpucommons.scheduler.client import SchedulerClient
+from gpucommons.scheduler.errors import Conflict
+from gpucommons.scheduler.models import JobRequest, JobView
+
+JOB_ID = "018f0000-0000-7000-8000-000000000001"
+
+
+def a_job(**changes: Any) -> JobView:
+    request = JobRequest(
+        roles=[{"command": ["true"]}],  # type: ignore[list-item] # as JSON has it
+        results_to=changes.pop("results_to", "work"),
+    )
+    base: dict[str, Any] = {
+        "id": JOB_ID,
+        "name": "digits-7",
+        "kind": "training",
+        "team": "vision",
+        "owner": "alice",
+        "submitted_by": "alice",
+        "state": "succeeded",
+        "pools": ["train"],
+        "milli_gpu": 1000,
+        "workers": 1,
+        "priority": "normal",
+        "over_quota": True,
+        "submitted_ms": 1,
+        "since_ms": 1,
+        "results_away": True,
+        "request": request,
+    }
+    return JobView(**{**base, **changes})
+
+
+class Scheduler:
+    """Gives the same results to everybody, and counts."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.job: JobView | None = None
+        stream = io.BytesIO()
+        with tarfile.open(fileobj=stream, mode="w") as archive:
+            member = tarfile.TarInfo("model")
+            member.size = 3
+            archive.addfile(member, io.BytesIO(b"new"))
+        self.content = stream.getvalue()
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if self.job is not None and not request.url.path.endswith("/results"):
+            return httpx.Response(200, content=self.job.model_dump_json())
+        self.asked += 1
+        assert request.url.path == f"/v1/jobs/{JOB_ID}/results"
+        return httpx.Response(200, content=self.content)
+
+    def client(self) -> SchedulerClient:
+        return SchedulerClient("http://scheduler", transport=httpx.MockTransport(self))
+
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    return Scheduler()
+
+
+@pytest.fixture
+def results(scheduler: Scheduler, tmp_path: Path) -> Results:
+    (tmp_path / "work").mkdir()
+    return Results(Place(owner="alice"), home=lambda: tmp_path, connect=scheduler.client)
+
+
+async def settled(results: Results) -> None:
+    await asyncio.gather(*results._tasks)
+
+
+async def test_they_are_fetched_once_when_the_job_is_seen_to_have_succeeded(
+    results: Results, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    results.take([a_job()])
+    results.take([a_job()])
+    await settled(results)
+    assert (tmp_path / "work" / "model").read_bytes() == b"new"
+    assert scheduler.asked == 1
+
+
+async def test_a_restarted_server_does_not_fetch_them_again(
+    results: Results, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    results.take([a_job()])
+    await settled(results)
+    (tmp_path / "work" / "model").write_text("edited since")
+    again = Results(Place(owner="alice"), home=lambda: tmp_path, connect=scheduler.client)
+    again.take([a_job()])
+    await settled(again)
+    assert (tmp_path / "work" / "model").read_text() == "edited since"
+    assert scheduler.asked == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{"owner": "bob"}, {"results_away": False}, {"results_to": None}]
+)
+async def test_what_is_not_ours_or_not_away_is_left_alone(
+    results: Results, scheduler: Scheduler, changes: dict[str, Any]
+) -> None:
+    results.take([a_job(**changes)])
+    await settled(results)
+    assert scheduler.asked == 0
+
+
+async def test_a_request_that_a_list_left_out_is_asked_for(
+    results: Results, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    scheduler.job = a_job()
+    results.take([a_job(request=None)])
+    await settled(results)
+    assert (tmp_path / "work" / "model").read_bytes() == b"new"
+
+    scheduler.job, scheduler.asked = a_job(results_to=None), 0
+    results.take([a_job(request=None, id=JOB_ID.replace("8", "9"))])
+    await settled(results)
+    assert scheduler.asked == 0
+
+
+async def test_they_can_be_fetched_to_another_folder_when_asked(
+    results: Results, tmp_path: Path
+) -> None:
+    found = await results.fetch(a_job(results_to=None), "elsewhere/deep")
+    assert (found.folder, found.files) == ("elsewhere/deep", 1)
+    assert (tmp_path / "elsewhere" / "deep" / "model").read_bytes() == b"new"
+    with pytest.raises(Conflict, match="where they shall go"):
+        await results.fetch(a_job(results_to=None), None)
+
+
+async def test_a_mark_laid_as_a_link_is_not_followed(
+    results: Results, scheduler: Scheduler, tmp_path: Path
+) -> None:
+    target = tmp_path / "victim"
+    (tmp_path / ".gpucommons" / "fetched").mkdir(parents=True)
+    (tmp_path / ".gpucommons" / "fetched" / JOB_ID).symlink_to(target)
+    results.take([a_job()])
+    await settled(results)
+    assert scheduler.asked == 1
+    assert not target.exists()
+
+
+async def test_the_route_is_for_the_servers_owner_and_says_what_is_wrong(served: Any) -> None:
+    answer = await served.http.post("gpucommons/fetch-results", json={"job": "no-such-job"})
+    assert answer.status_code == 404
+    answer = await served.http.post("gpucommons/fetch-results", json={"job": "../x"})
+    assert answer.status_code == 422
