@@ -8,7 +8,7 @@ PANEL := $(shell find labextension/src labextension/style labextension/schema -t
 TRACES ?= traces
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: help setup demo test check fix properties peers tour bench docs dist clean
+.PHONY: help setup setup-kubernetes demo test check fix properties peers tour tour-kubernetes bench docs dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -35,9 +35,13 @@ $(LAB)/package.json: $(PANEL) package.json tsconfig.json | .venv/.ready
 demo: setup ## JupyterHub with fractional GPUs, on this machine
 	$(BIN)/gpucommons up --demo
 
-test: setup ## All tests: unit, contract, property, real hub, real browser
-	$(PYTEST)
+test: setup ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
+	$(PYTEST) -m "not kubernetes"
+	$(BIN)/pytest -m kubernetes # one cluster for all of them
 	$(BIN)/npm test
+
+setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
+	$(BIN)/python -m tests.kubernetes setup
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .
@@ -60,6 +64,9 @@ peers: setup ## JupyterHub's and idle-culler's own test suites on our classes
 
 tour: setup ## Play the walk-throughs against the real product and print the figures
 	$(BIN)/python -m benchmarks.tour
+
+tour-kubernetes: setup-kubernetes ## The same on two real Kubernetes nodes of this machine (as root)
+	$(BIN)/python -m benchmarks.tour_kubernetes
 
 bench: setup ## The scheduling core beside its peers; JSON into build/bench (TRACES=folder of traces)
 	nice -n 5 $(BIN)/python -m benchmarks.suite --traces $(TRACES) --out build/bench

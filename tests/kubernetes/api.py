@@ -1,0 +1,27 @@
+"""A client of the test cluster from a kubeconfig, and waiting for what it will say."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from kubernetes import client, config
+
+Answer = TypeVar("Answer")
+
+
+def api_client(kubeconfig: Path) -> client.ApiClient:
+    """A client that reads nothing of the environment."""
+    return config.new_client_from_config(config_file=str(kubeconfig))
+
+
+def wait_for(question: Callable[[], Answer | None], what: str, *, seconds: float = 90.0) -> Answer:
+    """Ask until the answer is not empty; the error says what did not come."""
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = question()
+        if answer:
+            return answer
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"{what}: not within {seconds:.0f} s")
+        time.sleep(0.1)

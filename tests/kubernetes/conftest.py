@@ -1,0 +1,27 @@
+"""The fixtures of this folder, and the marker of its tests."""
+
+import pytest
+from databases import database, postgresql  # noqa: F401 as below
+
+from tests.kubernetes.fixtures import (  # noqa: F401 fixtures are found by their names
+    api,
+    cluster,
+    kubeconfig,
+    kwok_nodes,
+    namespace,
+    own_cluster,
+    own_nodes,
+    python_image,
+    real_node,
+    restricted_namespace,
+    two_real_nodes,
+)
+
+ON_A_CLUSTER = {"cluster", "own_cluster"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses a cluster, so that `make test` runs it alone and once."""
+    for item in items:
+        if ON_A_CLUSTER.intersection(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.kubernetes)

@@ -1,0 +1,103 @@
+"""The executor's contract on a real node: its pods are real processes there."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+
+from kubernetes import client
+
+from gpucommons.scheduler.core.resources import Pool
+from gpucommons.scheduler.core.types import Millis, PoolName
+from gpucommons.scheduler.executors.base import Executor, Launch
+from gpucommons.scheduler.executors.kubernetes.around import Around
+from gpucommons.scheduler.executors.kubernetes.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PodAdditions
+
+_PATIENCE_S = 120
+#: A grace that a test can wait for: a kubelet does not shorten one that it has begun to give.
+_POOL = Pool(name=PoolName("cpu"), executor="kubernetes", grace_ms=8_000)
+
+
+class KubernetesRig:
+    """One real node, and the executor that works on it now."""
+
+    def __init__(
+        self, api: client.ApiClient, kubeconfig: Path, namespace: str, image: str, *, node: str
+    ) -> None:
+        self.node = node
+        self._api = api
+        self._namespace = namespace
+        # Shared with the node, whose own folders begin at /var.
+        self._folder = Path(tempfile.mkdtemp(prefix="gc-contract", dir="/tmp"))
+        self._folder.chmod(0o777)
+        self._connection = connect(kubeconfig=str(kubeconfig))
+        volume = {"name": "starts", "hostPath": {"path": str(self._folder)}}
+        self._settings = KubernetesSettings(
+            instance=f"contract-{uuid.uuid4().hex[:8]}",
+            namespace=namespace,
+            environments={"": image},
+            vanished_hold_s=1,
+            pod=PodAdditions(
+                volumes=[volume],
+                volume_mounts=[{"name": "starts", "mountPath": str(self._folder)}],
+            ),
+        )
+        self.executor: Executor = self._boot()
+
+    def _boot(self) -> KubernetesExecutor:
+        around = Around(logs=self._folder / "logs", pool_of=lambda _node: _POOL)
+        return KubernetesExecutor(self._connection, self._settings, around)
+
+    def restart(self) -> None:
+        """The scheduler dies and comes back."""
+        self.executor.close()
+        self.executor = self._boot()
+
+    def python(self, ignores_term: bool, lines: Sequence[str], exit_code: int | None) -> list[str]:
+        """A command that prints, counts its start, and ends, or waits for a signal."""
+        handler = "signal.SIG_IGN" if ignores_term else "lambda *_: os._exit(143)"
+        script = (
+            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
+            "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_ID'];"
+            f"f = os.open({str(self._folder / 'starts')!r},"
+            " os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666);"
+            "os.write(f, (d + chr(10)).encode());"
+            f"[print(line, flush=True) for line in {tuple(lines)!r}];"
+        )
+        last = "time.sleep(600)" if exit_code is None else f"sys.exit({exit_code})"
+        return ["python3", "-c", script + last]
+
+    def now(self) -> Millis:
+        """Real time."""
+        return Millis(time.time_ns() // 1_000_000)
+
+    def wait(self, ms: int) -> None:
+        """Real processes need real time."""
+        time.sleep(ms / 1000)
+
+    def starts(self, launch: Launch) -> int:
+        """How often its first worker began to run."""
+        file = self._folder / "starts"
+        found = file.read_text().splitlines() if file.exists() else []
+        return found.count(f"0 {launch.attempt.attempt_id}")
+
+    def clear(self) -> None:
+        """Nobody knows anything: whatever still runs is ended."""
+        self.restart()
+        self.executor.adopt(())
+        give_up_s = time.monotonic() + _PATIENCE_S
+        while self._alive():
+            assert time.monotonic() < give_up_s, "a pod that nobody knows still runs"
+            time.sleep(0.1)
+        self.executor.close()
+        shutil.rmtree(self._folder)
+
+    def _alive(self) -> list[str]:
+        pods = client.CoreV1Api(self._api).list_namespaced_pod(self._namespace).items
+        return [p.metadata.name for p in pods if p.status.phase not in ("Succeeded", "Failed")]

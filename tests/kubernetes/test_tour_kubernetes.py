@@ -1,0 +1,35 @@
+"""The tour of a cluster holds: everything real, from the click to the culled pod."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.kubernetes.fixtures import need, need_root
+from tests.kubernetes.real_node import PROGRAMS
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.kubernetes
+@pytest.mark.timeout(900)
+def test_a_notebook_trains_on_two_nodes_gives_way_and_ends_with_the_same_numbers(tmp_path) -> None:
+    need_root()
+    need(*PROGRAMS, "versitygw")
+    figures = tmp_path / "figures.json"
+
+    played = subprocess.run(
+        [sys.executable, "-m", "benchmarks.tour_kubernetes", "--json", figures],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=800,
+        check=False,
+    )
+
+    assert played.returncode == 0, played.stdout + played.stderr
+    found = json.loads(figures.read_text())
+    assert found["final_numbers_equal"]
+    assert (found["doubled_attempts"], found["pods_left"]) == (0, 0)
