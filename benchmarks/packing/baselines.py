@@ -26,6 +26,8 @@ MOST_GPU = 8_000
 class BestFit:
     """Least of processor and GPU left over, half each."""
 
+    one_by_one = None
+
     def scores(self, ask: Ask, rows: Rows, which: Ints) -> tuple[Ints, Ints]:
         """Score these rows; a share takes the fullest device that has room for it."""
         free = rows.free[which]

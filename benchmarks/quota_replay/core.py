@@ -13,9 +13,8 @@ from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
 
 #: The processes are gone a second after SIGTERM; all else as the comparison is defined.
 CONDITIONS = Conditions(leave_ms=1_000, checkpoint_every_ms=1_800_000, restart_ms=120_000)
-#: The product's defaults, but for one: what a guarantee gives up is lent five minutes later. Shorter
-#: pauses between two jobs of the same person are common, longer ones leave GPUs idle for nothing.
-SETTINGS = Pool(name=POOL, executor="simulation", lend_after_ms=300_000)
+#: The product's defaults.
+SETTINGS = Pool(name=POOL, executor="simulation")
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,76 @@
+"""Play the tour on a cluster: ``python -m benchmarks.tour_kubernetes [--json FILE]``.
+
+Real pods under two real kubelets of this machine (as root; ``make setup-kubernetes`` first). Exit
+code 1 when something does not hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from benchmarks.tour.timeline import Timeline, TourFailedError, check
+from benchmarks.tour_kubernetes import acts
+from benchmarks.tour_kubernetes.site import Site
+from tests.kubernetes import control_plane, real_node, toolchain
+
+IDLE_AFTER_S, WARN_AFTER_S = 30, 15
+PROGRAMS = [*control_plane.PROGRAMS, *real_node.PROGRAMS, "versitygw"]
+
+
+def play(line: Timeline, site: Site, *, milli_gpu: int) -> dict[str, object]:
+    """All acts."""
+    alice, spawn_s = acts.open_notebook(line, site, milli_gpu=milli_gpu)
+    usage_s = acts.look_at_slice(line, alice)
+    job, first_step_s = acts.submit(line, site, alice)
+    claim_s = acts.claim(line, site, job, alice)
+    equal = acts.finish(line, site, alice, job)
+    doubled = acts.doubled(site, alice, job)
+    culled_s = acts.culled(line, site, alice)
+    return {
+        "spawn_s": spawn_s,
+        "our_part_of_spawn_s": acts.our_part_of_spawns(site),
+        "sidebar_shows_slice_s": usage_s,
+        "submit_to_first_exchange_s": first_step_s,
+        "claim_to_running_s": claim_s,
+        "final_numbers_equal": equal,
+        "doubled_attempts": doubled,
+        "pods_left": acts.left_behind(site),
+        "culled_pod_gone_s": culled_s,
+    }
+
+
+def main() -> int:
+    """Parse the command line and play."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    parser.add_argument("--milli-gpu", type=int, default=500, help="of the notebook")
+    arguments = parser.parse_args()
+    absent = toolchain.missing(PROGRAMS)
+    if absent or os.geteuid() != 0:
+        sys.stderr.write(f"tour: real nodes need root and {toolchain.HOW_TO_GET}: {absent}\n")
+        return 1
+    line, began = Timeline(), time.monotonic()
+    try:
+        with Site(idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S) as site:
+            up_s = round(time.monotonic() - began, 1)
+            line.row("", f"control plane, two nodes, object storage, scheduler, hub: {up_s} s")
+            found = {"up_s": up_s} | play(line, site, milli_gpu=arguments.milli_gpu)
+            check(bool(found["final_numbers_equal"]), "the final numbers differ")
+    except TourFailedError as error:
+        sys.stderr.write(f"tour: {error}\n")
+        return 1
+    found["tour_s"] = round(time.monotonic() - began, 1)
+    text = json.dumps(found)
+    if arguments.json is not None:
+        arguments.json.write_text(text + "\n")
+    print(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
