@@ -169,7 +169,7 @@ def test_the_notebook_runs_as_a_job_without_its_panel(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert EPOCH.findall(done.stdout) == ["1", "2", "3", "4", "5", "6"]
     assert result(tmp_path)["accuracy"] > 0.9
-    assert "TrainPanel(" not in (tmp_path / "results" / "digits.ipynb").read_text()
+    assert "TrainPanel(" not in (tmp_path / "results" / "digits.out.ipynb").read_text()
 
 
 def test_the_notebook_goes_on_where_it_was(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 CONFIG = """
 pools:
-  - {name: gpu, notice_s: 1, grace_s: 2, min_run_s: 0}
+  - {name: gpu, notice_s: 1, grace_s: 2, min_run_s: 0, lend_after_s: 0}
   - {name: cpu}
 teams:
   - name: vision
