@@ -7,6 +7,8 @@ from typing import TypeVar
 
 from kubernetes import client, config
 
+from gpucommons.scheduler.client import SchedulerClient, calls
+
 Answer = TypeVar("Answer")
 
 
@@ -25,3 +27,12 @@ def wait_for(question: Callable[[], Answer | None], what: str, *, seconds: float
         if time.monotonic() > deadline:
             raise TimeoutError(f"{what}: not within {seconds:.0f} s")
         time.sleep(0.1)
+
+
+def is_configured(scheduler: SchedulerClient) -> bool:
+    """Whether the first configuration is in force, and a GPU of its first pool seen.
+
+    Pools are shown as they will be even before the configuration is in force, teams are not.
+    """
+    pools = scheduler.send(calls.pools()).pools
+    return bool(pools and pools[0].free_milli_gpu and scheduler.send(calls.teams()).teams)

@@ -22,7 +22,7 @@ from kubernetes import client
 from gpucommons.gpu.providers.pods import CSI_DRIVER
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
-from tests.kubernetes.api import wait_for
+from tests.kubernetes.api import is_configured, wait_for
 from tests.kubernetes.node_agent import PORT, NodeAgent
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.timeout(560)]
@@ -86,10 +86,7 @@ class Scheduler:
     def _is_configured(self) -> bool:
         assert self._process is not None
         assert self._process.poll() is None, self.log
-        if not self._answers():
-            return False
-        pools = self.client.send(calls.pools()).pools
-        return bool(pools and pools[0].free_milli_gpu)
+        return self._answers() and is_configured(self.client)
 
     def _answers(self) -> bool:
         with suppress(httpx.HTTPError):

@@ -15,6 +15,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.leadership.election import Lease
 from gpucommons.scheduler.leadership.kubernetes_lease import KubernetesLease, open_lease
+from tests.kubernetes.api import is_configured
 from tests.kubernetes.replicas import Replica, Replicas, replicas_of, submit, wait_for
 from tests.kubernetes.simulated_nodes import SimulatedNodes
 
@@ -39,12 +40,7 @@ def a_pair(shared: Replicas, *, skews_s: tuple[float, float] = (0, 0)) -> tuple[
     first = shared.start("a", skew_s=skews_s[0])
     wait_for(lambda: shared.leader() is first, "the first leads", first)
     second = shared.start("b", skew_s=skews_s[1])
-
-    def configured() -> bool:
-        pools = first.client.send(calls.pools()).pools
-        return bool(pools and pools[0].free_milli_gpu)
-
-    wait_for(configured, "the configuration is in force", first)
+    wait_for(lambda: is_configured(first.client), "the configuration is in force", first)
     return first, second
 
 
