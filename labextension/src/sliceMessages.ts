@@ -78,6 +78,10 @@ export function sliceMessages(trans: TranslationBundle) {
       );
     },
 
+    chooseGpu(): string {
+      return trans.__('Restart it with a GPU from the hub…');
+    },
+
     activeTimer(idleAfterMin: number): string {
       return trans.__(
         'Active · returned after %1 idle min',

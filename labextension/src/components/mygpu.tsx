@@ -9,13 +9,16 @@ import { idleLine } from '../idle';
 import { ILease, IUsageSample } from '../tokens';
 import { spark } from '../usage';
 import { useNow, usePanel, useTopics } from './context';
-import { Bar, Callout, Pill, Section } from './parts';
+import { Bar, Callout, LinkButton, Pill, Section } from './parts';
 
 const WIDTH = 260;
 const HEIGHT = 44;
 
+/** JupyterLab's own command; it is there where a hub started this server. */
+const HUB_HOME = 'hub:control-panel';
+
 export function MyGpu(): React.JSX.Element {
-  const { model, msg, trans } = usePanel();
+  const { model, msg, commands, trans } = usePanel();
   useTopics(model, ['status', 'lease', 'usage']);
   const { lease, usage } = model;
   const hasTile = Boolean(lease?.slice) || usage.last !== null;
@@ -36,6 +39,15 @@ export function MyGpu(): React.JSX.Element {
         <p className="gc-Muted">
           {model.connection === 'none' ? msg.noGpu() : msg.cpuOnlyWhy()}
         </p>
+      ) : null}
+      {isCpu && commands.hasCommand(HUB_HOME) ? (
+        <LinkButton
+          onClick={() => {
+            void commands.execute(HUB_HOME);
+          }}
+        >
+          {msg.chooseGpu()}
+        </LinkButton>
       ) : null}
       {!hasTile && !isCpu ? (
         <p className="gc-Muted">{msg.connecting()}</p>
