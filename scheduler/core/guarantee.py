@@ -136,7 +136,7 @@ def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
 
 
 def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
-    """Keep the place with the least in-guarantee work in its way, once per team and pool."""
+    """Keep the place with the least in-guarantee work in its way: one per team and pool."""
     spec = workload.spec
 
     def job(_: Workload, hold_class: HoldClass) -> bool:
@@ -144,11 +144,13 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
 
     for pool in spec.pools:
         once = ("reserved", pool, spec.team)
-        if once in draft.misses or not covers(draft, workload, guarantees, pool):
+        miss = ("reserve", shape(spec), pool, spec.team)
+        if draft.misses & {once, miss} or not covers(draft, workload, guarantees, pool):
             continue
-        draft.misses.add(once)
         holders = units_of(draft, ("jobs",), pool, job)
         found = cheapest(inside_guarantee(spec, pool, holders, ("jobs",), Lacking(spec.team)))
+        # What no place could be made for keeps none: another shape of its team may have more luck.
+        draft.misses.add(miss if found is None else once)
         if found is not None:
             draft.reservations[workload.workload_id] = found[1]
             for one in found[1]:
