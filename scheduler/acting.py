@@ -238,14 +238,12 @@ class Acting:
                 executor.signal(attempt, now_ms=now_ms)
 
     def _start(self, executor: Executor, workload: Workload, attempt: Attempt) -> None:
-        if executor.knows(attempt):
-            return
         try:
             executor.start(
                 Launch(
                     workload=workload,
                     attempt=attempt,
-                    token=self.token_of(attempt.attempt_id),
+                    token_of=self.token_of,
                     api_url=self.api_url,
                 )
             )

@@ -139,7 +139,10 @@ def a_launch(attempt: Attempt | None = None, **spec: Any) -> Launch:
         attempts=(attempt,),
     )
     return Launch(
-        workload=workload, attempt=attempt, token="gca-token", api_url="http://gpucommons:8000"
+        workload=workload,
+        attempt=attempt,
+        token_of=lambda _: "gca-token",
+        api_url="http://gpucommons:8000",
     )
 
 

@@ -62,7 +62,9 @@ def a_launch(*command: str, workers: int = 1, attempt_id: str = "a1", **spec: ob
         since_ms=Millis(1),
         attempts=(attempt,),
     )
-    return Launch(workload=workload, attempt=attempt, token="gca-secret", api_url="http://x")
+    return Launch(
+        workload=workload, attempt=attempt, token_of=lambda _: "gca-secret", api_url="http://x"
+    )
 
 
 def stopping(launch: Launch, *, kill_in_s: float) -> Attempt:

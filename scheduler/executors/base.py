@@ -6,7 +6,7 @@ sees. Every call is idempotent by attempt id: after a crash the loop repeats wha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -21,10 +21,17 @@ class Launch:
 
     workload: Workload
     attempt: Attempt
-    #: The attempt's own token for progress, checkpoints and its snapshot.
-    token: str
+    token_of: Callable[[AttemptId], str]
     #: Base URL of the API as the job's processes reach it.
     api_url: str
+
+    @property
+    def token(self) -> str:
+        """The attempt's own, for progress, checkpoints and its snapshot.
+
+        Made when asked for: starts are repeated, and all but the first need none.
+        """
+        return self.token_of(self.attempt.attempt_id)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,10 +78,6 @@ class Executor(Protocol):
 
     def start(self, launch: Launch) -> None:
         """Begin to start an attempt; returns at once. Known already: nothing happens."""
-        ...
-
-    def knows(self, attempt: Attempt) -> bool:
-        """Whether to start it once more would change nothing: it need not even be prepared."""
         ...
 
     def announce(self, attempt: Attempt) -> None:

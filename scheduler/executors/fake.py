@@ -60,11 +60,6 @@ class FakeExecutor:
             self._world.begin(launch)
             self._follow(launch.attempt)
 
-    def knows(self, attempt: Attempt) -> bool:
-        """Never: to start again is free here."""
-        del attempt
-        return False
-
     def announce(self, attempt: Attempt) -> None:
         """Tell of the stop; again changes nothing."""
         with self._call("announce"):

@@ -188,11 +188,6 @@ class LocalExecutor:
                 env={**passed_on(self._settings.environ), MARK: attempt_id},
             )
 
-    def knows(self, attempt: Attempt) -> bool:
-        """Never: what has started is seen in its folder, each time anew."""
-        del attempt
-        return False
-
     # --- stopping ----------------------------------------------------------------------------
 
     def announce(self, attempt: Attempt) -> None:

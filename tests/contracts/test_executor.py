@@ -95,7 +95,9 @@ def launch(rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1)
         since_ms=rig.now(),
         attempts=(attempt,),
     )
-    return Launch(workload=workload, attempt=attempt, token="gca-x", api_url="http://127.0.0.1:1")
+    return Launch(
+        workload=workload, attempt=attempt, token_of=lambda _: "gca-x", api_url="http://127.0.0.1:1"
+    )
 
 
 def stopping(rig: Rig, started: Launch, *, kill_ms: int = FAR) -> Attempt:
@@ -327,12 +329,27 @@ def test_what_was_never_started_leaves_no_trace(rig: Rig) -> None:
 
     def begun() -> bool:
         # As the loop does, each time that it is woken.
-        if not rig.executor.knows(job.attempt):
-            rig.executor.start(job)
+        rig.executor.start(job)
         return bool(seen(rig, job, AttemptStarted))
 
     until(rig, begun)
     runs(rig, job)
+    assert rig.starts(job) == 1
+
+
+def test_a_start_that_is_repeated_prepares_nothing(rig: Rig) -> None:
+    asked: list[AttemptId] = []
+
+    def token_of(attempt_id: AttemptId) -> str:
+        asked.append(attempt_id)
+        return "gca-x"
+
+    job = replace(launch(rig, RUNS), token_of=token_of)
+    rig.executor.start(job)
+    runs(rig, job)
+    before = len(asked)
+    rig.executor.start(job)
+    assert len(asked) == before
     assert rig.starts(job) == 1
 
 

@@ -77,8 +77,7 @@ class Site:
         attempt = workload.current
         assert attempt is not None
         self._ready(workload, attempt)
-        token = attempt_token(attempt.attempt_id)
-        return Launch(workload=workload, attempt=attempt, token=token, api_url=self.url)
+        return Launch(workload=workload, attempt=attempt, token_of=attempt_token, api_url=self.url)
 
     def _ready(self, workload: Workload, attempt: Attempt) -> None:
         self.world.service.files["fake"].ready(workload, attempt)

@@ -192,7 +192,7 @@ class KubernetesExecutor:
             While what must be known of its nodes is not.
         """
         attempt = launch.attempt
-        if self.knows(attempt):
+        if self._knows(attempt):
             return
         self._open()
         with self._lock:
@@ -212,7 +212,7 @@ class KubernetesExecutor:
         record.expected = expected_of(plan)
         self._driver.make(record, plan)
 
-    def knows(self, attempt: Attempt) -> bool:
+    def _knows(self, attempt: Attempt) -> bool:
         """Nothing is new in what is asked, and nothing of it was in vain."""
         known = self._records.get(attempt.attempt_id)
         return known is not None and not known.due_again and known.attempt.stop == attempt.stop
@@ -251,7 +251,7 @@ class KubernetesExecutor:
         """See the protocol."""
         kill_ms = now_ms if attempt.stop is None else attempt.stop.kill_ms
         known = self._records.get(attempt.attempt_id)
-        if known is not None and known.stopped and now_ms < kill_ms and self.knows(attempt):
+        if known is not None and known.stopped and now_ms < kill_ms and self._knows(attempt):
             return  # as above; from then on its end is pressed for
         self._open()
         with self._lock:

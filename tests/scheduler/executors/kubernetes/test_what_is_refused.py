@@ -223,7 +223,7 @@ def test_a_pod_whose_way_was_just_refused_is_let_go_after_the_rest(world: World)
         executor._view._pod("ADDED", pod)
         executor._look(attempt_id)
     assert world.cluster.asked == []
-    assert not executor.knows(starting)
+    assert executor._records[attempt_id].due_again
     world.rest()
     with executor._lock:
         executor._look(attempt_id)
