@@ -17,7 +17,8 @@ from gpucommons.scheduler.api.places import Places
 from gpucommons.scheduler.api.turns import OF_ONE, DearWork, Turns
 from gpucommons.scheduler.api.waiting import Waiting
 from gpucommons.scheduler.errors import NotAuthenticated
-from gpucommons.scheduler.service.principal import Identity, Principal, PrincipalKind, resolve
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.principal import Identity, Principal, resolve
 from gpucommons.scheduler.service.service import Pending, Service
 
 R = TypeVar("R", bound=BaseModel)
@@ -60,10 +61,10 @@ class Caller:
     ) -> R:
         """Run a use case in a thread, and wait without one for what only a cycle can answer."""
         call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
-        if self.principal.kind is not PrincipalKind.USER:
-            # The hub and its services ask for all users.
-            return await self._settled(await run_in_threadpool(call))
-        async with self.doorway.turns.turn(self._name):
+        if self._takes_turns:
+            async with self.doorway.turns.turn(self._name):
+                found = await run_in_threadpool(call)
+        else:
             found = await run_in_threadpool(call)
         return await self._settled(found)
 
@@ -71,6 +72,8 @@ class Caller:
         self, use_case: Callable[..., R | Pending[R]], *arguments: Any, **named: Any
     ) -> R:
         """Run a use case that computes for long: few at a time, and one of each caller."""
+        if not self._takes_turns:
+            return await self.run(use_case, *arguments, **named)
         call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
         return await self._settled(await self.doorway.dear.run(call, whose=self._name))
 
@@ -78,6 +81,11 @@ class Caller:
         if isinstance(found, Pending):
             return await self.doorway.waiting.settle(found, whose=self._name)
         return found
+
+    @property
+    def _takes_turns(self) -> bool:
+        """Whoever asks for one person; the hub and its services ask for everybody."""
+        return not authorization.serves_notebooks(self.principal)
 
     @property
     def _name(self) -> str:

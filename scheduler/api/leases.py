@@ -10,7 +10,6 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
 from gpucommons.scheduler.service import idle, leases, quotes, why
-from gpucommons.scheduler.service.principal import PrincipalKind
 
 router = APIRouter(tags=["notebooks"])
 
@@ -24,9 +23,6 @@ async def offers(
     server_name: ServerName = "",
 ) -> models.OfferList:
     """What the user may open right now."""
-    if caller.principal.kind is PrincipalKind.HUB_SERVICE:
-        # On behalf of everybody who opens the options form.
-        return await caller.run(quotes.offers, user, server_name)
     return await caller.run_dear(quotes.offers, user, server_name)
 
 

@@ -73,6 +73,7 @@ from gpucommons.scheduler.service.authorization.sight import (
     read,
     sees,
     sees_lease,
+    serves_notebooks,
     steers,
 )
 
@@ -126,6 +127,7 @@ __all__ = [
     "sees_activity",
     "sees_event",
     "sees_lease",
+    "serves_notebooks",
     "set_node_state",
     "set_quotas",
     "started",

@@ -11,10 +11,15 @@ import httpx
 import pytest
 from service_world import ServiceWorld, a_request
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.api import turns
+from gpucommons.scheduler.api.authentication import Doors
+from gpucommons.scheduler.api.caller import Caller, Doorway
+from gpucommons.scheduler.api.waiting import Waiting
 from gpucommons.scheduler.core import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.service import history, jobs
+from gpucommons.scheduler.service.principal import Principal, PrincipalKind
 
 TOO_BIG = {"milli_gpu": 4000}
 SPAN = {"from_ms": 0, "to_ms": 1}
@@ -153,6 +158,46 @@ async def test_one_person_does_not_take_all_threads(
     gate.open.set()
     assert {answer.status_code for answer in await asyncio.gather(*flood)} == {200}
     assert gate.most == turns.OF_ONE
+
+
+async def at_a_time(caller: Caller, gate: Gate, *, dear: bool, most: int) -> int:
+    """How many of three questions of one caller are answered at a time."""
+
+    def answer(_service: Any, principal: Principal) -> models.WhoAmI:
+        gate.pass_through()
+        return models.WhoAmI(name=principal.name, teams=[], admin=False)
+
+    run = caller.run_dear if dear else caller.run
+    gate.open.clear()
+    gate.most = 0
+    asked = [asyncio.create_task(run(answer)) for _ in range(3)]
+    await until(lambda: gate.running >= most)
+    gate.open.set()
+    await asyncio.gather(*asked)
+    return gate.most
+
+
+@pytest.mark.parametrize("dear", [False, True])
+async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybody(
+    world: ServiceWorld, gate: Gate, dear: bool
+) -> None:
+    submit = "custom:gpucommons:submit"
+    of_everybody = (world.hub_service, world.culler)
+    of_one = (
+        world.principal("ann"),
+        world.principal("ann", kind=PrincipalKind.LOCAL),
+        world.principal("portal", submit, kind=PrincipalKind.HUB_SERVICE),
+    )
+    doorway = Doorway(
+        service=world.service,
+        authenticator=Doors(()),
+        waiting=Waiting(),
+        turns=turns.Turns(of_one=1),
+    )
+    for principals, most in ((of_everybody, 3), (of_one, 1)):
+        for principal in principals:
+            caller = Caller(principal=principal, doorway=doorway)
+            assert await at_a_time(caller, gate, dear=dear, most=most) == most
 
 
 async def test_turns_come_back_from_whoever_gave_up(monkeypatch: pytest.MonkeyPatch) -> None:
