@@ -27,11 +27,22 @@ class Behaviour:
     lines: tuple[str, ...] = ("ready",)
     exit_code: int | None = None
     ignores_term: bool = False
+    #: At SIGTERM the first worker leaves with 0, as one that saved and thinks that this was all.
+    first_leaves_content: bool = False
     no_such_command: bool = False
 
 
 RUNS = Behaviour()
 ENDS = Behaviour(exit_code=0)
+
+
+def at_term(behaviour: Behaviour) -> str:
+    """What a worker's Python does with SIGTERM, as an expression."""
+    if behaviour.ignores_term:
+        return "signal.SIG_IGN"
+    if behaviour.first_leaves_content:
+        return "lambda *_: os._exit(143 * (os.environ['GPUCOMMONS_RANK'] != '0'))"
+    return "lambda *_: os._exit(143)"
 
 
 class Rig(Protocol):
@@ -130,7 +141,7 @@ class LocalRig:
     def command(self, behaviour: Behaviour) -> tuple[str, ...]:
         if behaviour.no_such_command:
             return ("/nowhere/no-such-command",)
-        handler = "signal.SIG_IGN" if behaviour.ignores_term else "lambda *_: os._exit(143)"
+        handler = at_term(behaviour)
         script = (
             f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
             "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_DIR'];"

@@ -25,6 +25,7 @@ from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_js
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
+from gpucommons.scheduler.storage.worker import NOT_KEPT
 
 _PR_SET_CHILD_SUBREAPER = 36
 #: Also without a signal the order to stop is looked for this often.
@@ -62,9 +63,8 @@ class Supervisor:
             self._folder.log(0).write_text(problem + "\n")
         self._leave_nobody()
         self._pump.close()
-        if problem is None and self._succeeded():
-            problem = self._collect()
-        self._write_exit(problem)
+        not_kept = self._collect() if problem is None and self._succeeded() else None
+        self._write_exit(problem, not_kept)
 
     # --- before and after --------------------------------------------------------------------
 
@@ -126,19 +126,23 @@ class Supervisor:
         )
         return f"the results could not be copied to {below}: {problem}" if problem else None
 
-    def _write_exit(self, problem: str | None) -> None:
-        failed = self._first_failure
-        code = failed if failed is not None else max(self._codes.values(), default=None)
+    def _exit_code(self) -> int | None:
+        """What the attempt as a whole ended with: 0 only where each worker did."""
+        if self._first_failure is not None or not self._codes:
+            return self._first_failure
+        return next((code for code in self._codes.values() if code), 0)
+
+    def _write_exit(self, problem: str | None, not_kept: str | None) -> None:
         refusal = self._refusal()
         never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
         write_json(
             self._folder.exit,
             {
-                "exit_code": code,
+                "exit_code": self._exit_code() if not_kept is None else NOT_KEPT,
                 "codes": {str(rank): self._codes[rank] for rank in sorted(self._codes)},
                 "start_failed": never_ran and not self._stopping,
                 "killed": self._killed,
-                "text": problem or refusal or "",
+                "text": problem or not_kept or refusal or "",
                 "ended_ms": int(time.time() * 1000),
             },
         )
@@ -317,12 +321,9 @@ def _quietly(action: Callable[[], None]) -> None:
 
 def _reap_adopted(workers: set[int]) -> None:
     """Collect exit codes of orphans that we adopted, but leave workers to their Popen."""
-    for child in psutil.Process().children():
-        if child.pid not in workers and _status(child) == psutil.STATUS_ZOMBIE:
-            try:
-                os.waitpid(child.pid, os.WNOHANG)
-            except ChildProcessError:
-                continue
+    for pid in set(_children()) - workers:
+        with suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

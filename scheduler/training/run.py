@@ -28,8 +28,8 @@ from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailabl
 from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, upload
 from gpucommons.scheduler.training import folders
 
-#: A receipt is tried so often, with a growing pause, before the script goes on without it.
-RECEIPT_TRIES = 5
+#: Before each try to hand in a receipt; then the script goes on without it.
+RECEIPT_PAUSES_S = (0.0, 0.2, 0.4, 0.8, 1.6)
 #: Exit code of a run that left because it was told to.
 STOPPED = 128 + signal.SIGTERM
 
@@ -72,11 +72,13 @@ class Run:
         scheduler: SchedulerClient | None,
         *,
         keep: Callable[[Path], None] = lambda _checkpoint: None,
+        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.place = place
         self._scheduler = scheduler
         #: Makes a complete checkpoint outlast this machine.
         self._keep = keep
+        self._pause = pause
         self._terminated = threading.Event()
 
     # --- resuming ----------------------------------------------------------------------------
@@ -136,12 +138,13 @@ class Run:
             size_bytes=checkpoint.size_bytes,
             sha256=checkpoint.sha256,
         )
-        for attempt in range(RECEIPT_TRIES):
+        for pause_s in RECEIPT_PAUSES_S:
+            # A receipt is worth a few seconds, also of a grace: the scheduler may be restarting.
+            self._pause(pause_s)
             try:
                 self._scheduler.send(calls.report_checkpoint(report))
             except Unavailable:
-                # The scheduler may be restarting: a receipt is worth a few seconds.
-                self._terminated.wait(0.2 * 2**attempt)
+                continue
             else:
                 return
         _say(f"checkpoint {checkpoint.step} is saved, but the scheduler did not acknowledge it")

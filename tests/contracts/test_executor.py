@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from executor_rigs import ENDS, PATIENCE_S, RUNS, Behaviour, FakeRig, LocalRig, Rig
+from executor_rigs import ENDS, PATIENCE_S, RUNS, Behaviour, FakeRig, LocalRig, Rig, at_term
 
 from gpucommons.scheduler.core.state import AttemptEnded, AttemptStarted, Observation
 from gpucommons.scheduler.core.types import (
@@ -42,7 +42,7 @@ def cluster_rig(request: pytest.FixtureRequest) -> Rig:
         def command(self, behaviour: Behaviour) -> tuple[str, ...]:
             if behaviour.no_such_command:
                 return ("/nowhere/no-such-command",)
-            does = self.python(behaviour.ignores_term, behaviour.lines, behaviour.exit_code)
+            does = self.python(at_term(behaviour), behaviour.lines, behaviour.exit_code)
             return tuple(does)
 
     return ClusterRig(
@@ -242,6 +242,14 @@ def test_a_signalled_attempt_ends_by_itself_within_its_grace(rig: Rig) -> None:
         rig.executor.signal(stopping(rig, job), now_ms=rig.now())
     end = end_of(rig, job)
     assert (end.exit_code, end.killed) == (143, False)
+
+
+def test_a_gang_of_which_one_leaves_content_was_stopped_and_has_not_finished(rig: Rig) -> None:
+    job = launch(rig, Behaviour(first_leaves_content=True), workers=2)
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert end_of(rig, job).exit_code == 143
 
 
 def test_one_that_ignores_the_signal_is_killed_at_its_time(rig: Rig) -> None:

@@ -59,11 +59,10 @@ class KubernetesRig:
         self.executor.close()
         self.executor = self._boot()
 
-    def python(self, ignores_term: bool, lines: Sequence[str], exit_code: int | None) -> list[str]:
+    def python(self, at_term: str, lines: Sequence[str], exit_code: int | None) -> list[str]:
         """A command that prints, counts its start, and ends, or waits for a signal."""
-        handler = "signal.SIG_IGN" if ignores_term else "lambda *_: os._exit(143)"
         script = (
-            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
+            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {at_term});"
             "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_ID'];"
             f"f = os.open({str(self._folder / 'starts')!r},"
             " os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666);"

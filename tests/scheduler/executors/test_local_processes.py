@@ -16,6 +16,7 @@ from launches import a_launch, ended, gone, lines, python, stopping, until
 
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.storage.worker import NOT_KEPT
 
 
 def test_a_worker_sees_our_variables_and_none_of_the_services_secrets(
@@ -119,7 +120,9 @@ def test_results_do_not_follow_a_link_out_of_the_home(
     )
     executor.start(a_launch(*python(code), results_to="runs"))
 
-    assert "could not be copied" in ended(executor).text
+    end = ended(executor)
+    assert "could not be copied" in end.text
+    assert end.exit_code == NOT_KEPT  # a job without its results has not succeeded
     assert list((tmp_path / "outside").iterdir()) == []
 
 

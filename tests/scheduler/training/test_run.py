@@ -21,7 +21,9 @@ def a_place(folder: Path, **environ: str) -> Place:
     return Place.from_environment({"GPUCOMMONS_ATTEMPT_DIR": str(folder), **environ})
 
 
-def a_run(folder: Path, answer: Answer, **environ: str) -> tuple[Run, list[httpx.Request]]:
+def a_run(
+    folder: Path, answer: Answer, pauses: list[float] | None = None, **environ: str
+) -> tuple[Run, list[httpx.Request]]:
     seen: list[httpx.Request] = []
 
     def handle(request: httpx.Request) -> httpx.Response:
@@ -31,7 +33,8 @@ def a_run(folder: Path, answer: Answer, **environ: str) -> tuple[Run, list[httpx
     scheduler = SchedulerClient(
         "http://scheduler", token="gca-1", transport=httpx.MockTransport(handle)
     )
-    return Run(a_place(folder, **environ), scheduler), seen
+    paused = [] if pauses is None else pauses
+    return Run(a_place(folder, **environ), scheduler, pause=paused.append), seen
 
 
 def fine(_request: httpx.Request) -> httpx.Response:
@@ -47,6 +50,26 @@ def test_a_checkpoint_hands_in_its_receipt(tmp_path: Path) -> None:
     receipt = json.loads(seen[0].content)
     assert seen[0].url.path == "/v1/attempt/checkpoints"
     assert (receipt["step"], receipt["path"], receipt["size_bytes"]) == (4, "checkpoints/step-4", 5)
+
+
+def test_the_last_checkpoints_receipt_waits_for_a_scheduler_that_restarts(tmp_path: Path) -> None:
+    answers = iter(
+        [httpx.Response(503), httpx.Response(503), fine(httpx.Request("POST", "http://s"))]
+    )
+    paused: list[float] = []
+    run, seen = a_run(tmp_path, lambda _request: next(answers), paused)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        run.on_sigterm()
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+    with run.checkpoint(step=9):
+        pass
+
+    assert len(seen) == 3
+    assert paused == [0.0, 0.2, 0.4]
 
 
 def test_a_stale_attempt_is_told_so(tmp_path: Path) -> None:
