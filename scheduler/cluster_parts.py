@@ -5,6 +5,8 @@ Imported only when jobs run on a cluster.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,9 +20,10 @@ from gpucommons.scheduler.cluster_agents import ClusterAgents
 from gpucommons.scheduler.cluster_slices import ClusterSlices
 from gpucommons.scheduler.core.leases import SERVER_GONE
 from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.next_shares import next_shares
 from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Attempt, NodeId
+from gpucommons.scheduler.core.types import Attempt, NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.credentials import connect
@@ -33,6 +36,9 @@ from gpucommons.scheduler.premises import Asked
 from gpucommons.scheduler.service.slices import slice_ids
 from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.storage.pod import PodPlace
+
+#: As many times as long as it took, what was worked out holds.
+_REST = 9
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +81,7 @@ def make_parts(
         pool_of=lambda node_id: _pool_of(cluster(), node_id),
         held=lambda: held_slots(cluster()),
         fractions=lambda: shared_slots(cluster()),
+        next_shares=NextShares(cluster),
         current=lambda: current_attempts(cluster()).keys(),
         reading=reading if settings.agents else None,
         leases=lambda: leases_held(cluster()),
@@ -169,6 +176,31 @@ def leases_held(cluster: Cluster) -> Leases:
 def _gone_since_ms(attempt: Attempt) -> int | None:
     stop = attempt.stop
     return stop.term_ms if stop is not None and stop.why in SERVER_GONE else None
+
+
+class NextShares:
+    """Slots of the next notebooks with a part of a GPU. Asked by one thread.
+
+    Worked out anew only when something changed, and never for more than a tenth of the time.
+    """
+
+    def __init__(
+        self, cluster: Callable[[], Cluster], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cluster = cluster
+        self._now_s = now_s
+        self._known: tuple[object, frozenset[DeviceId]] = (None, frozenset())
+        self._rests_until_s = now_s()
+
+    def __call__(self, pools: Set[PoolName]) -> frozenset[DeviceId]:
+        """See :func:`.core.next_shares.next_shares`."""
+        now, began_s = self._cluster(), self._now_s()
+        of = (pools, now.pools, now.nodes, now.teams, now.workloads, now.blocks)
+        if began_s >= self._rests_until_s and self._known[0] != of:
+            self._known = (of, next_shares(now, pools))
+            ended_s = self._now_s()
+            self._rests_until_s = ended_s + _REST * (ended_s - began_s)
+        return self._known[1]
 
 
 def held_slots(cluster: Cluster) -> frozenset[DeviceId]:

@@ -1,5 +1,7 @@
 """Play the tour on a cluster: ``python -m benchmarks.tour_kubernetes [--json FILE]``.
 
+``--reservations`` says how its pool holds cards; ``--first-fraction`` plays no tour and prints what
+the first share of a card costs with each kind.
 Real pods under two real kubelets of this machine (as root; ``make setup-kubernetes`` first). Exit
 code 1 when something does not hold.
 """
@@ -14,11 +16,13 @@ import time
 from pathlib import Path
 
 from benchmarks.tour.timeline import Timeline, TourFailedError, check
-from benchmarks.tour_kubernetes import acts
+from benchmarks.tour_kubernetes import acts, first_fraction
 from benchmarks.tour_kubernetes.site import Site
+from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
 from tests.kubernetes import control_plane, real_node, toolchain
 
 IDLE_AFTER_S, WARN_AFTER_S = 30, 15
+DEFAULT = PoolPlace().reservations
 PROGRAMS = [*control_plane.PROGRAMS, *real_node.PROGRAMS, "versitygw"]
 
 
@@ -44,27 +48,39 @@ def play(line: Timeline, site: Site, *, milli_gpu: int) -> dict[str, object]:
     }
 
 
+def _tour(line: Timeline, arguments: argparse.Namespace) -> dict[str, object]:
+    began, kind = time.monotonic(), str(arguments.reservations)
+    with Site(idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S, reservations=kind) as site:
+        up_s = round(time.monotonic() - began, 1)
+        line.row("", f"control plane, two nodes, object storage, scheduler, hub: {up_s} s")
+        found = {"up_s": up_s, "reservations": kind}
+        found |= play(line, site, milli_gpu=arguments.milli_gpu)
+        check(bool(found["final_numbers_equal"]), "the final numbers differ")
+    return found | {"tour_s": round(time.monotonic() - began, 1)}
+
+
+def _first_fraction(line: Timeline) -> dict[str, object]:
+    return {"first_fraction": first_fraction.measure(line)}
+
+
 def main() -> int:
     """Parse the command line and play."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path, help="also write the figures here")
     parser.add_argument("--milli-gpu", type=int, default=500, help="of the notebook")
+    parser.add_argument("--reservations", choices=first_fraction.KINDS, default=DEFAULT)
+    parser.add_argument("--first-fraction", action="store_true", help="every kind, and no tour")
     arguments = parser.parse_args()
     absent = toolchain.missing(PROGRAMS)
     if absent or os.geteuid() != 0:
         sys.stderr.write(f"tour: real nodes need root and {toolchain.HOW_TO_GET}: {absent}\n")
         return 1
-    line, began = Timeline(), time.monotonic()
+    line = Timeline()
     try:
-        with Site(idle_after_s=IDLE_AFTER_S, warn_after_s=WARN_AFTER_S) as site:
-            up_s = round(time.monotonic() - began, 1)
-            line.row("", f"control plane, two nodes, object storage, scheduler, hub: {up_s} s")
-            found = {"up_s": up_s} | play(line, site, milli_gpu=arguments.milli_gpu)
-            check(bool(found["final_numbers_equal"]), "the final numbers differ")
+        found = _first_fraction(line) if arguments.first_fraction else _tour(line, arguments)
     except TourFailedError as error:
         sys.stderr.write(f"tour: {error}\n")
         return 1
-    found["tour_s"] = round(time.monotonic() - began, 1)
     text = json.dumps(found)
     if arguments.json is not None:
         arguments.json.write_text(text + "\n")

@@ -31,7 +31,7 @@ WORKERS, GPUS_PER_WORKER = 2, 3
 CLAIM_GPUS = 4
 FINAL = ("succeeded", "failed", "cancelled")
 Job = dict[str, Any]
-_OUR_PART = re.compile(r"our part of the spawn took ([\d.]+) s")
+OUR_PART = re.compile(r"our part of the spawn took ([\d.]+) s")
 
 
 def open_notebook(line: Timeline, site: Site, *, milli_gpu: int) -> tuple[Person, float]:
@@ -76,7 +76,7 @@ def look_at_slice(line: Timeline, alice: Person) -> float:
 
 def our_part_of_spawns(site: Site) -> float | None:
     """Median of what our lease and ``start()`` added to a spawn, as the hub logged it."""
-    seconds = [float(text) for text in _OUR_PART.findall(site.log("hub"))]
+    seconds = [float(text) for text in OUR_PART.findall(site.log("hub"))]
     return round(statistics.median(seconds), 3) if seconds else None
 
 

@@ -43,8 +43,9 @@ RESTRICTED = {"pod-security.kubernetes.io/enforce": "restricted"}
 class Site:
     """Starts everything, and takes it down again whatever happens."""
 
-    def __init__(self, *, idle_after_s: int, warn_after_s: int) -> None:
+    def __init__(self, *, idle_after_s: int, warn_after_s: int, reservations: str) -> None:
         self.password = secrets.token_hex(8)
+        self._reservations = reservations
         self._idle = ["--idle-after-s", str(idle_after_s), "--warn-after-s", str(warn_after_s)]
         self._tokens = {name: secrets.token_hex(24) for name in ("scheduler", "culler", "spawner")}
         self._cluster = Cluster()
@@ -174,7 +175,10 @@ class Site:
             "agent_port": PORT,
             "agent_in_clear": True,
             "agent_token_file": str(self._agent_token),
-            "pools": {"gpu": {"selector": {REAL: "true"}}, "cpu": {"selector": {REAL: "true"}}},
+            "pools": {
+                "gpu": {"selector": {REAL: "true"}, "reservations": self._reservations},
+                "cpu": {"selector": {REAL: "true"}},
+            },
         }
         cluster = self._folder / "kubernetes.yaml"
         cluster.write_text(yaml.safe_dump(settings))

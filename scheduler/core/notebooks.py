@@ -57,10 +57,8 @@ def admit_or_reclaim(draft: Draft, workload: Workload) -> bool:
     for pool in workload.spec.pools:
         if pool not in draft.pools or not within_quota(draft, workload, pool):
             continue
-        options = list(_options(draft, workload, pool))
-        free = [option for option in options if _is_free(draft, workload, option)]
-        if free:
-            option = min(free, key=lambda one: (one.home != region_of(one.block), one.group))
+        option = _best(draft, workload, pool)
+        if option is not None:
             _swap(draft, option)
             plan = Plan((_placed(draft, workload, option),), HoldClass.FIXED, (), "", "", "")
             promise(draft, workload)
@@ -80,6 +78,16 @@ def starts_now(draft: Draft, workload: Workload) -> bool:
         if pool in draft.pools and within_quota(draft, workload, pool)
         for option in _options(draft, workload, pool)
     )
+
+
+def free_place(draft: Draft, workload: Workload) -> WorkerPlacement | None:
+    """Where it would lie if it were granted a free slice in this cycle."""
+    for pool in workload.spec.pools:
+        if pool in draft.pools and within_quota(draft, workload, pool):
+            option = _best(draft, workload, pool)
+            if option is not None:
+                return _placed(draft, workload, option)
+    return None
 
 
 def could_reclaim(draft: Draft, workload: Workload) -> bool:
@@ -147,7 +155,19 @@ def _reclaim(draft: Draft, workload: Workload) -> bool:
     return False
 
 
-def _options(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[_Option]:
+def _best(draft: Draft, workload: Workload, pool: PoolName) -> _Option | None:
+    """The free part of a block that leaves the others most useful; where blocks lie, if there is one."""
+    for swap in (False, True):
+        options = _options(draft, workload, pool, swap=swap)
+        free = [option for option in options if _is_free(draft, workload, option)]
+        if free:
+            return min(free, key=lambda one: one.group)
+    return None
+
+
+def _options(
+    draft: Draft, workload: Workload, pool: PoolName, *, swap: bool = True
+) -> Iterator[_Option]:
     size = milli_gpu(must_have(workload.spec))
     team = workload.spec.team
     mine = sorted(
@@ -156,7 +176,8 @@ def _options(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[_Opti
     )
     usable = {node.node.node_id: node for node in draft.room.usable(pool)}
     for block in mine:
-        for home in _homes(draft, block, usable.values()):
+        homes = _homes(draft, block, usable.values()) if swap else (region_of(block),)
+        for home in homes:
             node = usable.get(home.node_id)
             if node is None or not _suits(node, home, workload):
                 continue

@@ -40,7 +40,8 @@ from gpucommons.scheduler.errors import error_classes
 _HYPOTHETICAL = WorkloadId("preview")
 
 
-def _ids() -> Iterator[str]:
+def hypothetical_ids() -> Iterator[str]:
+    """Ids for what is only tried."""
     return (f"preview-{number}" for number in count(1))
 
 
@@ -76,7 +77,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
         by=spec.owner,
         at_ms=now_ms,
     )
-    outcome = advance(cluster.apart(), (intent,), (), now_ms=now_ms, new_ids=_ids())
+    outcome = advance(cluster.apart(), (intent,), (), now_ms=now_ms, new_ids=hypothetical_ids())
     (verdict,) = outcome.changes.verdicts
     if verdict.error is not None:
         raise error_classes()[verdict.error](verdict.text)
@@ -104,7 +105,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
 
 
 def _survey(cluster: Cluster, now_ms: Millis) -> Draft:
-    draft = Draft.of(cluster.apart(), now_ms, _ids())
+    draft = Draft.of(cluster.apart(), now_ms, hypothetical_ids())
     draft.survey()
     return draft
 
@@ -194,11 +195,11 @@ def sizes(
     server_name: str = "",
 ) -> tuple[Size, ...]:
     """Say for every size whether this user's server would get it now, later, or never."""
-    draft = Draft.of(cluster.apart(), cluster.now_ms, _ids())
+    draft = Draft.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
     settings = draft.pools.get(pool)
     if settings is None or team not in draft.teams:
         return ()
-    ask = _ask(team, pool, user, server_name)
+    ask = hypothetical_notebook(team, pool, user, server_name)
     own = leases.of_server(draft, ask.spec)
     if own is not None and (own.current is None or own.redeem_by_ms is not None):
         # A ticket or grant of the same server gives way to what the form starts.
@@ -207,7 +208,10 @@ def sizes(
     return tuple(_size(draft, ask, size) for size in sorted(settings.notebook_sizes))
 
 
-def _ask(team: TeamName, pool: PoolName, user: UserName, server_name: str) -> Workload:
+def hypothetical_notebook(
+    team: TeamName, pool: PoolName, user: UserName, server_name: str = ""
+) -> Workload:
+    """A notebook that nobody has asked for, without a GPU yet."""
     spec = Spec(
         kind=Kind.NOTEBOOK,
         name="",

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,14 @@ class Scheduler:
     """A scheduler of this checkout, with the agent of one node."""
 
     def __init__(
-        self, api: client.ApiClient, kubeconfig: Path, agent: NodeAgent, image: str
+        self,
+        api: client.ApiClient,
+        kubeconfig: Path,
+        agent: NodeAgent,
+        image: str,
+        quota: Mapping[str, int],
     ) -> None:
-        self._kubeconfig, self._image = kubeconfig, image
+        self._kubeconfig, self._image, self._quota = kubeconfig, image, quota
         self.agent = agent
         self.core = client.CoreV1Api(api)
         self.folder = Path(tempfile.mkdtemp(prefix="gc"))
@@ -117,7 +122,7 @@ class Scheduler:
         )
 
     def _config(self) -> Path:
-        quotas = {"gpu": {"guaranteed_milli_gpu": 4000}}
+        quotas = {"gpu": dict(self._quota)}
         team = {"name": "vision", "members": ["root"], "quotas": quotas}
         pool = {"name": "gpu", "executor": "kubernetes", "notice_s": 0, "grace_s": 1}
         return self._yaml("config.yaml", {"pools": [pool], "teams": [team]})
@@ -130,10 +135,17 @@ class Scheduler:
 
 @pytest.fixture
 def scheduler(
-    api: client.ApiClient, kubeconfig: Path, real_node: str, python_image: str, namespace: str
+    api: client.ApiClient,
+    kubeconfig: Path,
+    real_node: str,
+    python_image: str,
+    namespace: str,
+    *,
+    request: pytest.FixtureRequest,
 ) -> Iterator[Scheduler]:
     agent = NodeAgent(api, namespace, real_node, driver=CSI_DRIVER)
-    scheduler = Scheduler(api, kubeconfig, agent, python_image)
+    quota = getattr(request, "param", {"guaranteed_milli_gpu": 4000})
+    scheduler = Scheduler(api, kubeconfig, agent, python_image, quota)
     try:
         agent.start()
         scheduler.start()
@@ -186,3 +198,29 @@ def test_a_whole_card_is_the_device_plugins_choice_and_seen_all_the_same(
     scheduler.client.send(calls.cancel(job.name))
     wait_for(lambda: scheduler.job(job.name).state == "cancelled", "the end", seconds=120)
     wait_for(lambda: not agent.slices(), "the slice is closed", seconds=120)
+
+
+@pytest.mark.parametrize(
+    "scheduler", [{"fixed_milli_gpu": 1000, "guaranteed_milli_gpu": 3000}], indirect=True
+)
+def test_a_card_is_held_before_anybody_asks_and_given_up_for_whole_gpus(
+    scheduler: Scheduler,
+) -> None:
+    def holders() -> set[str]:
+        pods = scheduler.core.list_namespaced_pod(
+            scheduler.namespace, label_selector="gpucommons.io/kind=reservation"
+        )
+        return {pod.metadata.name for pod in pods.items if pod.status.phase == "Running"}
+
+    agent = scheduler.agent.client
+    wait_for(holders, "a card is held for the next notebook", seconds=120)
+    assert len(agent.held()) == 1
+
+    job = scheduler.submit("all", 4000, ["sh", "-c", "sleep 600"])
+    wait_for(lambda: scheduler.job(job.name).state == "running", "the job runs", seconds=120)
+    assert holders() == set()
+    assert {len(row.device_ids) for row in agent.held()} == {4}
+
+    scheduler.client.send(calls.cancel(job.name))
+    wait_for(lambda: scheduler.job(job.name).state == "cancelled", "the end", seconds=120)
+    wait_for(holders, "a card is held for the next notebook again", seconds=120)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import AttemptId, NodeId
+from gpucommons.scheduler.core.types import AttemptId, NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles, WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.notebooks import Leases
 from gpucommons.scheduler.executors.kubernetes.witnesses import Reading
@@ -26,9 +26,11 @@ class Around:
     pools: Callable[[], tuple[Pool, ...]] = tuple
     pool_of: Callable[[NodeId], Pool | None] = lambda _node: None
     #: Slots that anything of ours holds.
-    held: Callable[[], Container[DeviceId]] = frozenset
+    held: Callable[[], Set[DeviceId]] = frozenset
     #: Slots of which somebody holds a part.
     fractions: Callable[[], Set[DeviceId]] = frozenset
+    #: Slots that the next notebooks with a part of a GPU would be given, in some pools.
+    next_shares: Callable[[Set[PoolName]], Set[DeviceId]] = lambda _pools: frozenset()
     #: Leases that hold something, in the scheduler's books.
     leases: Callable[[], Leases] = dict
     #: Attempts that are on record as live; None where nobody says.

@@ -222,6 +222,11 @@ def is_cut(place: PoolPlace) -> bool:
     return place.gpu_resource.startswith(CUT)
 
 
+def holds_ahead(place: PoolPlace) -> bool:
+    """Whether a pool's cards are held before somebody asks for a part of one."""
+    return place.reservations == "ahead" and place.provider is None and not is_cut(place)
+
+
 def why_no_part(place: PoolPlace, pool: Pool, milli_gpu: int) -> str | None:
     """Why a pool gives no part of a device; None where it does, or a whole one is asked for."""
     if not is_cut(place) or not 0 < milli_gpu < WHOLE_MILLI_GPU:

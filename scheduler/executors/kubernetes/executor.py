@@ -122,7 +122,10 @@ class KubernetesExecutor:
     def bound_to(self, placement: WorkerPlacement) -> Bound | None:
         """Which cards a placement's slots are; None while that is not known."""
         with self._lock:
-            return self._offer.bound_to(placement)
+            found = self._offer.bound_to(placement)
+            if found is None and self._nudge is not None:
+                self._nudge.beat()  # somebody waits for a card to be held, or let go
+            return found
 
     def isolation_of(self, pool: Pool) -> str | None:
         """How another system keeps a pool's slices apart; None where we make them."""

@@ -31,12 +31,18 @@ class Nudge:
         self._beat_s = beat_s
         self._now_s = now_s
         self._touched = threading.Event()
+        self._beat_due = threading.Event()
         self._closed = threading.Event()
         self._thread = threading.Thread(target=self._run, name="cluster nudge", daemon=True)
         self._thread.start()
 
     def touch(self) -> None:
         """Something changed."""
+        self._touched.set()
+
+    def beat(self) -> None:
+        """Somebody waits for what the beat does."""
+        self._beat_due.set()
         self._touched.set()
 
     def close(self) -> None:
@@ -52,13 +58,14 @@ class Nudge:
             changed = self._touched.wait(max(0.0, beat_s - self._now_s()))
             if self._closed.is_set():
                 return
-            if changed:
-                self._touched.clear()
-                self._call(self._on_change)
-                self._closed.wait(self._every_s())
-            if self._now_s() >= beat_s:
+            self._touched.clear()
+            if self._beat_due.is_set() or self._now_s() >= beat_s:
+                self._beat_due.clear()
                 beat_s = self._now_s() + self._beat_s
                 self._call(self._on_beat)
+            if changed:
+                self._call(self._on_change)
+                self._closed.wait(self._every_s())
 
     @staticmethod
     def _call(what: Callable[[], None]) -> None:

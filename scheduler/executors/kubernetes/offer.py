@@ -14,6 +14,7 @@ from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
     Holdings,
+    holds_ahead,
     nodes_of,
     taken_by_others,
     why_no_part,
@@ -152,14 +153,17 @@ class Offer:
     def beat(self) -> None:
         """Keep the reservations in step with what is shared out, and what is known of the cluster."""
         self._installed.beat()
-        # What a pod outlives its attempt with is not given up either.
-        fractions = self._around.fractions() | self._reservations.cards_in_use().used.keys()
         pools = self._around.pools()
-        places = (self._settings.place_of(pool.name) for pool in pools)
-        stands = any(place.reservations == "standing" for place in places)
-        if not (stands or fractions or self._view.reservations):
+        places = {pool.name: self._settings.place_of(pool.name) for pool in pools}
+        ahead = {name for name, place in places.items() if holds_ahead(place)}
+        stands = any(place.reservations == "standing" for place in places.values())
+        # What a pod outlives its attempt with is not given up either.
+        shared = self._around.fractions() | self._reservations.cards_in_use().used.keys()
+        # A whole GPU that was given away meanwhile is not kept from who has it.
+        shared |= self._around.next_shares(ahead) - self._around.held()
+        if not (stands or shared or self._view.reservations):
             return
-        self._reservations.step(self._all_slots(pools), fractions)
+        self._reservations.step(self._all_slots(pools), shared)
 
     def _all_slots(self, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
         """Also those that are not offered because nothing holds them yet."""

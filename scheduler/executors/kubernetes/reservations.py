@@ -50,10 +50,10 @@ def read_reservation(pod: Mapping[str, Any]) -> ReservationSeen:
 
 
 def wanted(
-    nodes: Iterable[Node], fractions: Iterable[DeviceId], settings: KubernetesSettings
+    nodes: Iterable[Node], shared: Iterable[DeviceId], settings: KubernetesSettings
 ) -> dict[DeviceId, Node]:
-    """Slots that are to be held: every one of standing pools, else those that are shared out."""
-    shared = frozenset(fractions)
+    """Slots that are to be held: every one of standing pools, else those that are or will be shared."""
+    shared = frozenset(shared)
     found: dict[DeviceId, Node] = {}
     for node in nodes:
         place = settings.place_of(node.pool)

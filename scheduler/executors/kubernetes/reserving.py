@@ -102,6 +102,8 @@ class Reservations:
         if not standing and placement.milli_gpu >= WHOLE_MILLI_GPU:
             if placement.node_id in cards.open_nodes:
                 return None  # the device plugin might choose a card that somebody runs on
+            if any(pod.slot in placement.device_ids for pod in self._view.reservations.values()):
+                return None  # there is a card for it when its slot's is let go
             return Bound(plugin_devices=len(placement.device_ids))
         lost, held = cards.at_odds, cards.reserved
         slots = (slot for slot in placement.device_ids if slot in held and slot not in lost)
@@ -110,9 +112,9 @@ class Reservations:
             return None
         return Bound(visible_devices=uuids)
 
-    def step(self, nodes: Iterable[Node], fractions: Iterable[DeviceId]) -> None:
+    def step(self, nodes: Iterable[Node], shared: Iterable[DeviceId]) -> None:
         """Order what is missing, and remove what nothing needs."""
-        due = wanted(nodes, fractions, self._settings)
+        due = wanted(nodes, shared, self._settings)
         self._refused = {slot: said for slot, said in self._refused.items() if slot in due}
         there = {pod.name: pod for pod in self._view.reservations.values()}
         for slot, node in due.items():
@@ -159,7 +161,10 @@ class Reservations:
         path = f"/api/v1/namespaces/{self._settings.system_namespace}/pods/{pod.name}"
 
         def work() -> None:
-            self._connection.delete(path, {"preconditions": {"uid": pod.uid}})
+            # Nothing of it uses the card, so nobody has to wait until it has ended.
+            self._connection.delete(
+                path, {"preconditions": {"uid": pod.uid}, "gracePeriodSeconds": 0}
+            )
 
         self._orders.give(("let go", pod.uid), work, lambda _error: None)
 

@@ -30,8 +30,9 @@ class PoolPlace(Model):
     #: Labels that a node must have; default ``gpucommons.io/pool: NAME``.
     selector: dict[str, str] = {}
     #: ``standing``: a reservation pod holds every GPU, and all work goes through it. ``on-demand``:
-    #: whole GPUs come from the device plugin, a reservation is made only for fractions.
-    reservations: Literal["standing", "on-demand"] = "on-demand"
+    #: whole GPUs come from the device plugin, a reservation is made only for fractions. ``ahead``:
+    #: likewise, and the GPU of each team's next notebook with a fraction is held beforehand.
+    reservations: Literal["ahead", "on-demand", "standing"] = "ahead"
     rack_label: str = "topology.kubernetes.io/rack"
     gpu_resource: str = PLUGIN_RESOURCE
     runtime_class: str | None = None

@@ -34,3 +34,15 @@ def test_a_call_that_fails_is_not_the_last_one() -> None:
         assert change.again.wait(_PATIENCE_S)
     finally:
         nudge.close()
+
+
+def test_a_beat_that_somebody_waits_for_does_not_wait_for_its_time() -> None:
+    beaten = threading.Event()
+    nudge = Nudge(lambda: None, beaten.set, beat_s=3600)
+    try:
+        nudge.touch()
+        assert not beaten.is_set()
+        nudge.beat()
+        assert beaten.wait(_PATIENCE_S)
+    finally:
+        nudge.close()

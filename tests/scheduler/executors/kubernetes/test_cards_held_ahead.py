@@ -1,0 +1,169 @@
+"""Cards of pools that hold some before anybody asks: made, let go for a whole GPU, and never in its way."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.scheduler.core.resources import Pool
+from gpucommons.scheduler.core.types import NodeId, PoolName, WorkerPlacement
+from gpucommons.scheduler.executors.base import Bound
+from gpucommons.scheduler.executors.kubernetes.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.installed import Installed
+from gpucommons.scheduler.executors.kubernetes.offer import Offer
+from gpucommons.scheduler.executors.kubernetes.reservations import (
+    ReservationSeen,
+    reservation_name,
+)
+from gpucommons.scheduler.executors.kubernetes.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
+
+ONE, TWO = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-1")
+POOL = Pool(name=PoolName("build"), executor="kubernetes", gpu_kind="A100-40")
+
+
+class Cluster:
+    """Does at once what it is asked, and shows it."""
+
+    def __init__(self) -> None:
+        self.view: Any = None
+        self.deletions: list[Any] = []
+
+    def post(self, path: str, body: dict[str, Any]) -> None:
+        slot = DeviceId(body["metadata"]["annotations"]["gpucommons.io/slot"])
+        name = body["metadata"]["name"]
+        seen = ReservationSeen(name=name, uid=f"uid-{slot}", slot=slot, running=True)
+        self.view._pod("ADDED", seen)
+
+    def delete(self, path: str, body: dict[str, Any]) -> None:
+        self.deletions.append(body)
+        uid = body["preconditions"]["uid"]
+        self.view._pod("DELETED", self.view.reservations[uid])
+
+    def text(self, path: str, **_query: Any) -> bytes:
+        return f"GPU-{path.split('/')[-2]}\n".encode()
+
+    def give(self, _key: object, work: Any, done: Any) -> bool:
+        work()
+        done(None)
+        return True
+
+
+@dataclass
+class World:
+    """One node with two cards."""
+
+    place: PoolPlace = field(default_factory=PoolPlace)
+    held: frozenset[DeviceId] = frozenset()
+    shared: frozenset[DeviceId] = frozenset()
+    next_shares: frozenset[DeviceId] = frozenset({ONE})
+
+    def __post_init__(self) -> None:
+        settings = KubernetesSettings(pools={"build": self.place})
+        hears = Hears(
+            changed=lambda _id: None, warned=lambda _id, _why: None, nodes_changed=lambda: None
+        )
+        self.cluster = Cluster()
+        connection = cast("Any", self.cluster)
+        self.view = self.cluster.view = ClusterView(connection, settings, threading.RLock(), hears)
+        around = Around(
+            pools=lambda: (POOL,),
+            pool_of=lambda _node: POOL,
+            held=lambda: self.held,
+            fractions=lambda: self.shared,
+            next_shares=lambda pools: self.next_shares if pools else frozenset(),
+        )
+        orders = cast("Any", self.cluster)
+        reserving = Reservations(connection, settings, self.view, orders)
+        installed = Installed(connection, settings, orders, changed=lambda: None)
+        self.offer = Offer(settings, around, self.view, reserving, installed)
+        self.view._node(
+            "ADDED",
+            NodeSeen(
+                name="n1",
+                labels={"gpucommons.io/pool": "build"},
+                ready=True,
+                ready_changed_s=0,
+                cordoned=False,
+                allocatable={"nvidia.com/gpu": 2, "nvidia.com/mig-1g.10gb": 2},
+                cpu_milli=8000,
+                memory_mib=16_384,
+            ),
+        )
+
+    def beats(self) -> set[DeviceId]:
+        """Let time go by; returns the slots that are held then."""
+        self.offer.beat()
+        self.offer.beat()
+        return {pod.slot for pod in self.view.reservations.values()}
+
+    def bound(self, slot: DeviceId, milli_gpu: int) -> Bound | None:
+        return self.offer.bound_to(
+            WorkerPlacement(
+                role="notebook",
+                index=0,
+                node_id=NodeId("n1"),
+                device_ids=(slot,),
+                milli_gpu=milli_gpu,
+            )
+        )
+
+
+def test_the_card_of_the_next_share_is_there_before_anybody_asks_for_it() -> None:
+    world = World()
+    assert world.beats() == {ONE}
+    assert world.bound(ONE, 500) == Bound(visible_devices=(f"GPU-{reservation_name(ONE)}",))
+
+
+def test_a_whole_gpu_waits_no_longer_than_until_its_slots_card_is_let_go() -> None:
+    world = World()
+    world.beats()
+    world.held = frozenset({ONE})
+    assert world.bound(ONE, 1000) is None
+    # What was expected next may not have been worked out anew yet.
+    assert world.beats() == set()
+    assert world.bound(ONE, 1000) == Bound(plugin_devices=1)
+    assert [body["gracePeriodSeconds"] for body in world.cluster.deletions] == [0]
+
+
+def test_a_whole_gpu_beside_a_card_that_is_held_waits_for_nothing() -> None:
+    world = World()
+    world.beats()
+    world.held = frozenset({TWO})
+    assert world.bound(TWO, 1000) == Bound(plugin_devices=1)
+    assert world.beats() == {ONE}
+
+
+def test_a_card_that_is_shared_is_kept_though_another_is_the_next() -> None:
+    world = World()
+    world.beats()
+    world.held = world.shared = frozenset({ONE})
+    world.next_shares = frozenset({TWO})
+    assert world.beats() == {ONE, TWO}
+    world.held = world.shared = frozenset()
+    assert world.beats() == {TWO}
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        PoolPlace(reservations="on-demand"),
+        PoolPlace(provider="hami"),
+        PoolPlace(gpu_resource="nvidia.com/mig-1g.10gb"),
+    ],
+    ids=["on demand", "another system", "instances"],
+)
+def test_nothing_is_held_beforehand_where_it_should_not_or_cannot(place: PoolPlace) -> None:
+    assert World(place=place).beats() == set()
+
+
+def test_a_standing_pool_holds_every_card_as_before() -> None:
+    world = World(place=PoolPlace(reservations="standing"))
+    assert world.beats() == {ONE, TWO}
+    assert world.bound(TWO, 1000) == Bound(visible_devices=(f"GPU-{reservation_name(TWO)}",))
