@@ -4,7 +4,8 @@
 controller-manager, scheduler) and 500 simulated nodes with eight GPUs each, and lets the scheduler's
 own loop, on its SQLite store, run jobs there. One line per shape, after KAI's published ones:
 
-* ``fill``: jobs of one GPU onto an empty cluster, until all run; again on twice the nodes.
+* ``fill``: jobs of one GPU onto an empty cluster, until all run (as many as there are GPUs, or
+  ``--jobs``, and then no other shape); again on twice the nodes.
 * ``reclaim-one``: on the full cluster another team takes one guaranteed GPU back.
 * ``reclaim-all``: that team takes all of them back, job by job.
 * ``gang``: a job of half as many one-GPU workers as there are GPUs starts whole on a full cluster.
@@ -30,7 +31,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from multiprocessing.connection import Connection as Pipe
@@ -321,7 +322,7 @@ def shapes(gpus: int, wanted: set[str], limit_s: float = LIMIT_S) -> tuple[Ask, 
     return tuple(replace(ask, limit_s=limit_s) for ask in plan[: last + 1])
 
 
-def measure(nodes: int, wanted: set[str], limit_s: float = LIMIT_S) -> Iterator[dict[str, object]]:
+def measure(nodes: int, plan: Iterable[Ask], wanted: set[str]) -> Iterator[dict[str, object]]:
     """All shapes on one cluster, which is gone afterwards."""
     from kubernetes import client  # noqa: PLC0415 - takes seconds
 
@@ -341,7 +342,7 @@ def measure(nodes: int, wanted: set[str], limit_s: float = LIMIT_S) -> Iterator[
         time.sleep(16)
         gpus = nodes * GPUS_PER_NODE
         with scheduler_process(cluster.kubeconfig, gpus) as ask:
-            for what in shapes(gpus, wanted, limit_s):
+            for what in plan:
                 names = cluster.processes.names()
                 pids = {name: cluster.processes.pid(name) for name in names}
                 before = cpu_seconds(pids)
@@ -365,6 +366,7 @@ def main() -> None:
     parser.add_argument(
         "--slope", type=int, default=2, help="fill again on so many times the nodes"
     )
+    parser.add_argument("--jobs", type=int, help="of fill, which is then the only shape")
     parser.add_argument("--shapes", default="fill,reclaim-one,reclaim-all,gang")
     parser.add_argument(
         "--limit-s", type=float, default=LIMIT_S, help="most seconds that one shape may take"
@@ -375,12 +377,16 @@ def main() -> None:
         asked.json.unlink(missing_ok=True)
     # Whoever ends us ends the cluster too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("broken off"))
-    plans = [(asked.nodes, set(asked.shapes.split(",")))]
+    wanted = {"fill"} if asked.jobs else set(asked.shapes.split(","))
+    plans = [(asked.nodes, wanted)]
     if asked.slope > 1:
         plans.append((asked.nodes * asked.slope, {"fill"}))
     broken_off = False
     for nodes, wanted in plans:
-        for line in measure(nodes, wanted, asked.limit_s):
+        plan = shapes(nodes * GPUS_PER_NODE, wanted, asked.limit_s)
+        if asked.jobs:
+            plan = tuple(replace(ask, jobs=asked.jobs) for ask in plan)
+        for line in measure(nodes, plan, wanted):
             append(asked.json, line)
             broken_off = broken_off or "broken_off" in line
     sys.exit(1 if broken_off else 0)
