@@ -7,13 +7,13 @@ and a future costs at most a few hundred cycles, however much happens in it.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, WorkloadId
-from gpucommons.scheduler.forecast.arrivals import Arriving, nothing_arrives
+from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_arrives
 from gpucommons.scheduler.forecast.futures import FUTURES, shared
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
 from gpucommons.scheduler.forecast.runs import History
@@ -86,13 +86,17 @@ def estimate(
         if not is_final(one)
     }
     starts: list[Mapping[WorkloadId, Millis]] = []
-    for number in range(budget.futures if wanted else 0):
+    in_sight = wanted
+    for number in range(budget.futures):
+        if not in_sight:
+            break
         ends = _ends(outlooks, number, budget.futures)
         future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=ends)
-        for one in arriving(number):
-            if one.at_ms <= cluster.now_ms + budget.horizon_ms:
-                future.submit(one.at_ms, one.spec, one.run_ms)
-        starts.append((yield from _starts(future, wanted, budget)))
+        coming = iter(arriving(number))
+        starts.append((yield from _starts(future, in_sight, budget, coming)))
+        # The end of a window needs a start in each future: without one, the others are not asked.
+        in_sight = tuple(starts[-1])
+    starts += [{}] * (budget.futures - len(starts))
     return Lengths(
         made_ms=cluster.now_ms,
         waits={
@@ -111,23 +115,40 @@ def _ends(
 
 
 def _starts(
-    future: Simulation, wanted: Sequence[WorkloadId], budget: Budget
+    future: Simulation,
+    wanted: Sequence[WorkloadId],
+    budget: Budget,
+    coming: Iterator[Arrival],
 ) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
     """Play one future until everybody wanted has started."""
     from_ms, missing = future.now_ms, list(wanted)
     found: dict[WorkloadId, Millis] = {}
+    _submit(future, coming, from_ms)
     for _ in range(budget.cycles):
         next_ms = future.next_ms()
         if not missing or next_ms is None or next_ms > from_ms + budget.horizon_ms:
             break
         gap_ms = max(budget.finest_ms, round((next_ms - from_ms) * budget.coarse))
         # The first cycle is now: what the cluster's own next cycle would do.
-        future.step(Millis(next_ms + (gap_ms if next_ms > from_ms else 0)))
+        step_ms = Millis(next_ms + (gap_ms if next_ms > from_ms else 0))
+        _submit(future, coming, step_ms)
+        future.step(step_ms)
         yield
         started = [one for one in missing if _holds(future.cluster, one)]
         found.update(dict.fromkeys(started, next_ms))
         missing = [one for one in missing if one not in found]
     return found
+
+
+def _submit(future: Simulation, coming: Iterator[Arrival], until_ms: Millis) -> None:
+    """Submit what comes by then and the next one, by which the future knows when it goes on.
+
+    All at once would cost more than most futures, which end long before most arrivals.
+    """
+    for one in coming:
+        future.submit(one.at_ms, one.spec, one.run_ms)
+        if one.at_ms > until_ms:
+            return
 
 
 def _holds(cluster: Cluster, workload_id: WorkloadId) -> bool:
@@ -150,4 +171,4 @@ def if_nothing_ends_early(
         if not is_final(one)
     }
     future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
-    return (yield from _starts(future, wanted, budget))
+    return (yield from _starts(future, wanted, budget, iter(())))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,6 +20,7 @@ from gpucommons.scheduler.core.types import (
     UserName,
     WorkloadId,
 )
+from gpucommons.scheduler.forecast.arrivals import Arrival
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
     Lengths,
@@ -189,8 +190,40 @@ def test_an_idle_notebook_that_was_warned_mostly_ends_when_it_was_told() -> None
     lease = world.cluster.workloads[held]
     warned = replace(lease, idleness=Idleness(returns_ms=Millis(world.now + 10 * MINUTE)))
     cluster = replace(world.cluster, workloads={**world.cluster.workloads, held: warned})
-    found = played(estimate(cluster, History([]), Budget())).waits[ticket]
+    leases = ended(50, kind=Kind.NOTEBOOK, user=UserName("zoe"), family="")
+    found = played(estimate(cluster, History(leases), Budget())).waits[ticket]
     assert sum(one == pytest.approx(10 * MINUTE, rel=0.05) for one in found) == 8
+
+
+def test_who_does_not_start_in_one_future_is_not_looked_for_in_the_others() -> None:
+    world = a_machine()
+    world.run(a_job("digits-1"))
+    waits = world.submit(a_job("digits-2"))
+    # Two of five have not ended: in two futures of five nothing is in sight.
+    going = [replace(run, ended=False) for run in ended(90, count=16)]
+    playing = estimate(world.cluster, History([*ended(10, count=24), *going]), Budget(futures=5))
+    found = played(playing).waits[waits]
+    first = found.index(None)
+    assert first < 4
+    assert set(found[first:]) == {None}
+    assert raw_window(found) is None
+
+
+def test_arrivals_are_asked_for_no_further_than_a_future_is_played() -> None:
+    world = a_machine()
+    world.run(a_job("digits-1"))
+    world.submit(a_job("digits-2"))
+    asked = []
+
+    def arriving(_future: int) -> Iterator[Arrival]:
+        for hour in range(1, 1000):
+            asked.append(hour)
+            at_ms = Millis(world.now + hour * 60 * MINUTE)
+            yield Arrival(at_ms=at_ms, spec=a_job("other"), run_ms=MINUTE)
+
+    played(estimate(world.cluster, History(ended(10)), FEW, arriving=arriving))
+    # Each future ends within ten minutes; a cycle asks for one more at most.
+    assert max(asked) <= 5
 
 
 def test_large_clusters_are_looked_at_more_coarsely() -> None:
