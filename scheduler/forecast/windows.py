@@ -4,17 +4,17 @@ A window is what the futures say, stretched by what they got wrong before: each 
 class that was longer than its stretched window moves the end out, each that was not moves it in, a
 little, in such a proportion that nine of ten come to lie before it; the start likewise. This online
 way of conformal prediction (quantile tracking) needs no waits that are alike: whatever comes, the
-share of late starts goes to one of ten, also where a busy week follows a quiet one. Only waits whose
-window is over are compared, started or not: those that ended early would flatter.
+share of late starts goes to one of ten, also where a busy week follows a quiet one. Waits that cover
+the same hours wait for the same thing and are late together: they move a bound as one. Only waits
+whose window is over are compared, started or not: those that ended early would flatter.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import groupby
 
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
@@ -33,14 +33,16 @@ MIN_SHOWN = 10
 #: Starts before the end of their windows below this share, and windows are withheld: the aim is
 #: nine of ten, and of 20 such waits fewer than 14 would be so by chance once in four hundred times.
 TOO_SELDOM = 0.7
-#: Waits that begin within so long of each other count as one.
+#: Waits count as at least so long where it is asked which of them cover the same time.
 TOGETHER_MS = 600_000
 #: A window off by half a minute is right: starting alone takes that long.
 SLACK_MS = 30_000
-#: A late start makes the next windows' end so many times later; nine in time take that back.
-_STEP = 2.0
-#: Nobody plans with a window that has to be stretched more than this.
-_MOST_STRETCH = 30.0
+#: A late start moves the next windows' end out by about one of the times that people say, which is
+#: the least that they would see; nine in time take that back.
+_STEP = 1.5
+#: Nobody plans with a window that has to be stretched more than this, and what one bad week did is
+#: forgotten after some thirty starts in time.
+MOST_STRETCH = 4.0
 
 
 class Unknown(StrEnum):
@@ -91,7 +93,8 @@ class Calibration:
     #: Of the windows that people saw: how many, and in how many the start lay.
     shown: int = 0
     right: int = 0
-    #: Share of the most recent starts before the end of their window, withheld or not.
+    #: Share of the most recent starts before the end of their window, withheld or not; one before
+    #: that can be said.
     in_time: float = 1.0
     stretch_start: float = 1.0
     stretch_end: float = 1.0
@@ -104,8 +107,7 @@ class Calibration:
     @property
     def off(self) -> bool:
         """Past windows were wrong too often for another one."""
-        too_wide = self.stretch_end > _MOST_STRETCH
-        return self.compared >= MIN_COMPARED and (too_wide or self.in_time < TOO_SELDOM)
+        return self.in_time < TOO_SELDOM
 
 
 def wait_class(workload: Workload) -> str:
@@ -151,44 +153,71 @@ def calibrate(estimates: Iterable[Estimate], now_ms: Millis) -> Calibration:
     """Learn from estimates of one class, in any order."""
     over = [one for one in estimates if not one.left and _is_over(one, now_ms)]
     over = sorted(over, key=lambda one: (one.made_ms, one.workload_id))[-REMEMBERED:]
+    counts = apart([(one.made_ms, one.made_ms + _length(one, now_ms)) for one in over])
     shown = [one for one in over if not one.withheld]
-    recent = over[-RECENT:]
-    in_time = sum(_in_time(one, now_ms) for one in recent)
-    stretch_start, stretch_end = _tracked(over, now_ms)
+    stretch_start, stretch_end = _tracked(over, counts, now_ms)
     return Calibration(
         compared=len(over),
         shown=len(shown),
         right=sum(_is_right(one, now_ms) for one in shown),
-        in_time=in_time / len(recent) if len(recent) >= MIN_COMPARED else 1.0,
+        in_time=_recently([_in_time(one, now_ms) for one in over], counts),
         stretch_start=stretch_start,
         stretch_end=stretch_end,
     )
 
 
-def _tracked(over: Sequence[Estimate], now_ms: Millis) -> tuple[float, float]:
+def apart(waits: Sequence[tuple[int, int]]) -> list[float]:
+    """As how much of a wait each counts, given beginnings and ends in order: two are one as far as
+    what both cover is a part of what either does. The same wait twice counts once; a minute within a
+    week, and the week, count as one each.
+    """
+    spans = [(begin, max(end, begin + TOGETHER_MS)) for begin, end in waits]
+    alike = [1.0] * len(spans)
+    for i, (begin, end) in enumerate(spans):
+        for j in range(i + 1, len(spans)):
+            later, until = spans[j]
+            if later >= end:
+                break
+            both = (min(until, end) - later) / (max(until, end) - begin)
+            alike[i] += both
+            alike[j] += both
+    return [1 / one for one in alike]
+
+
+def _tracked(
+    over: Sequence[Estimate], counts: Sequence[float], now_ms: Millis
+) -> tuple[float, float]:
     """The stretch of start and end after these waits, in order of time.
 
     Compared is what people would have read: windows are rounded outwards, and that counts.
     """
     start = end = 1.0
-    for burst in _bursts(over):
-        lengths = [(_length(one, now_ms), one.raw) for one in burst]
-        early = sum(n < said_from(_stretched(raw.from_ms, start)) - SLACK_MS for n, raw in lengths)
-        late = sum(n > said_to(_stretched(raw.to_ms, end)) + SLACK_MS for n, raw in lengths)
-        start /= _moved(early / len(burst), START)
-        end *= _moved(late / len(burst), 1 - END)
+    for one, count in zip(over, counts, strict=True):
+        length, raw = _length(one, now_ms), one.raw
+        early = length < said_from(_stretched(raw.from_ms, start)) - SLACK_MS
+        late = length > said_to(_stretched(raw.to_ms, end)) + SLACK_MS
+        start = _bounded(start / _moved(early, START, count))
+        end = _bounded(end * _moved(late, 1 - END, count))
     return start, end
 
 
-def _moved(missed: float, allowed: float) -> float:
+def _moved(missed: bool, allowed: float, count: float) -> float:
     """By how much a bound moves out: not at all on the whole where as many miss as may."""
-    return math.pow(_STEP, (missed - allowed) / (1 - allowed))
+    return math.pow(_STEP, count * (missed - allowed) / (1 - allowed))
 
 
-def _bursts(over: Sequence[Estimate]) -> Iterator[list[Estimate]]:
-    """Waits that began together are right or wrong together: a burst counts once."""
-    for _, burst in groupby(over, key=lambda one: one.made_ms // TOGETHER_MS):
-        yield list(burst)
+def _bounded(stretch: float) -> float:
+    return min(max(stretch, 1 / MOST_STRETCH), MOST_STRETCH)
+
+
+def _recently(right: Sequence[bool], counts: Sequence[float]) -> float:
+    """The share of the newest that were right; one where they are too few."""
+    seen = share = 0.0
+    for one, count in zip(reversed(right), reversed(counts), strict=True):
+        if seen >= RECENT:
+            break
+        seen, share = seen + count, share + count * one
+    return share / seen if seen >= MIN_COMPARED else 1.0
 
 
 def _is_right(estimate: Estimate, now_ms: Millis) -> bool:
