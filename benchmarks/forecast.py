@@ -4,14 +4,17 @@
 run lengths and calibration from the days before, and forecasts the start of jobs on the last days
 at the moment of their submission: jobs that start at once are counted, not forecast. One line of
 JSON per trace: how many starts lay before the end of their window (the aim is 90 %) and inside it
-(80 %), how wide windows were, and for how many jobs it said *unknown*.
+(80 %), how wide windows were, and for how many jobs it said *unknown*. Jobs that wait in the same
+hours wait for the same thing: the interval of a share counts them as calibration does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
+import resource
 import sys
 import time
 from collections.abc import Sequence
@@ -27,7 +30,14 @@ from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate
 from gpucommons.scheduler.forecast.forecast import Forecast, told, window_to_show
 from gpucommons.scheduler.forecast.runs import History, Run, run_of
-from gpucommons.scheduler.forecast.windows import Estimate, calibrate, raw_window, wait_class
+from gpucommons.scheduler.forecast.windows import (
+    TOGETHER_MS,
+    Estimate,
+    apart,
+    calibrate,
+    raw_window,
+    wait_class,
+)
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.setting import set_up, simulation_of
@@ -47,8 +57,9 @@ class Plan:
     held_back: float = 0.2
     #: The days before them, with so much, teach how right windows are.
     calibrating: float = 0.2
-    #: Moments at which jobs are forecast, spread evenly over the submissions of those days.
-    moments: int = 100
+    #: Moments at which jobs are forecast on held-back days, and as many on those before: evenly of
+    #: all at which somebody new has to wait.
+    moments: int = 64
     #: Cycles for the days before; on those days it decides once a minute.
     coarse_cycles: int = 3_000
     fine_ms: int = 60_000
@@ -83,7 +94,7 @@ class Replay:
     gpus: int = 0
 
 
-def main() -> int:
+def main(given: Sequence[str] | None = None) -> int:
     """Run it."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trace", type=Path, action="append", required=True)
@@ -91,7 +102,7 @@ def main() -> int:
     parser.add_argument("--load", type=float, default=Plan.load)
     parser.add_argument("--moments", type=int, default=Plan.moments)
     parser.add_argument("--processes", type=int, default=2)
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(given)
     with arguments.json.open("w") as out:
         for path in arguments.trace:
             plan = Plan(load=arguments.load, moments=arguments.moments)
@@ -103,7 +114,7 @@ def main() -> int:
 
 def measured(path: Path, plan: Plan, *, processes: int) -> dict[str, Any]:
     """Replay, forecast, compare."""
-    began = time.monotonic()
+    began, spent_s = time.monotonic(), _processor_s()
     replay = replayed(path, plan)
     replay_s = time.monotonic() - began
     lengths = forecast_all(replay, plan, processes)
@@ -115,7 +126,13 @@ def measured(path: Path, plan: Plan, *, processes: int) -> dict[str, Any]:
         "moments": len(replay.moments),
         "replay_s": round(replay_s, 1),
         "seconds": round(time.monotonic() - began, 1),
+        "processor_s": round(_processor_s() - spent_s, 1),
     }
+
+
+def _processor_s() -> float:
+    whose = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in whose)
 
 
 # --- the replay ------------------------------------------------------------------------------
@@ -128,9 +145,7 @@ def replayed(path: Path, plan: Plan) -> Replay:
     times = [job.submit_ms for job in setting.jobs]
     held_from_ms = _midnight(times[round(len(times) * (1 - plan.held_back))])
     from_ms = _midnight(times[round(len(times) * (1 - plan.held_back - plan.calibrating))])
-    late = [at for at in times if at >= from_ms]
-    chosen = sorted({late[i * len(late) // plan.moments] for i in range(plan.moments)})
-    days = _Days(from_ms=from_ms, held_from_ms=held_from_ms, until_ms=times[-1], chosen=chosen)
+    days = _Days(held_from_ms=held_from_ms, until_ms=times[-1])
     simulation = simulation_of(setting, Conditions())
     replay = Replay(gpus=setting.gpus, jobs=len(setting.jobs))
     while (due_ms := simulation.next_ms()) is not None and not days.over(simulation, replay):
@@ -143,39 +158,45 @@ def replayed(path: Path, plan: Plan) -> Replay:
         if from_ms <= now_ms <= days.until_ms:
             days.look(replay, outcome.cluster, new, plan.jobs_per_moment)
     replay.end_ms = simulation.now_ms
+    for held in (False, True):
+        replay.moments += _evenly([m for m in days.moments if m.held_back is held], plan.moments)
     return replay
 
 
 @dataclass(kw_only=True)
 class _Days:
-    """The days that are looked at, and which moments of them."""
+    """The days that are looked at, and the moments of them at which somebody new has to wait."""
 
-    from_ms: int
     held_from_ms: int
     until_ms: int
-    #: Still to come, the next one first.
-    chosen: list[int]
+    moments: list[Moment] = field(default_factory=list)
     waits: set[WorkloadId] = field(default_factory=set)
 
     def over(self, simulation: Simulation, replay: Replay) -> bool:
-        """Everybody who was forecast has started."""
+        """Everybody who may be forecast has started."""
         return simulation.now_ms > self.until_ms and self.waits <= replay.starts.keys()
 
     def look(self, replay: Replay, cluster: Cluster, new: Sequence[Workload], most: int) -> None:
-        """Count who has to wait, and keep the cluster if its moment has come."""
+        """Count who has to wait, and keep the cluster if somebody does."""
         held = cluster.now_ms >= self.held_from_ms
         line = [w.workload_id for w in new if w.state in WAITING_STATES]
         replay.submitted += len(new) * held
         replay.waited += len(line) * held
-        if not line or not self.chosen or self.chosen[0] > cluster.now_ms:
+        if not line:
             return
-        self.chosen = [at for at in self.chosen if at > cluster.now_ms]
         # A burst of hundreds would say the same thing hundreds of times.
         wanted = tuple(line[:: -(-len(line) // most)])
         self.waits.update(wanted)
-        replay.moments.append(
-            Moment(cluster=cluster, wanted=wanted, runs=len(replay.runs), held_back=held)
-        )
+        runs = len(replay.runs)
+        self.moments.append(Moment(cluster=cluster, wanted=wanted, runs=runs, held_back=held))
+
+
+def _evenly(moments: Sequence[Moment], most: int) -> list[Moment]:
+    """So many of those that are apart from each other; all, where there are not so many."""
+    apart_ones = {one.cluster.now_ms // TOGETHER_MS: one for one in reversed(moments)}
+    found = list(reversed(apart_ones.values())) if len(apart_ones) >= most else list(moments)
+    count = min(most, len(found))
+    return [found[i * len(found) // count] for i in range(count)]
 
 
 def _note(replay: Replay, outcome: Outcome, now_ms: Millis) -> None:
@@ -290,17 +311,45 @@ def _rightness(replay: Replay, estimates: Sequence[Estimate]) -> dict[str, Any]:
     waits = [(one.started_ms or replay.end_ms) - one.made_ms for one in estimates]
     both = list(zip(waits, estimates, strict=True))
     shown = [(wait, one.window) for wait, one in both]
+    in_time = [wait <= window.to_ms for wait, window in shown]
+    counts = _counts(both)
+    of_counts = sum(count for count, right in zip(counts, in_time, strict=True) if right)
     return {
         "windows": len(both),
-        "p90_covers_percent": _percent(sum(w <= s.to_ms for w, s in shown), len(both)),
+        "p90_covers_percent": _percent(sum(in_time), len(both)),
         "inside_percent": _percent(sum(s.from_ms <= w <= s.to_ms for w, s in shown), len(both)),
         "uncalibrated_p90_percent": _percent(sum(w <= one.raw.to_ms for w, one in both), len(both)),
+        "counted": round(sum(counts), 1),
+        "p90_covers_counted_percent": _percent(of_counts, sum(counts)),
+        "p90_interval_percent": wilson(of_counts, sum(counts)),
         "median_wait_min": _minutes(waits),
         "median_width_min": _minutes([s.to_ms - s.from_ms for _, s in shown]),
+        "uncalibrated_median_width_min": _minutes([e.raw.to_ms - e.raw.from_ms for e in estimates]),
     }
 
 
-def _percent(part: int, whole: int) -> float | None:
+def _counts(waits: Sequence[tuple[int, Estimate]]) -> list[float]:
+    """As how much of a wait each counts, within its class."""
+    counts: dict[int, float] = {}
+    for name in {one.wait_class for _, one in waits}:
+        alike = [(i, w, one.made_ms) for i, (w, one) in enumerate(waits) if one.wait_class == name]
+        found = apart([(made_ms, made_ms + wait) for _, wait, made_ms in alike])
+        counts.update((i, count) for (i, _, _), count in zip(alike, found, strict=True))
+    return [counts[i] for i in range(len(waits))]
+
+
+def wilson(part: float, whole: float) -> tuple[float, float] | None:
+    """Where the true share lies nineteen times of twenty (Wilson's score interval), in percent."""
+    if not whole:
+        return None
+    z, share = 1.96, part / whole
+    middle = share + z * z / (2 * whole)
+    half = z * math.sqrt(share * (1 - share) / whole + z * z / (4 * whole * whole))
+    low, high = ((middle + sign * half) / (1 + z * z / whole) for sign in (-1, 1))
+    return round(100 * low, 1), round(100 * high, 1)
+
+
+def _percent(part: float, whole: float) -> float | None:
     return round(100 * part / whole, 1) if whole else None
 
 
