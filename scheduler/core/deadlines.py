@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpucommons.scheduler.core import consolidation, growing, stops
+from gpucommons.scheduler.core import consolidation, growing, leases, stops, tries
 from gpucommons.scheduler.core.clock import Times
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 
-#: After a grant that nobody redeemed, others go first for so long.
+#: After a grant that nobody redeemed, others go first for so long; twice as long the next time.
 UNREDEEMED_BACK_OFF_MS = 30_000
 
 
@@ -42,27 +42,43 @@ def expire(draft: Draft) -> None:
 
 def _lease(draft: Draft, workload: Workload, attempt: Attempt) -> None:
     if workload.redeem_by_ms is not None and workload.redeem_by_ms <= draft.now_ms:
-        ended = replace(
-            attempt,
-            state=AttemptState.ENDED,
-            ended_ms=draft.now_ms,
-            ended_text="It was not redeemed in time",
-        )
-        workload = draft.put(
-            move(
-                with_attempt(workload, ended),
-                State.WAITING,
-                draft.now_ms,
-                redeem_by_ms=None,
-                not_before_ms=Millis(draft.now_ms + UNREDEEMED_BACK_OFF_MS),
-            )
-        )
-        draft.tell("grant-lapsed", "The notebook did not start in time; it waits on.", workload)
+        _lapse(draft, workload, attempt)
         return
     late = attempt.reserved_ms + workload.spec.start_timeout_ms <= draft.now_ms
     if attempt.state is AttemptState.STARTING and attempt.stop is None and late:
         text = "The notebook server did not start in time"
         stops.end_now(draft, workload, why="timeout", text=text)
+
+
+def _lapse(draft: Draft, workload: Workload, attempt: Attempt) -> None:
+    """Nobody took the granted slice: others' turn, and after a few times for good."""
+    ended = replace(
+        attempt,
+        state=AttemptState.ENDED,
+        ended_ms=draft.now_ms,
+        ended_text="Its server did not start in time",
+    )
+    workload = with_attempt(workload, ended)
+    in_vain = tries.in_vain(workload)
+    if tries.pointless(workload):
+        leases.finish(
+            draft,
+            workload,
+            f"Its turn came {in_vain} times, and its server did not start: see on JupyterHub's page"
+            " that it starts, then wait in line again",
+        )
+        return
+    rest_ms = UNREDEEMED_BACK_OFF_MS << (in_vain - 1)
+    workload = draft.put(
+        move(
+            workload,
+            State.WAITING,
+            draft.now_ms,
+            redeem_by_ms=None,
+            not_before_ms=Millis(draft.now_ms + rest_ms),
+        )
+    )
+    draft.tell("grant-lapsed", "The notebook did not start in time; it waits on.", workload)
 
 
 def _job(draft: Draft, workload: Workload, attempt: Attempt) -> None:

@@ -1,0 +1,43 @@
+"""When trying again has become pointless: a ticket that no server takes up, a job that never runs.
+
+Each try holds GPUs, and others may have been stopped for them. So tries that came to nothing are
+counted, by the same rule for grants that lapse, starts that take too long and attempts that are lost
+before they ran.
+"""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.types import Attempt, Workload
+
+#: So many grants of a ticket may lapse: with the rests between them, a hub that is away for some
+#: seven minutes costs nobody the place in line.
+GRANTS = 3
+#: So many starts of a job may come to nothing, or as many as it asked for where those are more.
+STARTS = 6
+#: Ends of an attempt that are nobody's wish.
+ITS_OWN = frozenset({"timeout", "lost"})
+
+
+def in_vain(workload: Workload) -> int:
+    """How many tries in a row, up to now, ended before anything ran."""
+    count = 0
+    for attempt in reversed(workload.attempts):
+        if _ran(attempt):
+            break
+        if attempt.stop is None or attempt.stop.why in ITS_OWN:
+            count += 1
+    return count
+
+
+def pointless(workload: Workload) -> bool:
+    """Whether it was tried often enough."""
+    most = GRANTS if is_lease(workload) else max(STARTS, workload.spec.max_restarts + 1)
+    return in_vain(workload) >= most
+
+
+def _ran(attempt: Attempt) -> bool:
+    """Also what ended by itself before its start was reported."""
+    return attempt.started_ms is not None or (
+        attempt.stop is None and attempt.exit_code is not None
+    )
