@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core import lending, stops
+from gpucommons.scheduler.core import lending, stops, tries
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
@@ -145,7 +145,9 @@ def fail_or_retry(draft: Draft, workload: Workload, text: str) -> Workload:
 
 
 def requeue_later(draft: Draft, workload: Workload, kind: str, text: str) -> Workload:
-    """Back into line with its age, considered again after a back-off."""
+    """Back into line with its age, considered again after a back-off; failed where that is no use."""
+    if tries.pointless(workload):
+        return fail(draft, workload, f"It never ran in {tries.in_vain(workload)} tries: {text}")
     wait = min(LONGEST_BACK_OFF_MS, BACK_OFF_MS << min(10, _bad_ends(workload) - 1))
     workload = draft.put(
         move(
@@ -170,7 +172,7 @@ def _bad_ends(workload: Workload) -> int:
     count = 0
     for attempt in reversed(workload.attempts):
         stop = attempt.stop
-        if stop is not None and stop.why not in {"timeout", "lost"}:
+        if stop is not None and stop.why not in tries.ITS_OWN:
             break
         count += 1
     return max(1, count)
@@ -189,7 +191,7 @@ def _after_stop(
         workload = move(workload, State.PREEMPTING, draft.now_ms)
     if stop.why == "max-run":
         return fail(draft, workload, stop.text)
-    if stop.why in {"timeout", "lost"}:
+    if stop.why in tries.ITS_OWN:
         return requeue_later(draft, workload, stop.why, stop.text)
     kept = workload.nomination if stop.why in stops.GOES_ON else None
     if workload.state is State.PAUSING:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.state import Started
 from gpucommons.scheduler.core.types import State
+
+
+@pytest.fixture
+def world() -> World:
+    return World(teams=[a_team(guaranteed_milli_gpu=4000)])
 
 
 def test_a_ticket_that_nobody_redeems_stops_few_borrowers_and_then_leaves_the_line() -> None:
@@ -54,3 +60,68 @@ def test_each_grant_that_lapses_gives_others_twice_as_long() -> None:
         assert world.state(ticket) is State.GRANTED
     world.wait(120_000)
     assert world.state(ticket) is State.ENDED
+
+
+def test_a_job_whose_workers_never_all_run_fails_after_a_few_tries(world: World) -> None:
+    job = world.submit(a_job(start_timeout_ms=300_000))
+    held_ms = 0
+    for _ in range(60 * 24):
+        world.wait(60_000)
+        if world.get(job).current is not None:
+            held_ms += 60_000
+            if world.stop_of(job) is not None:
+                world.end(job, 143)
+    assert world.state(job) is State.FAILED
+    assert world.get(job).ended_text == "It never ran in 6 tries: Not all workers ran within 5 min"
+    assert len(world.get(job).attempts) == 6
+    assert held_ms <= 36 * 60_000
+
+
+def test_a_job_that_is_lost_before_it_runs_fails_after_a_few_tries(world: World) -> None:
+    job = world.submit(a_job())
+    for _ in range(5):
+        world.end(job, None, text="Its pod was gone")
+        assert world.state(job) is State.QUEUED
+        world.wait(600_000)
+    world.end(job, None, text="Its pod was gone")
+    assert world.state(job) is State.FAILED
+    assert world.get(job).ended_text == "It never ran in 6 tries: Its pod was gone"
+
+
+def test_a_job_that_may_restart_more_often_is_tried_more_often(world: World) -> None:
+    job = world.submit(a_job(max_restarts=9))
+    for _ in range(9):
+        world.end(job, None, start_failed=True, text="No such image")
+        world.wait(600_000)
+    assert world.state(job) is State.STARTING
+    world.end(job, None, start_failed=True, text="No such image")
+    assert world.state(job) is State.FAILED
+
+
+def test_one_run_makes_a_job_worth_trying_again(world: World) -> None:
+    job = world.submit(a_job())
+    for _ in range(3):
+        for _ in range(5):
+            world.end(job, None)
+            world.wait(600_000)
+        world.start(job)
+        world.end(job, None, text="Its node was lost")
+        assert world.state(job) is State.QUEUED
+        world.wait(600_000)
+    assert world.state(job) is State.STARTING
+
+
+def test_being_stopped_for_others_before_it_runs_counts_for_nothing() -> None:
+    world = World(
+        a_node(gpus=1), teams=[a_team("vision", guaranteed_milli_gpu=1000), a_team("nlp")]
+    )
+    borrower = world.submit(a_job("borrower", team="nlp"))
+    for number in range(8):
+        owner = world.submit(a_job(f"owner-{number}"))
+        world.wait(60_000)
+        world.end(borrower, None)
+        assert world.state(owner) is State.STARTING
+        world.start(owner)
+        world.end(owner)
+        world.wait(0)
+        assert world.state(borrower) is State.STARTING
