@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
@@ -15,7 +16,10 @@ from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
     Cancel,
+    Intent,
     NodesObserved,
+    Observation,
+    Outcome,
     Pause,
     PutPools,
     Resume,
@@ -24,6 +28,7 @@ from gpucommons.scheduler.core.state import (
     Started,
 )
 from gpucommons.scheduler.core.types import Kind, State, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.store.memory import MemoryStore
 
 TEAMS = ("nlp", "speech", "vision")
 USERS = ("ann", "bob", "cyd")
@@ -79,6 +84,33 @@ rough = st.one_of(
 )
 
 
+def days(of: Any, chapters: int = 7) -> Any:
+    """Lists of lists, for one list is mostly shorter than a cluster takes to be full."""
+    part = st.lists(of, max_size=7)
+    return st.lists(part, max_size=chapters).map(lambda parts: list(chain.from_iterable(parts)))
+
+
+class Recorded(World):
+    """A world whose every step is committed to a store, from which a new scheduler can begin."""
+
+    def __init__(self, *nodes: Any, **more: Any) -> None:
+        self.store = MemoryStore()
+        self.epoch = self.store.take_lead("scheduler")
+        super().__init__(*nodes, **more)
+
+    def step(self, *observations: Observation, intents: Sequence[Intent] = ()) -> Outcome:
+        outcome = super().step(*observations, intents=intents)
+        if not outcome.changes.empty:
+            self.store.commit(self.epoch, outcome.changes)
+        return outcome
+
+    def restart(self) -> None:
+        """Only what was committed is known, and all of it is."""
+        loaded = replace(self.store.load(), now_ms=self.cluster.now_ms)
+        assert loaded == replace(self.cluster, released=(), spare={})
+        self.cluster = loaded
+
+
 class History:
     """Plays steps; calls ``check`` after every commit."""
 
@@ -101,7 +133,7 @@ class History:
         self.all_nodes = tuple(
             a_node(f"n{i}", gpus, cpu_milli=cpu_milli) for i, gpus in enumerate(nodes)
         )
-        self.world = World(
+        self.world = Recorded(
             *self.all_nodes,
             pools=[
                 a_pool(
@@ -123,9 +155,9 @@ class History:
         self.machines = Machines(self.world)
         self.check = check
         self.before = self.world.cluster
-        self.away: set[str] = set()
         self.lost_gpus: set[str] = set()
-        self.crashed = False
+        #: A scheduler that has just begun asks for all nodes anew.
+        self.restarted = False
 
     def play(self, steps: list[tuple[str, int, int, int, int]]) -> None:
         """Play all steps, a commit and a check after each."""
@@ -134,13 +166,19 @@ class History:
             getattr(self, f"_{name}")(*numbers)
             self._committed()
             self.before = self.world.cluster
-            self.world.step(*self.machines.reports())
+            self.world.step(*self.reports())
             self._committed()
 
+    def reports(self) -> list[Observation]:
+        """What the scheduler sees now."""
+        nodes = [self._nodes()] if self.restarted else []
+        self.restarted = False
+        return [*nodes, *self.machines.reports()]
+
     def _committed(self) -> None:
-        if not self.crashed:
-            self.machines.act(self.world.outcome.acts)
-        self.crashed = False
+        if not self.machines.act(self.world.outcome.acts):
+            self.world.restart()
+            self.restarted = True
         self.machines.tick()
         self.check(self)
 
@@ -238,15 +276,14 @@ class History:
     def _slow(self, number: int, *_: int) -> None:
         self.machines.slow = number % 2 == 0
 
-    def _crash(self, *_: int) -> None:
-        """The scheduler dies between its commit and its acts."""
-        self.crashed = True
-        self.world.step(*self.machines.reports())
+    def _crash(self, calls: int, *_: int) -> None:
+        """The scheduler dies after so many more calls: after a commit, or in the middle of its acts."""
+        self.machines.fuse = calls
 
     def _repeat(self, *_: int) -> None:
         """The same reports twice; acts twice."""
         self.world.step(*self.machines.reports(), *self.machines.reports())
-        self.machines.act(self.world.outcome.acts)
+        self._committed()
 
     def _quota(self, team: int, fixed: int, guaranteed: int, limit: int) -> None:
         quota = Quota(
@@ -261,18 +298,21 @@ class History:
         changed = replace(pool, headroom_milli_gpu=size * 125)
         self.world.ask(PutPools(pools=(changed,)), "admin")
 
-    def _observe_nodes(self) -> None:
+    def _nodes(self) -> NodesObserved:
         seen = tuple(
             replace(
                 node, devices=tuple(d for d in node.devices if d.device_id not in self.lost_gpus)
             )
             for node in self.all_nodes
-            if node.node_id not in self.away
+            if node.node_id not in self.machines.away
         )
-        self.world.step(NodesObserved(executor="fake", nodes=seen))
+        return NodesObserved(executor="fake", nodes=seen)
+
+    def _observe_nodes(self) -> None:
+        self.world.step(self._nodes())
 
     def _node_lost(self, number: int, *_: int) -> None:
-        self.away.add(self.all_nodes[number % len(self.all_nodes)].node_id)
+        self.machines.away.add(self.all_nodes[number % len(self.all_nodes)].node_id)
         self._observe_nodes()
 
     def _gpu_lost(self, number: int, which: int, *_: int) -> None:
@@ -285,7 +325,8 @@ class History:
         """With all that it had."""
         found = self.all_nodes[number % len(self.all_nodes)]
         node = found.node_id
-        self.away.discard(node)
+        self.machines.away.discard(node)
+        self.machines.fenced.discard(node)
         self.lost_gpus -= {device.device_id for device in found.devices}
         self._observe_nodes()
         self.world.ask(SetNodeState(node_id=node, state=NodeState.READY), "admin")
@@ -293,7 +334,7 @@ class History:
     def _fence(self, number: int, *_: int) -> None:
         """An admin fences a lost node: by then its processes and servers are really gone."""
         node = self.all_nodes[number % len(self.all_nodes)].node_id
-        if node not in self.away:
+        if node not in self.machines.away:
             return
         for workload in self.world.cluster.workloads.values():
             current = workload.current
@@ -301,9 +342,7 @@ class History:
                 continue
             if is_lease(workload):
                 self.machines.down.setdefault(workload.workload_id, self.world.now)
-            process = self.machines.processes.get(current.attempt_id)
-            if process is not None and all(one.node_id == node for one in current.placements):
-                process.alive, process.exit_code = False, None
+        self.machines.fence(node)
         self.world.ask(SetNodeState(node_id=node, state=NodeState.FENCED), "admin")
 
     def _cordon(self, number: int, *_: int) -> None:

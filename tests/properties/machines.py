@@ -17,8 +17,6 @@ from gpucommons.scheduler.core.orders import (
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
-    StartServer,
-    StopServer,
 )
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
@@ -29,6 +27,7 @@ from gpucommons.scheduler.core.state import (
     Submit,
 )
 from gpucommons.scheduler.core.types import (
+    Attempt,
     AttemptId,
     AttemptState,
     Checkpoint,
@@ -46,7 +45,8 @@ class Process:
     attempt_id: AttemptId
     workload_id: WorkloadId
     alive: bool = True
-    told_started: bool = False
+    #: Where its workers may still live.
+    nodes: set[str] = field(default_factory=set)
     signalled: bool = False
     kill_at: int = 0
     exit_code: int | None = None
@@ -62,33 +62,43 @@ class Machines:
     processes: dict[AttemptId, Process] = field(default_factory=dict)
     #: Attempts that start only when told to: a slow start.
     slow: bool = False
+    #: Nodes of which nothing is heard, and which hear nothing.
+    away: set[str] = field(default_factory=set)
+    #: Those of them on which, as an admin states, nothing runs any more.
+    fenced: set[str] = field(default_factory=set)
+    #: The scheduler dies before the call after so many more; None = it lives on.
+    fuse: int | None = None
     #: Leases whose users dropped their GPU, whose servers were stopped, and which came back.
     dropped: set[WorkloadId] = field(default_factory=set)
     down: dict[WorkloadId, int] = field(default_factory=dict)
     back: set[WorkloadId] = field(default_factory=set)
 
-    def act(self, acts: Sequence[Act]) -> None:
-        """Do what is due; idempotent by attempt id."""
+    def act(self, acts: Sequence[Act]) -> bool:
+        """Do what is due; idempotent by attempt id. False: the scheduler died on the way."""
         for act in acts:
-            match act:
-                case StartAttempt():
-                    owner = self._owner(act.attempt_id)
-                    assert owner is not None
-                    if act.attempt_id not in self.processes:
-                        self.processes[act.attempt_id] = Process(act.attempt_id, owner.workload_id)
-                case SignalAttempt():
-                    self._signal(act.attempt_id)
-                case SpareAttempt():
-                    process = self.processes.get(act.attempt_id)
-                    assert process is None or not process.signalled
-                case RestartServer():
-                    assert act.workload_id in self.dropped
-                    assert act.workload_id in self.down, "it is restarted before it is stopped"
-                    self.back.add(act.workload_id)
-                case StartServer() | StopServer():
-                    pass
-                case _:
-                    pass
+            if self.fuse == 0:
+                self.fuse = None
+                return False
+            if self.fuse is not None:
+                self.fuse -= 1
+            self._do(act)
+        return True
+
+    def _do(self, act: Act) -> None:
+        match act:
+            case StartAttempt():
+                self._start(act.attempt_id)
+            case SignalAttempt():
+                self._signal(act.attempt_id)
+            case SpareAttempt():
+                process = self.processes.get(act.attempt_id)
+                assert process is None or not process.signalled
+            case RestartServer():
+                assert act.workload_id in self.dropped
+                assert act.workload_id in self.down, "it is restarted before it is stopped"
+                self.back.add(act.workload_id)
+            case _:
+                pass
 
     def _owner(self, attempt_id: AttemptId) -> Workload | None:
         for workload in self.world.cluster.workloads.values():
@@ -96,6 +106,17 @@ class Machines:
             if current is not None and current.attempt_id == attempt_id:
                 return workload
         return None
+
+    def _start(self, attempt_id: AttemptId) -> None:
+        owner = self._owner(attempt_id)
+        assert owner is not None
+        assert owner.current is not None
+        nodes = self._nodes_of(owner.current)
+        if attempt_id not in self.processes and not nodes & self.away:
+            self.processes[attempt_id] = Process(attempt_id, owner.workload_id, nodes=nodes)
+
+    def _nodes_of(self, attempt: Attempt) -> set[str]:
+        return {one.node_id for one in attempt.placements} - self.fenced
 
     def _signal(self, attempt_id: AttemptId) -> None:
         owner = self._owner(attempt_id)
@@ -105,6 +126,8 @@ class Machines:
         assert stop is not None
         assert stop.signalled
         process = self.processes.get(attempt_id)
+        if (self._nodes_of(owner.current) if process is None else process.nodes) & self.away:
+            return
         if process is None:
             # Stopped before it was started: it never runs.
             process = Process(attempt_id, owner.workload_id, alive=False, exit_code=-15)
@@ -126,15 +149,21 @@ class Machines:
         found: list[Observation] = []
         for attempt_id in sorted(self.processes):
             process = self.processes[attempt_id]
-            owner = self._owner(attempt_id)
-            if owner is None:
+            if self._owner(attempt_id) is None or process.nodes & self.away:
                 continue
             if process.alive and not self.slow and not process.signalled:
-                process.told_started = True
                 found.append(AttemptStarted(attempt_id=attempt_id))
             if not process.alive:
                 found.append(AttemptEnded(attempt_id=attempt_id, exit_code=process.exit_code))
         return found
+
+    def fence(self, node: str) -> None:
+        """By now nothing of anybody runs on it."""
+        self.fenced.add(node)
+        for process in self.processes.values():
+            if process.alive and node in process.nodes:
+                process.nodes.discard(node)
+                process.alive = bool(process.nodes)
 
     def finish(self, workload: Workload, exit_code: int) -> None:
         """A job's processes end by themselves."""

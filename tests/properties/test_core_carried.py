@@ -15,7 +15,7 @@ import builders
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from properties.histories import History, rough
+from properties.histories import History, days, rough
 
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.state import Cluster, Intent, Observation, Outcome
@@ -56,7 +56,7 @@ def _both_ways(
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    st.lists(rough, max_size=50),
+    days(rough),
     st.sampled_from([0, 500, 1000]),
     st.sampled_from([64_000, 2000]),
     st.sampled_from([(60_000, 0, 0), (0, 0, 0), (0, 300_000, 0), (0, 300_000, 400)]),

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
-from properties.histories import History, rough, step
+from properties.histories import History, days, rough, step
 
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.resources import NodeState
+from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import AttemptId, HoldClass, Kind, State, Workload
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
@@ -27,17 +27,19 @@ many = settings(
     derandomize=EXAMPLES <= 100,
     suppress_health_check=list(HealthCheck),
 )
-orderly = st.lists(step, max_size=40)
+orderly = days(step)
 #: Plenty, or so little that processors are what is short.
 cpu = st.sampled_from([64_000, 2000])
-anything = st.lists(rough, max_size=50)
+anything = days(rough)
 #: Without a minimum run time a job may be stopped as soon as it runs.
 min_run = st.sampled_from([60_000, 0])
 
 
 @many
 @given(anything, st.sampled_from([0, 500, 1000]), cpu)
-def test_nothing_is_ever_held_twice_and_gangs_are_whole(
+# A notebook that gives its GPU back is on the node.
+@example([(name, 0, 0, 0, 0) for name in ("acquire", "drop", "node_lost", "fence")], 0, 64_000)
+def test_nothing_is_ever_held_twice_gangs_are_whole_and_lost_nodes_take_nothing_new(
     steps: Any, headroom: int, cpu_milli: int
 ) -> None:
     def check(history: History) -> None:
@@ -47,14 +49,13 @@ def test_nothing_is_ever_held_twice_and_gangs_are_whole(
         truths.gangs_are_whole(cluster)
         truths.blocks_are_laid_out(cluster)
         truths.stops_have_a_beneficiary(cluster)
+        truths.who_waits_for_victims_has_some(cluster)
+        truths.what_is_new_lies_on_ready_nodes(history.before, cluster)
+        # A grant ends only when its processes are seen dead or their node is fenced.
+        held = {attempt.attempt_id for _, attempt in truths.current_attempts(cluster)}
+        assert all(p.attempt_id in held for p in history.machines.processes.values() if p.alive)
 
     History(check, headroom=headroom, cpu_milli=cpu_milli).play(steps)
-
-
-@many
-@given(orderly)
-def test_quotas_hold(steps: Any) -> None:
-    History(lambda history: truths.quotas_hold(history.world.cluster)).play(steps)
 
 
 #: Whoever a place was kept for borrows another: it is kept no longer, in the same cycle.
@@ -88,7 +89,7 @@ def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int, min_run_ms: 
 def test_a_notebook_that_gave_its_gpu_back_comes_back_without_it(steps: Any) -> None:
     history = History(lambda _: None)
     history.play(steps)
-    history.crashed = False
+    history.machines.fuse = None
     history.world.step()
     history.machines.act(history.world.outcome.acts)
     machines, now = history.machines, history.world.now
@@ -178,30 +179,57 @@ def _has_room(block: Any, size: int, *taken: dict[Any, int]) -> bool:
 
 
 @many
-@given(orderly, st.sampled_from([0, 400]))
-def test_a_job_inside_its_guarantee_waits_for_borrowers_only(
+@given(orderly, st.sampled_from([0, 200, 400]))
+def test_quotas_hold_and_nobody_waits_while_what_may_be_used_is_free(
     steps: Any, unlent_permille: int
 ) -> None:
     def check(history: History) -> None:
         cluster = history.world.cluster
-        waiting = [w for w in _jobs_in_line(cluster) if _inside_guarantee(cluster, w)]
-        if len(waiting) != 1:
-            return  # an earlier gang may have reserved what a later job would need
-        firm = [HoldClass.FIXED, HoldClass.GUARANTEED]
-        free = truths.Free(
-            cluster,
-            [
-                truths.held_by(cluster, *firm),
-                truths.promised(cluster, *firm),
-                truths.in_blocks(cluster),
-            ],
-        )
-        assert not free.fits(truths.needed(waiting[0])), waiting[0]
+        truths.quotas_hold(cluster)
+        waiting = _jobs_in_line(cluster)
+        _a_guarantee_waits_for_borrowers_only(cluster, waiting)
+        _nothing_that_may_be_used_is_free(cluster, waiting)
 
     History(check, unlent_permille=unlent_permille).play(steps)
 
 
-def _jobs_in_line(cluster: Any) -> list[Workload]:
+def _a_guarantee_waits_for_borrowers_only(cluster: Cluster, in_line: list[Workload]) -> None:
+    waiting = [workload for workload in in_line if _inside_guarantee(cluster, workload)]
+    if len(waiting) != 1:
+        return  # an earlier gang may have reserved what a later job would need
+    firm = [HoldClass.FIXED, HoldClass.GUARANTEED]
+    free = truths.Free(
+        cluster,
+        [
+            truths.held_by(cluster, *firm),
+            truths.promised(cluster, *firm),
+            truths.in_blocks(cluster),
+        ],
+    )
+    assert not free.fits(truths.needed(waiting[0])), waiting[0]
+
+
+def _nothing_that_may_be_used_is_free(cluster: Cluster, in_line: list[Workload]) -> None:
+    if not in_line:
+        return
+    everyone = list(HoldClass)
+    free = truths.Free(
+        cluster, [truths.held_by(cluster, *everyone), truths.promised(cluster, *everyone)]
+    )
+    blocks = truths.in_blocks(cluster)
+    for workload in in_line:
+        need = truths.needed(workload)
+        quota = truths.quota_of(cluster, workload)
+        use = sum(truths.training_use(cluster, workload.spec.team))
+        if sum(need) and not workload.spec.over_quota:
+            continue
+        if quota.limit_milli_gpu is not None and use + sum(need) > quota.limit_milli_gpu:
+            continue
+        kept = truths.kept_for_guarantees(cluster, workload.spec.pools[0])
+        assert not free.fits_whatever_is_kept(need, kept, blocks), workload
+
+
+def _jobs_in_line(cluster: Cluster) -> list[Workload]:
     return [
         workload
         for workload in cluster.workloads.values()
@@ -209,7 +237,7 @@ def _jobs_in_line(cluster: Any) -> list[Workload]:
     ]
 
 
-def _inside_guarantee(cluster: Any, workload: Workload) -> bool:
+def _inside_guarantee(cluster: Cluster, workload: Workload) -> bool:
     quota = truths.quota_of(cluster, workload)
     need = sum(truths.needed(workload))
     guaranteed, _ = truths.training_use(cluster, workload.spec.team)
@@ -218,32 +246,6 @@ def _inside_guarantee(cluster: Any, workload: Workload) -> bool:
     if quota.limit_milli_gpu is not None and guaranteed + need > quota.limit_milli_gpu:
         return False
     return guaranteed + need <= quota.guaranteed_milli_gpu
-
-
-@many
-@given(orderly, st.sampled_from([0, 200, 400]))
-def test_nothing_that_may_be_used_stays_free_while_work_waits(
-    steps: Any, unlent_permille: int
-) -> None:
-    def check(history: History) -> None:
-        cluster = history.world.cluster
-        everyone = list(HoldClass)
-        free = truths.Free(
-            cluster, [truths.held_by(cluster, *everyone), truths.promised(cluster, *everyone)]
-        )
-        for workload in _jobs_in_line(cluster):
-            need = truths.needed(workload)
-            quota = truths.quota_of(cluster, workload)
-            use = sum(truths.training_use(cluster, workload.spec.team))
-            if sum(need) and not workload.spec.over_quota:
-                continue
-            if quota.limit_milli_gpu is not None and use + sum(need) > quota.limit_milli_gpu:
-                continue
-            kept = truths.kept_for_guarantees(cluster, workload.spec.pools[0])
-            blocks = truths.in_blocks(cluster)
-            assert not free.fits_whatever_is_kept(need, kept, blocks), workload
-
-    History(check, unlent_permille=unlent_permille).play(steps)
 
 
 @many
@@ -332,20 +334,3 @@ def test_everything_ends_once_nobody_asks_for_more(steps: Any) -> None:
             history._cancel(jobs.index(workload.workload_id))
     left = [w for w in history.world.cluster.workloads.values() if not is_final(w)]
     assert not left, left
-
-
-@many
-@given(st.lists(rough, max_size=30))
-# A notebook that gives its GPU back is on the node.
-@example([(name, 0, 0, 0, 0) for name in ("acquire", "drop", "node_lost", "fence")])
-def test_lost_nodes_take_nothing_new(steps: Any) -> None:
-    def check(history: History) -> None:
-        cluster, before = history.world.cluster, history.before
-        for workload, attempt in truths.current_attempts(cluster):
-            known = before.workloads.get(workload.workload_id)
-            if known is not None and known.current is not None:
-                continue
-            for one in attempt.placements:
-                assert cluster.nodes[one.node_id].state is NodeState.READY
-
-    History(check).play(steps)

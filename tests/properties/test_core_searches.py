@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-from itertools import combinations
 from typing import Any
 
 import pytest
-from builders import World, a_job, a_node, a_team, ids
+from builders import World, a_job, a_node, a_team
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
 from gpucommons.scheduler.core import layout, units
 from gpucommons.scheduler.core.demand import must_have
-from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import FULL
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Room
@@ -22,6 +20,7 @@ from gpucommons.scheduler.core.spots import fragmentation, starts
 from gpucommons.scheduler.core.types import (
     AttemptState,
     HoldClass,
+    Millis,
     PoolName,
     State,
     TeamName,
@@ -127,12 +126,11 @@ def test_no_cheaper_set_of_victims_exists_for_a_single_worker(
         if world.state(job) is State.STARTING:
             world.start(job)
             jobs.append(job)
-        world.wait(1000 * pause)
+        world.now = Millis(world.now + 1000 * pause)
     cluster = world.cluster
     everyone = {job: world.get(job).current for job in jobs}
-    assume(not _fits_without(cluster, (), asked))
-    draft = Draft.of(cluster, world.now, ids("x"))
-    draft.survey()
+    leaving = truths.Leaving(cluster, [asked])
+    assume(not leaving.fits())
     claim = world.try_submit(a_job("claim", asked, team=TeamName("b"), cpu_milli=1))
     assert claim.workload_id is not None
     nomination = world.get(claim.workload_id).nomination
@@ -143,28 +141,10 @@ def test_no_cheaper_set_of_victims_exists_for_a_single_worker(
         if attempt is not None and attempt.state is not AttemptState.ENDED
     }
     chosen = set(nomination.victims)
-    assert _fits_without(cluster, chosen, asked)
-    assert not any(_fits_without(cluster, chosen - {one}, asked) for one in chosen)
+    assert leaving.none_can_be_spared(chosen)
     alone = all(a is None or len(a.placements[0].device_ids) == 1 for a in everyone.values())
     if alone and asked <= 1000:
-        best = min(
-            sum(lost[one] for one in group)
-            for count in range(1, len(lost) + 1)
-            for group in combinations(sorted(lost), count)
-            if _fits_without(cluster, group, asked)
-        )
-        assert sum(lost[one] for one in chosen) == best
-
-
-def _fits_without(cluster: Any, gone: Any, asked: int) -> bool:
-    held: dict[Any, int] = {}
-    for _, attempt in truths.current_attempts(cluster):
-        if attempt.attempt_id in gone:
-            continue
-        for one in attempt.placements:
-            for device_id in one.device_ids:
-                held[device_id] = held.get(device_id, 0) | truths.bits(one)
-    return truths.Free(cluster, [held]).fits([asked])
+        assert not leaving.fits_for_less(lost, sum(lost[one] for one in chosen))
 
 
 @many

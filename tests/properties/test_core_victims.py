@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from itertools import combinations
 from typing import Any
 
 import pytest
@@ -18,6 +17,7 @@ from gpucommons.scheduler.core.state import CheckpointReported, SetQuotas
 from gpucommons.scheduler.core.types import (
     AttemptId,
     Checkpoint,
+    Millis,
     State,
     TeamName,
     WorkloadId,
@@ -52,9 +52,9 @@ def _borrowed_out(nodes: list[int], borrowers: Any, **quota: Any) -> World:
         job = world.submit(a_job(f"d-{number}", milli, team=A, workers=workers, cpu_milli=1))
         if world.state(job) is State.STARTING:
             world.start(job)
-        world.wait(60_000 * pause)
-        if saved is not None and world.state(job) is State.RUNNING:
-            world.step(_checkpoint(world, job, saved))
+        world.now = Millis(world.now + 60_000 * pause)
+        runs = world.state(job) is State.RUNNING
+        world.step(*[_checkpoint(world, job, saved)] if runs and saved is not None else [])
     return world
 
 
@@ -67,30 +67,11 @@ def _checkpoint(world: World, job: WorkloadId, saved: int) -> CheckpointReported
     return CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint)
 
 
-def _fits_without(cluster: Any, gone: Any, asked: list[int]) -> bool:
-    held: dict[Any, int] = {}
-    for _, attempt in truths.current_attempts(cluster):
-        if attempt.attempt_id not in gone:
-            for one in attempt.placements:
-                for device_id in one.device_ids:
-                    held[device_id] = held.get(device_id, 0) | truths.bits(one)
-    return truths.Free(cluster, [held]).fits(asked)
-
-
 def _losses(world: World) -> dict[AttemptId, int]:
     return {
         attempt.attempt_id: work_lost(workload, attempt, world.now)
         for workload, attempt in truths.current_attempts(world.cluster)
     }
-
-
-def _cheapest_loss(cluster: Any, lost: dict[AttemptId, int], asked: list[int]) -> int:
-    return min(
-        sum(lost[one] for one in group)
-        for count in range(len(lost) + 1)
-        for group in combinations(sorted(lost), count)
-        if _fits_without(cluster, group, asked)
-    )
 
 
 @many
@@ -126,18 +107,18 @@ def test_victims_help_none_can_be_spared_and_no_cheaper_set_exists(
     assume(sum(asked) <= 1000 * sum(nodes))
     claim = world.submit(a_job("claim", milli, team=B, workers=workers, cpu_milli=1))
     nomination = world.get(claim).nomination
-    if _fits_without(before, (), asked):
+    leaving = truths.Leaving(before, asked)
+    if leaving.fits():
         assert world.state(claim) is State.STARTING
         return
-    if not _fits_without(before, lost, asked):
+    if not leaving.fits(lost):
         assert nomination is None
         return
     assert nomination is not None, "everybody's going would have helped"
     chosen = set(nomination.victims)
-    assert _fits_without(before, chosen, asked)
-    assert not any(_fits_without(before, chosen - {one}, asked) for one in chosen)
+    assert leaving.none_can_be_spared(chosen)
     assert len(lost) <= FEW
-    assert sum(lost[one] for one in chosen) == _cheapest_loss(before, lost, asked)
+    assert not leaving.fits_for_less(lost, sum(lost[one] for one in chosen))
 
 
 @many
@@ -150,18 +131,21 @@ def test_victims_help_none_can_be_spared_and_no_cheaper_set_exists(
 def test_victims_of_a_gang_among_many_cost_at_most_twice_the_least(
     nodes: list[int], borrowers: Any, milli: int, workers: int
 ) -> None:
-    world = _borrowed_out(nodes, [(min(m, 1000), 1, p, s) for m, _, p, s in borrowers])
+    borrowers = [(min(milli, 1000), 1, pause, saved) for milli, _, pause, saved in borrowers]
+    assume(sum(sorted(one[0] for one in borrowers)[: FEW + 1]) <= 1000 * sum(nodes))
+    world = _borrowed_out(nodes, borrowers)
     before, lost, asked = world.cluster, _losses(world), [milli] * workers
     assume(len(lost) > FEW)
-    assume(not _fits_without(before, (), asked))
-    assume(_fits_without(before, lost, asked))
+    leaving = truths.Leaving(before, asked)
+    assume(not leaving.fits())
+    assume(leaving.fits(lost))
     claim = world.submit(a_job("claim", milli, team=B, workers=workers, cpu_milli=1))
     nomination = world.get(claim).nomination
     assert nomination is not None
     chosen = set(nomination.victims)
-    assert _fits_without(before, chosen, asked)
-    assert not any(_fits_without(before, chosen - {one}, asked) for one in chosen)
-    assert sum(lost[one] for one in chosen) <= 2 * _cheapest_loss(before, lost, asked)
+    assert leaving.none_can_be_spared(chosen)
+    half = -(-sum(lost[one] for one in chosen) // 2)
+    assert not leaving.fits_for_less(lost, half)
 
 
 @many
@@ -200,7 +184,8 @@ def test_a_limit_is_kept_by_stopping_work_of_the_same_team(
     ]
     held = sum(one.milli_gpu * len(one.device_ids) for one in left)
     assert held + 1000 <= 1000 * limit
-    assert _fits_without(before, set(nomination.victims), [1000])
+    leaving = truths.Leaving(before, [1000])
+    assert leaving.fits(nomination.victims)
     for spared in nomination.victims:
         rest = set(nomination.victims) - {spared}
         again = [
@@ -209,7 +194,7 @@ def test_a_limit_is_kept_by_stopping_work_of_the_same_team(
             if workload.spec.team == B and attempt.attempt_id not in rest
             for one in attempt.placements
         ]
-        assert not (_fits_without(before, rest, [1000]) and sum(again) + 1000 <= 1000 * limit)
+        assert not (leaving.fits(rest) and sum(again) + 1000 <= 1000 * limit)
 
 
 def _guarantee_for_b(nodes: list[int], limit: int) -> Any:

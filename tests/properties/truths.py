@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -140,6 +140,29 @@ def stops_have_a_beneficiary(cluster: Cluster) -> None:
         assert stop.signalled or attempt.attempt_id in wanted
 
 
+def who_waits_for_victims_has_some(cluster: Cluster) -> None:
+    """Promise 3: admitted in the cycle that sees the last victim end; each has notice and grace."""
+    live = {attempt.attempt_id: attempt for _, attempt in current_attempts(cluster)}
+    for workload in cluster.workloads.values():
+        if workload.nomination is not None and workload.current is None:
+            assert any(one in live for one in workload.nomination.victims), workload
+    for attempt in live.values():
+        stop = attempt.stop
+        if stop is None or stop.why not in FOR_OTHERS or stop.signalled:
+            continue
+        pool = cluster.pools[cluster.nodes[attempt.placements[0].node_id].pool]
+        assert stop.kill_ms - stop.announced_ms <= pool.notice_ms + pool.grace_ms
+
+
+def what_is_new_lies_on_ready_nodes(before: Cluster, cluster: Cluster) -> None:
+    """Lost, fenced and cordoned nodes take nothing new."""
+    for workload, attempt in current_attempts(cluster):
+        known = before.workloads.get(workload.workload_id)
+        if known is None or known.current is None:
+            states = {cluster.nodes[one.node_id].state for one in attempt.placements}
+            assert states == {NodeState.READY}
+
+
 def quotas_hold(cluster: Cluster) -> None:
     """A team's limit is never exceeded by what was admitted while it stood."""
     use: Counter[tuple[str, HoldClass]] = Counter()
@@ -199,6 +222,60 @@ class Free:
             if not _fits(left, sorted(workers, reverse=True)):
                 return False
         return True
+
+
+class Leaving:
+    """Whether workers fit once some attempts are gone; what each of them holds is seen once."""
+
+    def __init__(self, cluster: Cluster, workers: Sequence[int]) -> None:
+        self._workers = sorted(workers, reverse=True)
+        free = Free(cluster, [held_by(cluster, *HoldClass)])
+        self._masks = [masks for _, masks in free.nodes]
+        where = {
+            device.device_id: (number, i)
+            for number, (node, _) in enumerate(free.nodes)
+            for i, device in enumerate(node.devices)
+        }
+        self._held = {
+            attempt.attempt_id: [
+                (*where[device_id], bits(one))
+                for one in attempt.placements
+                for device_id in one.device_ids
+                if device_id in where
+            ]
+            for _, attempt in current_attempts(cluster)
+        }
+
+    def fits(self, gone: Iterable[AttemptId] = ()) -> bool:
+        """Whether they fit without these."""
+        masks = [list(one) for one in self._masks]
+        for attempt_id in gone:
+            for number, i, part in self._held[attempt_id]:
+                masks[number][i] |= part
+        return _fits(masks, self._workers)
+
+    def none_can_be_spared(self, gone: Set[AttemptId]) -> bool:
+        """They fit without these, and not as soon as one of these stays."""
+        return self.fits(gone) and not any(self.fits(gone - {one}) for one in gone)
+
+    def fits_for_less(self, lost: Mapping[AttemptId, int], limit: int) -> bool:
+        """Whether they fit without some whose loss together is below the limit.
+
+        Only groups to which nobody can be added are tried: more who go never leave less room.
+        """
+        order = sorted(lost, key=lambda one: lost[one])
+        costs = [*(lost[one] for one in order), limit]
+        sums = [0]
+        for group in range(1 << len(order)):
+            if group:
+                lowest = (group & -group).bit_length() - 1
+                sums.append(sums[group & (group - 1)] + costs[lowest])
+            cheapest_left = costs[(~group & (group + 1)).bit_length() - 1]
+            if 0 < limit - sums[group] <= cheapest_left and self.fits(
+                one for i, one in enumerate(order) if group >> i & 1
+            ):
+                return True
+        return False
 
 
 def _fits(nodes: list[list[int]], workers: Sequence[int]) -> bool:
