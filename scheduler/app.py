@@ -148,6 +148,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         retention=Retention(
             store=store,
             places=_places(executor, kept, settings.retention_days * _DAY_MS),
+            snapshots_for_ms=settings.snapshot_days * _DAY_MS,
             now_ms=now_ms,
         ),
         attempt_key=key,

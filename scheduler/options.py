@@ -55,6 +55,7 @@ class SchedulerSettings:
     allow_admin_writes: bool = False
     max_snapshot_mib: int = 256
     retention_days: int = 400
+    snapshot_days: int = 30
     #: Of one user.
     submits_per_hour: int = 1000
     upload_gib_per_day: int = 8
@@ -140,6 +141,12 @@ def parser() -> argparse.ArgumentParser:
         help="history, and what jobs left on disk, is kept so long",
     )
     add(
+        "--snapshot-days",
+        type=_positive,
+        default=30,
+        help="files that a job ran from are kept so long after its end, for `again` (default: 30)",
+    )
+    add(
         "--stalled-after-s",
         type=_positive,
         default=60,
@@ -197,6 +204,7 @@ def read_settings(arguments: Sequence[str], environ: Mapping[str, str]) -> Sched
         allow_admin_writes=given.allow_admin_writes,
         max_snapshot_mib=given.max_snapshot_mib,
         retention_days=given.retention_days,
+        snapshot_days=given.snapshot_days,
         submits_per_hour=given.submits_per_hour,
         upload_gib_per_day=given.upload_gib_per_day,
         stalled_after_s=given.stalled_after_s,

@@ -2,7 +2,8 @@
 
 The store forgets old jobs by itself; what they left on disk follows here. A file is dropped only if
 it is old *and* no stored job refers to it. Attempts' files are old after the retention; a snapshot
-that no job was submitted with is of no use to anybody after a day.
+that no job was submitted with is of no use to anybody after a day. A job that is over, however it
+ended, refers to its snapshot for a while only: everybody may bring gigabytes a day, submit, and cancel.
 """
 
 from __future__ import annotations
@@ -33,8 +34,10 @@ class Prunes(Protocol):
 class Known:
     """What stored jobs refer to; looked up only when there is something old to ask about."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, ran_since_ms: int = 0) -> None:
         self._store = store
+        #: Who ended earlier needs its snapshot no more.
+        self._ran_since_ms = ran_since_ms
 
     def __contains__(self, name: object) -> bool:
         return name in self._names
@@ -45,8 +48,16 @@ class Known:
         asked = [i.action for i in self._store.pending_intents() if isinstance(i.action, Submit)]
         found = set(_snapshots([action.spec for action in asked]))
         found.update(_checkpoints([action.checkpoint for action in asked]))
-        found.update(name for job in self._jobs() for name in _names(job))
+        found.update(name for job in self._jobs() for name in self._names_of(job))
         return frozenset(found)
+
+    def _names_of(self, job: Workload) -> Iterator[str]:
+        if job.ended_ms is None or job.ended_ms >= self._ran_since_ms:
+            yield from _snapshots([job.spec])
+        for attempt in job.attempts:
+            yield attempt.attempt_id
+        # They may be of the job whose place it took.
+        yield from _checkpoints([job.checkpoint, *(one.resumed_from for one in job.attempts)])
 
     def _jobs(self) -> Iterator[Workload]:
         where = WorkloadFilter(kinds=frozenset({Kind.TRAINING, Kind.RETRAIN}))
@@ -57,14 +68,6 @@ class Known:
             cursor = page.cursor
             if cursor is None:
                 return
-
-
-def _names(job: Workload) -> Iterator[str]:
-    yield from _snapshots([job.spec])
-    for attempt in job.attempts:
-        yield attempt.attempt_id
-    # They may be of the job whose place it took.
-    yield from _checkpoints([job.checkpoint, *(one.resumed_from for one in job.attempts)])
 
 
 def _checkpoints(checkpoints: Iterable[Checkpoint | None]) -> Iterator[str]:
@@ -89,12 +92,14 @@ class Retention:
 
     store: Store
     places: Sequence[Kept]
+    #: After a job's end.
+    snapshots_for_ms: int
     now_ms: Callable[[], Millis]
 
     def step(self) -> int:
         """One pass; returns how many were dropped."""
-        known = Known(self.store)
         now_ms = self.now_ms()
+        known = Known(self.store, ran_since_ms=now_ms - self.snapshots_for_ms)
         dropped = sum(
             kept.place.prune(needed=known.__contains__, before_s=(now_ms - kept.for_ms) / 1000)
             for kept in self.places

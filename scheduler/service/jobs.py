@@ -215,10 +215,20 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
     base = _NUMBER.sub("", stored.name) or stored.name
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
     request = stored.model_copy(update={"name": base, "after": [], "near": [], **_ANEW, **others})
+
+    def spec_of() -> Spec:
+        if request.snapshot is not None and not service.snapshots.has(request.snapshot):
+            message = (
+                f"The files that {found.spec.name} ran from are gone, as it ended long ago: submit"
+                " it anew from its folder or notebook."
+            )
+            raise Misconfigured(message)
+        return checked_spec(service, principal, request)
+
     return _submitted(
         service,
         principal,
-        lambda: checked_spec(service, principal, request),
+        spec_of,
         request=("again", found.workload_id),
         key=key,
     )

@@ -6,13 +6,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from service_world import ServiceWorld, a_request
+import pytest
+from service_world import ServiceWorld, a_request, done
 
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.retention import Kept, Retention
 from gpucommons.scheduler.service import jobs
 
 SHA = "ab" * 32
+DAY_MS = 86_400_000
 
 
 @dataclass
@@ -33,7 +35,8 @@ def retention_over(world: ServiceWorld, place: Place) -> Retention:
     return Retention(
         store=world.store,
         places=(Kept(place=place, for_ms=4000),),
-        now_ms=lambda: Millis(10_000),
+        snapshots_for_ms=DAY_MS,
+        now_ms=lambda: world.now_ms,
     )
 
 
@@ -49,7 +52,7 @@ def test_what_a_stored_job_refers_to_stays(tmp_path: Path) -> None:
     assert retention_over(world, place).step() == 2
 
     assert place.dropped == ["cd" * 32, "an-older-attempt"]
-    assert place.before_s == 6
+    assert place.before_s == (world.now_ms - 4000) / 1000
 
 
 def test_a_job_that_no_cycle_has_seen_keeps_its_snapshot(tmp_path: Path) -> None:
@@ -59,4 +62,47 @@ def test_a_job_that_no_cycle_has_seen_keeps_its_snapshot(tmp_path: Path) -> None
     jobs.submit(world.service, world.principal("ann"), a_request(snapshot=SHA), key=None)
     place = Place([SHA])
 
+    assert retention_over(world, place).step() == 0
+
+
+@pytest.mark.parametrize("ran", [False, True])
+def test_the_snapshot_of_a_cancelled_job_stays_while_it_can_be_run_again(
+    tmp_path: Path, ran: bool
+) -> None:
+    world = ServiceWorld(tmp_path)
+    file = tmp_path / "snapshots" / f"{SHA}.tar"
+    file.touch()
+    ann, place = world.principal("ann"), Place([SHA])
+    request = a_request(snapshot=SHA, role={"milli_gpu": 1000 if ran else 2000})
+    in_the_way = jobs.submit(world.service, ann, a_request(role={"milli_gpu": 4000}), key=None)
+    if ran:
+        done(jobs.cancel(world.service, ann, in_the_way.id))
+        world.pass_time(60_000)
+    job = jobs.submit(world.service, ann, request, key=None)
+    world.pass_time(DAY_MS)
+    assert retention_over(world, place).step() == 0, "it waits or runs"
+
+    done(jobs.cancel(world.service, ann, job.id))
+    world.pass_time(60_000)
+    assert jobs.job(world.service, ann, job.id).state == "cancelled"
+    world.pass_time(DAY_MS - 120_000)
+    assert retention_over(world, place).step() == 0, "it can be run again"
+    world.pass_time(DAY_MS)
+    assert retention_over(world, place).step() == 1
+
+    file.unlink()
+    with pytest.raises(Misconfigured, match=f"The files that {job.name} ran from are gone"):
+        jobs.again(world.service, ann, job.id, key=None)
+
+
+def test_a_snapshot_stays_for_the_other_job_that_waits_with_it(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    (tmp_path / "snapshots" / f"{SHA}.tar").touch()
+    ann, place = world.principal("ann"), Place([SHA])
+    over, paused = (
+        jobs.submit(world.service, ann, a_request(snapshot=SHA), key=None) for _ in range(2)
+    )
+    done(jobs.cancel(world.service, ann, over.id))
+    done(jobs.pause(world.service, ann, paused.id))
+    world.pass_time(3 * DAY_MS)
     assert retention_over(world, place).step() == 0
