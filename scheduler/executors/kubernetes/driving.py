@@ -64,8 +64,11 @@ class Driver:
 
     # --- starting ----------------------------------------------------------------------------
 
-    def make(self, record: Record, plan: LayOut) -> None:
-        """Order that an attempt's objects be made."""
+    def make(self, record: Record, plan: LayOut) -> bool:
+        """Order that an attempt's objects be made; False where that was just refused, or is under way.
+
+        Of an earlier lead, that is: its answer reaches no record of this one.
+        """
         attempt_id = record.attempt.attempt_id
         hands = self._hands
 
@@ -91,7 +94,7 @@ class Driver:
                     record.failing = Failing(sentences.refused(error.message))
                 hands.again(attempt_id)
 
-        hands.orders.give((attempt_id, "make"), work, done, turn=Turn.NEW)
+        return hands.orders.give((attempt_id, "make"), work, done, turn=Turn.NEW)
 
     def _lift(self, record: Record, seen: Seen) -> None:
         due = list(judging.to_lift(seen, record.lifted))

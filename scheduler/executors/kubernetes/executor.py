@@ -202,18 +202,16 @@ class KubernetesExecutor:
             if attempt.attempt_id in self._buried:
                 return
             record = self._record(attempt)
-            if record.may_be_made:
-                self._make(record, launch)
             # Only now: what could not be laid out is due again.
-            record.due_again = False
+            record.due_again = record.may_be_made and not self._make(record, launch)
             self._look(attempt.attempt_id)
 
-    def _make(self, record: Record, launch: Launch) -> None:
+    def _make(self, record: Record, launch: Launch) -> bool:
         pool = self._around.pool_of(launch.attempt.placements[0].node_id)
         plan = lay_out(launch, self._settings, pool, self._around.files, self._view.nodes)
         record.namespace = plan.way.namespace
         record.expected = expected_of(plan)
-        self._driver.make(record, plan)
+        return self._driver.make(record, plan)
 
     def _knows(self, attempt: Attempt) -> bool:
         """Nothing is new in what is asked, and nothing of it was in vain."""

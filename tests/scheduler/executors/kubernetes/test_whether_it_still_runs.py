@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.types import Attempt, AttemptId, AttemptState, Mi
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.kubernetes import executor
 from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.judging import Remains
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
@@ -72,6 +72,7 @@ class ApiServer(SilentWatches):
     jobs: list[dict[str, Any]]
     written: list[tuple[str, Any]] = field(default_factory=list)
     ready: str = "True"
+    refuses: bool = False
 
     def get(self, path: str, **_query: object) -> dict[str, Any]:
         condition = {"type": "Ready", "status": self.ready}
@@ -80,6 +81,8 @@ class ApiServer(SilentWatches):
         return {"items": items, "metadata": {"resourceVersion": "1"}}
 
     def delete(self, path: str, body: object) -> dict[str, Any]:
+        if self.refuses:
+            raise ApiError(403, "Forbidden", "jobs.batch is forbidden")
         self.written.append((path, body))
         return {}
 
@@ -317,6 +320,26 @@ def test_what_cannot_be_laid_out_yet_is_due_until_it_is(
         for _ in range(2):
             with pytest.raises(Unavailable):
                 world.executor.start(a_launch(new))
+    world.executor.start(a_launch(new))
+    world.pass_ms(1_000)
+    assert world.api.written[0][0] == "/apis/batch/v1/namespaces/jobs/jobs"
+
+
+def test_a_start_that_was_refused_to_an_earlier_lead_is_made_after_its_rest(make: Any) -> None:
+    world = make()
+    new = replace(STARTING, attempt_id=AttemptId("a-new"))
+    world.api.refuses = True
+    world.executor.start(a_launch(new))
+    world.pass_ms(1_000)
+    world.executor.rest()
+    world.api.refuses = False
+    world.executor.adopt([])
+
+    world.executor.start(a_launch(new))
+    world.pass_ms(1_000)
+    assert world.api.written == [], "people mend what is refused: it is not asked at once again"
+    for rest in world.executor._orders._refusals._rests.values():
+        rest.until_s = 0.0
     world.executor.start(a_launch(new))
     world.pass_ms(1_000)
     assert world.api.written[0][0] == "/apis/batch/v1/namespaces/jobs/jobs"
