@@ -20,6 +20,7 @@ import {
   canCancel,
   canPause,
   canResume,
+  hasRequest,
   isFinal,
   maySteer,
   pausingLosesMs,
@@ -238,7 +239,7 @@ function addJobCommands(options: ICommandOptions): void {
       attempt(options, async () => {
         const known = jobOf(options, args);
         if (known) {
-          const job = known.request ? known : await model.api.job(known.id);
+          const job = hasRequest(known) ? known : await model.api.job(known.id);
           const milliGpu = args['milliGpu'];
           train.prefill(
             job,

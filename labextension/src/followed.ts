@@ -2,6 +2,7 @@
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
+import { hasRequest } from './jobs';
 import { LogBuffer } from './log';
 import { ICurvePoint, IJob, PageMessage, ServerMessage } from './tokens';
 
@@ -92,11 +93,13 @@ export class FollowedJob implements IDisposable {
   }
 }
 
-/** Lists may leave out the request and the attempts; what is known of them is kept. */
+/** Lists may leave out some of the request and the attempts; what is known of them is kept. */
 function merge(old: IJob | null, job: IJob): IJob {
   return {
     ...job,
-    request: job.request ?? old?.request,
+    ...(old && hasRequest(old) && !hasRequest(job)
+      ? { request: old.request, request_lacks: [] }
+      : {}),
     attempts:
       job.attempts.length >= (old?.attempts.length ?? 0)
         ? job.attempts

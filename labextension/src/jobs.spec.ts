@@ -4,6 +4,7 @@ import {
   canCancel,
   canPause,
   dot,
+  hasRequest,
   jobRow,
   maySteer,
   pausingLosesMs,
@@ -62,6 +63,20 @@ describe('a row of the list', () => {
     expect(row.sentence).toBe('Needs 4 GPUs on one node; 3 are free.');
     expect(row.left).toBe('2nd in line');
     expect(row.startWith).toBe(2000);
+  });
+
+  it('offers a smaller size where the list left out what is long', () => {
+    const reason = { code: 'gang', text: '', startable_milli_gpu: 2000 };
+    const job = makeJob({
+      state: 'queued',
+      reason,
+      request,
+      request_lacks: ['env']
+    });
+
+    expect(jobRow(job, 0, msg).startWith).toBe(2000);
+    expect(hasRequest(job)).toBe(false);
+    expect(hasRequest(makeJob({ request }))).toBe(true);
   });
 
   it('says the likely start beside the place, and that it is unknown', () => {

@@ -26,6 +26,11 @@ export function isWaiting(job: IJob): boolean {
   return WAITING.has(job.state);
 }
 
+/** Its request can be submitted again: a list shows long ones in part. */
+export function hasRequest(job: IJob | null): boolean {
+  return job?.request != null && !job.request_lacks?.length;
+}
+
 /** The scheduler's rule: owner, a lead of its team, or an admin. */
 export function maySteer(job: IJob, whoami: IWhoAmI | null): boolean {
   return (

@@ -9,6 +9,7 @@ import { IPanelContext, PanelContext } from './components/context';
 import { JobPage } from './components/jobpage';
 import { FollowedJob } from './followed';
 import { gpuIcon } from './icons';
+import { hasRequest } from './jobs';
 import { IJob } from './tokens';
 
 class JobContent extends ReactWidget {
@@ -44,7 +45,7 @@ export class JobWidget extends MainAreaWidget<JobContent> {
     this.title.icon = gpuIcon;
     this.title.label = followed.job?.name ?? context.msg.trans.__('Job');
     followed.changed.connect(this._onChanged, this);
-    if (followed.job?.request == null) {
+    if (!hasRequest(followed.job)) {
       void this._load(context);
     }
   }

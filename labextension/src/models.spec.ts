@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 
 import { announcement } from './announce';
 import { chosenMetrics, curveView, ticks } from './curve';
-import { mergePoints } from './followed';
+import { FollowedJob, mergePoints } from './followed';
 import { LogBuffer } from './log';
 import { teamBars } from './team';
 import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
@@ -232,6 +232,34 @@ describe('curve', () => {
     const merged = mergePoints(points.slice(0, 3), points);
 
     expect(merged).toEqual(points);
+  });
+});
+
+describe('a followed job', () => {
+  const whole = { roles: [], snapshot: 'abc' };
+  const parent = {
+    send: () => true,
+    release: () => undefined,
+    attemptLine: () => ''
+  };
+  const listed = makeJob({ request: { roles: [] }, request_lacks: ['env'] });
+
+  it('keeps its whole request when a list shows it in part', () => {
+    const followed = new FollowedJob('j-1', parent, listed);
+    followed.update(makeJob({ request: whole }));
+    followed.handle({ type: 'jobs', jobs: [listed] });
+
+    expect(followed.job?.request).toEqual(whole);
+    expect(followed.job?.request_lacks).toEqual([]);
+    followed.dispose();
+  });
+
+  it('shows what there is of it until it is whole', () => {
+    const followed = new FollowedJob('j-1', parent, listed);
+    followed.handle({ type: 'jobs', jobs: [listed] });
+
+    expect(followed.job).toEqual(listed);
+    followed.dispose();
   });
 });
 

@@ -130,6 +130,8 @@ export interface IJob {
   /** The file that became the job. */
   source?: string | null;
   request?: IJobRequest | null;
+  /** Fields of it that a list left empty because they are long. */
+  request_lacks?: string[];
 }
 
 export interface IQuote {

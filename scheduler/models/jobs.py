@@ -139,9 +139,11 @@ class JobView(View):
     source: str | None = None
     #: It succeeded away from its notebook: what it made is to be had with ``jobs/{ref}/results``.
     results_away: bool = False
-    #: What was asked, exactly as stored; shown to members of the team. Lists leave out those of
-    #: more than 8 KiB: ask for the job.
+    #: What was asked, exactly as stored; shown to members of the team.
     request: JobRequest | None = None
+    #: Fields of it that are empty here (``roles.command``: "…"), because this is a list and they are
+    #: long: ask for the job before its request is used again.
+    request_lacks: list[str] = []
 
 
 class JobList(View):

@@ -148,9 +148,11 @@ class Follower:
         cursor: str | None = None
         while True:
             page = await self._scheduler.send(calls.jobs(live=True, limit=_PAGE, cursor=cursor))
-            # Lists leave out long requests, and with them the label.
+            # Lists leave out what is long of a request, and that may be its labels.
             views = [
-                one if one.request is not None else await self._scheduler.send(calls.job(one.id))
+                await self._scheduler.send(calls.job(one.id))
+                if "labels" in one.request_lacks
+                else one
                 for one in page.jobs
             ]
             found.update({one.id: one for one in views if _label(one) is not None})

@@ -31,12 +31,11 @@ from gpucommons.scheduler.service.lookup import (
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, request_of
+from gpucommons.scheduler.service.views.listed import listed
 from gpucommons.scheduler.store.base import WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
 _STEER_TIMEOUT_S = 2.0
-#: Lists leave out longer requests: whoever needs one asks for the job.
-LISTED_REQUEST_BYTES = 8 << 10
 #: What belongs to the moment of a submit, not to what runs.
 _ANEW = {"not_before_ms": 0, "resume_from": None}
 #: What means something else where another person runs it.
@@ -60,14 +59,6 @@ class JobFilter:
 def _view(service: Service, principal: Principal, workload: Workload) -> models.JobView:
     likely = service.forecasts.of(workload)
     return job_view(workload, principal, service.loop.cluster, likely)
-
-
-def _in_list(service: Service, principal: Principal, workload: Workload) -> models.JobView:
-    """A list of 500 jobs must not weigh 500 times what one job may."""
-    view = _view(service, principal, workload)
-    if view.request is None or len(view.request.model_dump_json()) <= LISTED_REQUEST_BYTES:
-        return view
-    return view.model_copy(update={"request": None})
 
 
 def submit(
@@ -250,7 +241,8 @@ def jobs(
         unseen = [w for w in reversed(unseen_submits(service)) if _matches(w, restricted)]
         shown = [w for w in unseen if w.workload_id not in ids] + shown
     return models.JobList(
-        jobs=[_in_list(service, principal, workload) for workload in shown], cursor=page.cursor
+        jobs=[listed(_view(service, principal, workload)) for workload in shown],
+        cursor=page.cursor,
     )
 
 

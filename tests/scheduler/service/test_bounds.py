@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from service_world import ServiceWorld, a_request
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.service import jobs, quotes
 from gpucommons.scheduler.service.allowance import Allowance, submits
 from gpucommons.scheduler.service.jobs import JobFilter
+from gpucommons.scheduler.service.views.listed import LISTED_REQUEST_BYTES
 
 HOUR_MS = 3_600_000
 LONG = {f"VALUE_{number}": "x" * 8000 for number in range(7)}
@@ -34,19 +37,41 @@ def test_characters_of_several_bytes_count_as_such(world: ServiceWorld) -> None:
         jobs.submit(world.service, world.principal("ann"), request, key=None)
 
 
-def test_lists_leave_out_long_requests_that_the_job_itself_shows(world: ServiceWorld) -> None:
+@pytest.mark.parametrize(
+    ("changes", "lacks"),
+    [
+        ({}, []),
+        ({"env": LONG}, ["env"]),
+        ({"role": {"command": ["python", "train.py", *(["x" * 8000] * 2)]}}, ["roles.command"]),
+        ({"env": LONG, "labels": {"note": "kept"}}, ["env"]),
+        (
+            {
+                "env": {"A": "x" * 8000},
+                "labels": {f"l-{number}": "😀" * 500 for number in range(20)},
+                "role": {"command": ["train.sh", "x" * 8000], "milli_gpu": 250},
+            },
+            ["env", "labels", "roles.command"],
+        ),
+    ],
+)
+def test_lists_leave_out_what_is_long_of_a_request_and_say_so(
+    world: ServiceWorld, changes: dict[str, Any], lacks: list[str]
+) -> None:
     ann = world.principal("ann")
-    long = jobs.submit(world.service, ann, a_request(env=LONG), key=None)
-    short = jobs.submit(world.service, ann, a_request(), key=None)
-    listed = {
-        view.id: view for view in jobs.jobs(world.service, ann, JobFilter(), cursor=None).jobs
-    }
-    assert listed[long.id].request is None
-    assert listed[long.id].model_copy(update={"request": long.request}).source == long.source
-    assert listed[short.id].request == short.request
-    found = jobs.job(world.service, ann, long.id)
-    assert found.request is not None
-    assert found.request.env == LONG
+    job = jobs.submit(world.service, ann, a_request(**changes), key=None)
+    assert job.request is not None
+    (view,) = jobs.jobs(world.service, ann, JobFilter(), cursor=None).jobs
+    view = models.JobView.model_validate_json(view.model_dump_json())
+
+    assert view.request_lacks == lacks
+    assert view.request is not None
+    assert len(view.request.model_dump_json().encode()) <= LISTED_REQUEST_BYTES
+    assert view.request.roles[0].milli_gpu == job.request.roles[0].milli_gpu
+    assert view.request.labels == ({} if "labels" in lacks else job.request.labels)
+    assert (view.request.roles[0].command == ["…"]) == ("roles.command" in lacks)
+    assert view.source == job.source
+    found = jobs.job(world.service, ann, job.id)
+    assert (found.request, found.request_lacks) == (job.request, [])
 
 
 def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(

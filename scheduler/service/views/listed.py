@@ -1,0 +1,50 @@
+"""What lists show of a job's request: 500 jobs must not weigh 500 times what one job may.
+
+Only what is long is left out, and named: how many GPUs a job asks for is what its row is about.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpucommons.scheduler import models
+
+#: A longer request loses its longest fields, until it is no longer.
+LISTED_REQUEST_BYTES = 8 << 10
+#: Fields that people fill at any length.
+_LONG = ("env", "labels", "secrets", "after", "near", "data")
+_COMMANDS = "roles.command"
+#: A role has a command; nobody takes this for the one that it has.
+_LEFT_OUT = ["…"]
+
+
+def listed(view: models.JobView) -> models.JobView:
+    """A job as lists show it."""
+    request = view.request
+    if request is None or _bytes(request) <= LISTED_REQUEST_BYTES:
+        return view
+    lacks: list[str] = []
+    for field in sorted((_COMMANDS, *_LONG), key=lambda one: -_field_bytes(request, one)):
+        lacks.append(field)
+        shown = request.model_copy(update=_without(request, lacks))
+        if _bytes(shown) <= LISTED_REQUEST_BYTES:
+            break
+    return view.model_copy(update={"request": shown, "request_lacks": sorted(lacks)})
+
+
+def _bytes(request: models.JobRequest) -> int:
+    return len(request.model_dump_json().encode())
+
+
+def _field_bytes(request: models.JobRequest, field: str) -> int:
+    return _bytes(request) - _bytes(request.model_copy(update=_without(request, [field])))
+
+
+def _without(request: models.JobRequest, fields: list[str]) -> dict[str, Any]:
+    """These fields of a request, empty."""
+    found: dict[str, Any] = {
+        field: type(getattr(request, field))() for field in fields if field in _LONG
+    }
+    if _COMMANDS in fields:
+        found["roles"] = [role.model_copy(update={"command": _LEFT_OUT}) for role in request.roles]
+    return found
