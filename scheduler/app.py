@@ -16,6 +16,8 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import attempt_tokens, models
 from gpucommons.scheduler.acting import executor_of
+from gpucommons.scheduler.core import acts
+from gpucommons.scheduler.core.leases import NOT_STARTED
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cancel, Cluster, Restarted
@@ -101,6 +103,9 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             now_ms=now_ms,
             on_down=lambda lease: _server_is_down(service, lease),
             on_restarted=lambda lease: _server_is_back(service, lease),
+            on_refused=lambda lease, text: _server_is_refused(service, lease, text),
+            is_due=lambda act: loop.leading and acts.is_due(loop.cluster.workloads, act),
+            wake=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
         )
     where = premises(
         settings,
@@ -262,6 +267,11 @@ def _server_is_down(service: Service, lease: Workload) -> None:
 def _server_is_back(service: Service, lease: Workload) -> None:
     """A notebook that gave its GPU back runs again."""
     service.ask(OPERATOR, Restarted(workload_id=lease.workload_id))
+
+
+def _server_is_refused(service: Service, lease: Workload, text: str) -> None:
+    """The hub will not start the server of a granted ticket: its place in line is of no use."""
+    service.ask(OPERATOR, Cancel(workload_id=lease.workload_id, why=NOT_STARTED, text=text))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

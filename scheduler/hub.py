@@ -87,8 +87,8 @@ class Hub:
             raise Unavailable(message)
         return server_name in servers
 
-    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> None:
-        """Start a server with these options; one that runs already is fine.
+    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
+        """Start a server with these options; False where one runs already.
 
         The options are posted flat, without ``user_options`` or ``display_name``: JupyterHub 5 and
         6 both take that form.
@@ -96,17 +96,19 @@ class Hub:
         Raises
         ------
         Unavailable
-            When trying again may help: no hub, 429, 5xx.
+            When trying again may help: no hub, 429, 5xx, the last server is still going down.
         HubRefused
             When it will not.
         """
         path = _server_path(user, server_name)
         response = await self._request("POST", path, json=dict(options))
         if response.is_success:
-            return
+            return True
         message = _message_of(response)
         if response.status_code == _ALREADY and "already" in message:
-            return
+            return False
+        if response.status_code == _ALREADY and "is pending" in message:
+            raise Unavailable(message)
         raise HubRefused(message, status=response.status_code)
 
     async def stop_server(self, user: str, server_name: str) -> bool:

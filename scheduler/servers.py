@@ -1,7 +1,8 @@
 """Starts and stops notebook servers through the hub, as the loop's acts say.
 
-Acts come again each cycle while they are due, so each lease has at most one task of a kind here;
-what fails is tried again with growing pauses, for a start until the grant expires.
+The hub knows a server by its user and name only, and what is asked of it late meets whatever bears
+that name by then. So each request follows an act of the loop and is made only while that act is
+still due; whether it is made again, the next cycle says. What fails is followed by growing pauses.
 """
 
 from __future__ import annotations
@@ -12,8 +13,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from gpucommons.scheduler.core.leases import RELEASED
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
-from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServer, StopServer
 from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused
@@ -24,6 +24,16 @@ _FIRST_PAUSE_S = 0.5
 _LONGEST_PAUSE_S = 10.0
 #: A hub that refuses for good is not asked again before this.
 _REFUSED_PAUSE_S = 60.0
+#: Refusals that are not about this server: a right that the service lacks, a slice not cleared yet.
+_PASSING = frozenset({401, 403, 409})
+#: Until the loop has heard what an act came to.
+_DONE_PAUSE_S = 1.0
+_RUNS_ALREADY = (
+    "Its turn came while this server ran already: stop the server, then wait in line again"
+)
+#: Of the hub's own words.
+_MAX_WORDS = 200
+_MAX_PAUSES = 1_000
 #: A server that was started is given so long to redeem its grant before it is started again.
 _SETTLE_S = 5.0
 #: *Drop to CPU* is asked for by the very server that goes down: it still has to pass the answer on.
@@ -33,8 +43,8 @@ _FAREWELL_S = 0.7
 class StartsServers(Protocol):
     """The two calls of :class:`gpucommons.scheduler.hub.Hub` that are needed here."""
 
-    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> None:
-        """Start a server; one that runs is fine."""
+    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
+        """Start a server; False where one runs already."""
         ...
 
     async def stop_server(self, user: str, server_name: str) -> bool:
@@ -42,28 +52,35 @@ class StartsServers(Protocol):
         ...
 
 
-ServerAct = StartServer | StopServer | RestartServer
-
-
 class Servers:
     """The injected ``on_server_act`` of the loop; works in the asyncio loop it is made in."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that it tells, and whom
         self,
         hub: StartsServers,
         *,
         now_ms: Callable[[], int],
         on_down: Callable[[Workload], None],
         on_restarted: Callable[[Workload], None],
+        on_refused: Callable[[Workload, str], None] = lambda _lease, _text: None,
+        is_due: Callable[[ServerAct], bool] = lambda _act: True,
+        wake: Callable[[], None] = lambda: None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._hub = hub
         self._now_ms = now_ms
         self._on_down = on_down
         self._on_restarted = on_restarted
+        self._on_refused = on_refused
+        #: By what is committed, and while nobody else leads.
+        self._is_due = is_due
+        #: Has the loop say anew what is due.
+        self._wake = wake
         self._sleep = sleep
         self._loop = asyncio.get_running_loop()
         self._tasks: dict[ServerAct, asyncio.Task[None]] = {}
+        #: After the next failure of each act.
+        self._pauses_s: dict[ServerAct, float] = {}
 
     @property
     def busy(self) -> bool:
@@ -78,85 +95,93 @@ class Servers:
     def _begin(self, act: ServerAct, workload: Workload) -> None:
         if act in self._tasks:
             return
-        match act:
-            case StartServer():
-                work = self._start(workload)
-            case StopServer():
-                work = self._stop(workload)
-            case RestartServer():
-                work = self._restart_without_gpu(workload)
-        task = asyncio.create_task(work)
+        if len(self._pauses_s) > _MAX_PAUSES:
+            self._pauses_s.clear()
+        task = asyncio.create_task(self._once(act, workload))
         self._tasks[act] = task
-        task.add_done_callback(lambda _: self._tasks.pop(act, None))
+        task.add_done_callback(lambda _: self._end(act))
 
-    async def _start(self, lease: Workload) -> None:
-        spec, until_ms = lease.spec, lease.redeem_by_ms
-        options = {"milli_gpu": spec.roles[0].milli_gpu, "ticket": lease.workload_id} | _common(
-            lease
-        )
-        pause_s = _FIRST_PAUSE_S
-        while until_ms is None or self._now_ms() < until_ms:
-            try:
-                await self._hub.start_server(spec.owner, spec.server_name, options)
-            except Unavailable as error:
-                log.warning("starting %s, trying again: %s", _label(lease), error)
-                await self._sleep(pause_s)
-                pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            except HubRefused as error:
-                log.warning("the hub does not start %s: %s", _label(lease), error)
-                await self._sleep(_REFUSED_PAUSE_S)
-                return
-            else:
-                log.info("started %s", _label(lease))
-                await self._sleep(_SETTLE_S)
-                return
+    def _end(self, act: ServerAct) -> None:
+        self._tasks.pop(act, None)
+        self._wake()
 
-    async def _stop(self, lease: Workload) -> None:
+    async def _once(self, act: ServerAct, lease: Workload) -> None:
+        """One request, what it came to, and the pause before the loop may ask for the next."""
+        if isinstance(act, StopServer):
+            await self._farewell(lease)
+        if not self._is_due(act):
+            return
+        try:
+            pause_s = await self._ask(act, lease)
+        except Unavailable as error:
+            log.warning("%s of %s, trying again: %s", _verb(act), _label(lease), error)
+            pause_s = None
+        if pause_s is None:
+            pause_s = self._pauses_s.get(act, _FIRST_PAUSE_S)
+            self._pauses_s[act] = min(2 * pause_s, _LONGEST_PAUSE_S)
+        else:
+            self._pauses_s.pop(act, None)
+        await self._sleep(pause_s)
+
+    async def _farewell(self, lease: Workload) -> None:
         attempt = lease.current
         stop = None if attempt is None else attempt.stop
         if stop is not None and stop.why == RELEASED:
             await self._sleep(_FAREWELL_S)
-        if not await self._stopped(lease):
-            return
+
+    async def _ask(self, act: ServerAct, lease: Workload) -> float | None:
+        """The pause after it; None where its effect is still to come."""
+        try:
+            match act:
+                case StartServer():
+                    return await self._start(act, lease)
+                case StopServer():
+                    return await self._stop(lease)
+                case RestartServer():
+                    return await self._restart_without_gpu(lease)
+        except HubRefused as error:
+            log.warning("the hub refuses the %s of %s: %s", _verb(act), _label(lease), error)
+            return await self._refused(act, lease, error)
+
+    async def _start(self, act: StartServer, lease: Workload) -> float:
+        if lease.redeem_by_ms is not None and self._now_ms() >= lease.redeem_by_ms:
+            return _DONE_PAUSE_S
+        spec = lease.spec
+        options = {"milli_gpu": spec.roles[0].milli_gpu, "ticket": lease.workload_id}
+        asked = await self._hub.start_server(spec.owner, spec.server_name, options | _common(lease))
+        if asked:
+            log.info("started %s", _label(lease))
+            return _SETTLE_S
+        # Perhaps its user was faster than we, and it takes its slice this moment.
+        await self._sleep(_SETTLE_S)
+        if self._is_due(act):
+            await asyncio.to_thread(self._on_refused, lease, _RUNS_ALREADY)
+        return _DONE_PAUSE_S
+
+    async def _stop(self, lease: Workload) -> float | None:
+        if not await self._hub.stop_server(lease.spec.owner, lease.spec.server_name):
+            return None
         log.info("stopped %s", _label(lease))
         await asyncio.to_thread(self._on_down, lease)
+        return _DONE_PAUSE_S
 
-    async def _stopped(self, lease: Workload) -> bool:
-        spec, pause_s = lease.spec, _FIRST_PAUSE_S
-        while True:
-            try:
-                if await self._hub.stop_server(spec.owner, spec.server_name):
-                    return True
-            except Unavailable as error:
-                log.warning("stopping %s, trying again: %s", _label(lease), error)
-            except HubRefused as error:
-                log.warning("the hub does not stop %s: %s", _label(lease), error)
-                await self._sleep(_REFUSED_PAUSE_S)
-                return False
-            await self._sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    async def _restart_without_gpu(self, lease: Workload) -> float:
+        spec = lease.spec
+        options = {"milli_gpu": 0} | _common(lease)
+        await self._hub.start_server(spec.owner, spec.server_name, options)
+        log.info("restarted %s without GPU", _label(lease))
+        await asyncio.to_thread(self._on_restarted, lease)
+        return _SETTLE_S
 
-    async def _restart_without_gpu(self, lease: Workload) -> None:
-        spec, pause_s = lease.spec, _FIRST_PAUSE_S
-        # After that the act is due no more: whoever wants the server starts it.
-        until_ms = self._now_ms() + LEASES_REMEMBERED_MS
-        while self._now_ms() < until_ms:
-            try:
-                await self._hub.start_server(
-                    spec.owner, spec.server_name, {"milli_gpu": 0} | _common(lease)
-                )
-            except Unavailable as error:
-                log.warning("restarting %s without GPU, trying again: %s", _label(lease), error)
-            except HubRefused as error:
-                # "pending stop" passes within seconds; anything else stays the same.
-                log.warning("restarting %s without GPU: %s", _label(lease), error)
-            else:
-                log.info("restarted %s without GPU", _label(lease))
-                await asyncio.to_thread(self._on_restarted, lease)
-                await self._sleep(_SETTLE_S)
-                return
-            await self._sleep(pause_s)
-            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+    async def _refused(self, act: ServerAct, lease: Workload, error: HubRefused) -> float | None:
+        match act:
+            case StartServer() if error.status not in _PASSING:
+                text = f"JupyterHub does not start its server: {str(error)[:_MAX_WORDS]}"
+                await asyncio.to_thread(self._on_refused, lease, text.rstrip("."))
+                return _DONE_PAUSE_S
+            case RestartServer():
+                return None
+        return _REFUSED_PAUSE_S
 
     async def close(self) -> None:
         """Let go of everything under way; the acts come again after a restart."""
@@ -170,6 +195,10 @@ def _common(lease: Workload) -> dict[str, Any]:
     """Options that both starts have; names of the spawner's ``user_options``."""
     spec = lease.spec
     return {"team": spec.team, "pool": spec.pools[0], "environment": spec.environment}
+
+
+def _verb(act: ServerAct) -> str:
+    return {StartServer: "start", StopServer: "stop", RestartServer: "restart"}[type(act)]
 
 
 def _label(lease: Workload) -> str:

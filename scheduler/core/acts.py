@@ -5,7 +5,7 @@ Acts are derived from the state alone, so a crash between write and act loses no
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from gpucommons.scheduler.core.leases import SERVER_GONE
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
@@ -13,13 +13,14 @@ from gpucommons.scheduler.core.orders import (
     Act,
     AnnounceStop,
     RestartServer,
+    ServerAct,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
     StartServer,
     StopServer,
 )
-from gpucommons.scheduler.core.types import AttemptState, Workload
+from gpucommons.scheduler.core.types import AttemptState, Workload, WorkloadId
 
 
 def due(workloads: Iterable[Workload]) -> tuple[Act, ...]:
@@ -27,6 +28,12 @@ def due(workloads: Iterable[Workload]) -> tuple[Act, ...]:
     concerned = (w for w in workloads if not is_final(w) or is_lease(w))
     in_order = sorted(concerned, key=lambda one: one.workload_id)
     return tuple(act for workload in in_order for act in _of(workload))
+
+
+def is_due(workloads: Mapping[WorkloadId, Workload], act: ServerAct) -> bool:
+    """Whether the hub would be asked for this now, too."""
+    lease = workloads.get(act.workload_id)
+    return lease is not None and act in _of(lease)
 
 
 def _of(workload: Workload) -> Iterator[Act]:

@@ -30,6 +30,10 @@ SERVER_GONE = frozenset({"stopped", "failed"})
 RELEASED = "released"
 
 
+#: The end of a ticket whose turn came though its server cannot take the slice.
+NOT_STARTED = "not-started"
+
+
 def same_ask(one: Spec, other: Spec) -> bool:
     """Both want the same slice for the same server."""
     size = (one.roles[0].milli_gpu, one.roles[0].gpu_kind)
@@ -111,6 +115,8 @@ def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
             draft.put(replace(workload, ended_text=text))
         return
     attempt = workload.current
+    if action.why == NOT_STARTED and workload.redeem_by_ms is None:
+        return  # its server took the slice meanwhile, or others have their turn
     if attempt is None or workload.redeem_by_ms is not None:
         finish(draft, workload, text)
         return

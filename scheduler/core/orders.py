@@ -58,12 +58,6 @@ class RestartServer:
     workload_id: WorkloadId
 
 
-Act = (
-    StartAttempt
-    | AnnounceStop
-    | SignalAttempt
-    | SpareAttempt
-    | StartServer
-    | StopServer
-    | RestartServer
-)
+#: What the hub is asked to do.
+ServerAct = StartServer | StopServer | RestartServer
+Act = StartAttempt | AnnounceStop | SignalAttempt | SpareAttempt | ServerAct

@@ -197,7 +197,9 @@ def _end_sentence(lease: Workload) -> str | None:
     if lease.ended_ms is None or not lease.ended_text or lease.ended_text in OWN_ENDS:
         return None
     at = datetime.fromtimestamp(lease.ended_ms / 1000, UTC).astimezone()
-    return f"Stopped at {at:%H:%M}: {lease.ended_text}."
+    ran = any(attempt.started_ms is not None for attempt in lease.attempts)
+    what = "Stopped at" if ran else "Not in line since"
+    return f"{what} {at:%H:%M}: {lease.ended_text}."
 
 
 # --- the server's life -----------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +13,7 @@ import pytest
 from builders import T0, a_notebook
 
 from gpucommons.scheduler.core.leases import RELEASED
-from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServer, StopServer
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
@@ -54,9 +54,9 @@ class Answers:
 async def test_options_are_posted_flat_to_the_named_server() -> None:
     answers = Answers((201, None), (202, None), (400, {"message": "a b is already running"}))
     hub = answers.hub()
-    await hub.start_server("a/b", "", {"milli_gpu": 500})
-    await hub.start_server("ann", "lab 1", {"milli_gpu": 500})
-    await hub.start_server("ann", "", {})
+    assert await hub.start_server("a/b", "", {"milli_gpu": 500})
+    assert await hub.start_server("ann", "lab 1", {"milli_gpu": 500})
+    assert not await hub.start_server("ann", "", {})
     assert answers.asked[0] == ("POST", "/hub/api/users/a%2Fb/server", {"milli_gpu": 500})
     assert answers.asked[1][1] == "/hub/api/users/ann/servers/lab%201"
 
@@ -72,6 +72,11 @@ async def test_what_may_pass_is_unavailable(answer: Any) -> None:
     ):
         with pytest.raises(Unavailable):
             await call
+
+
+async def test_a_server_that_still_goes_down_is_started_later() -> None:
+    with pytest.raises(Unavailable, match="pending stop"):
+        await Answers((400, {"message": "ann is pending stop"})).hub().start_server("ann", "", {})
 
 
 async def test_what_stays_is_refused_with_the_hubs_words() -> None:
@@ -132,21 +137,18 @@ class FakeHub:
         self.failures = list(failures)
         self.calls: list[tuple[str, str, Mapping[str, Any] | None]] = []
 
-    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> None:
-        self.calls.append(("start", f"{user}/{server_name}", options))
-        if self.failures:
-            failure = self.failures.pop(0)
-            if isinstance(failure, Exception):
-                raise failure
+    async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
+        return self._answer("start", f"{user}/{server_name}", options)
 
     async def stop_server(self, user: str, server_name: str) -> bool:
-        self.calls.append(("stop", f"{user}/{server_name}", None))
-        if self.failures:
-            failure = self.failures.pop(0)
-            if isinstance(failure, Exception):
-                raise failure
-            return failure
-        return True
+        return self._answer("stop", f"{user}/{server_name}", None)
+
+    def _answer(self, verb: str, server: str, options: Mapping[str, Any] | None) -> bool:
+        self.calls.append((verb, server, options))
+        answer = self.failures.pop(0) if self.failures else True
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
 
 class Rest:
@@ -186,34 +188,68 @@ def a_lease(why: str | None = None, **changes: Any) -> Workload:
     return replace(lease, **changes)
 
 
+class Loop:
+    """Repeats an act each second while it is due, as the scheduler's loop does."""
+
+    def __init__(
+        self,
+        hub: FakeHub,
+        *,
+        runs: Callable[[ServerAct], bool] | None = None,
+        on_down: Callable[[], None] | None = None,
+    ) -> None:
+        self.rest = Rest()
+        self.due: set[ServerAct] = set()
+        self.told: list[str] = []
+        self.woken = 0
+        self.runs = runs
+        self.servers = Servers(
+            hub,
+            now_ms=lambda: self.rest.now_ms,
+            on_down=lambda _: self.hear("down") if on_down is None else on_down(),
+            on_restarted=lambda _: self.hear("restarted"),
+            on_refused=lambda _, text: self.hear(text),
+            is_due=self.is_due,
+            wake=self.wake,
+            sleep=self.rest.sleep,
+        )
+
+    def is_due(self, act: ServerAct) -> bool:
+        return act in self.due if self.runs is None else self.runs(act)
+
+    def hear(self, what: str) -> None:
+        self.told.append(what)
+        self.due.clear()
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    async def play(self, act: ServerAct, lease: Workload, *, until_ms: int = 600_000) -> None:
+        self.due.add(act)
+        while self.due and self.rest.now_ms < T0 + until_ms:
+            for _ in range(3):
+                self.servers(act, lease)
+            await settle(self.servers)
+
+
 async def settle(servers: Servers) -> None:
-    for _ in range(200):
-        await asyncio.sleep(0.001)
+    await asyncio.sleep(0)
+    for _ in range(500):
         if not servers.busy:
             return
+        await asyncio.sleep(0.001)
     raise AssertionError("still busy")
 
 
-def servers_on(
-    hub: FakeHub, rest: Rest, down: list[str] | None = None, back: list[str] | None = None
-) -> Servers:
-    told = [] if down is None else down
-    returned = [] if back is None else back
-    return Servers(
-        hub,
-        now_ms=lambda: rest.now_ms,
-        on_down=lambda lease: told.append(lease.workload_id),
-        on_restarted=lambda lease: returned.append(lease.workload_id),
-        sleep=rest.sleep,
-    )
+START = StartServer(workload_id=WorkloadId("w"))
+STOP = StopServer(workload_id=WorkloadId("w"))
+RESTART = RestartServer(workload_id=WorkloadId("w"))
 
 
 async def test_a_granted_ticket_starts_its_server_once() -> None:
-    hub, rest = FakeHub(Unavailable("429"), Unavailable("502")), Rest()
-    servers = servers_on(hub, rest)
-    for _ in range(3):
-        servers(StartServer(workload_id=WorkloadId("w")), a_lease())
-    await settle(servers)
+    hub = FakeHub(Unavailable("429"), Unavailable("502"))
+    loop = Loop(hub)
+    await loop.play(START, a_lease(), until_ms=6_000)
     options = {
         "milli_gpu": 500,
         "ticket": "w",
@@ -222,44 +258,85 @@ async def test_a_granted_ticket_starts_its_server_once() -> None:
         "environment": "torch",
     }
     assert hub.calls == [("start", "ann/lab", options)] * 3
+    assert loop.told == []
+    assert loop.woken == 3
 
 
 async def test_a_start_is_tried_until_the_grant_expires() -> None:
-    hub, rest = FakeHub(*[Unavailable("no hub")] * 1000), Rest()
-    servers = servers_on(hub, rest)
-    servers(StartServer(workload_id=WorkloadId("w")), a_lease())
-    await settle(servers)
+    hub = FakeHub(*[Unavailable("no hub")] * 1000)
+    await Loop(hub).play(START, a_lease(), until_ms=300_000)
     assert 12 <= len(hub.calls) <= 20
-    assert T0 + 120_000 <= rest.now_ms <= T0 + 130_000
 
 
-async def test_a_hub_that_refuses_is_asked_once() -> None:
-    hub, rest = FakeHub(HubRefused("no scope", status=403)), Rest()
-    servers = servers_on(hub, rest)
-    servers(StartServer(workload_id=WorkloadId("w")), a_lease())
-    await settle(servers)
+@pytest.mark.parametrize("status", [401, 403, 409])
+async def test_a_refusal_that_is_not_about_this_server_keeps_its_ticket(status: int) -> None:
+    hub = FakeHub(*[HubRefused("no scope", status=status)] * 10)
+    loop = Loop(hub)
+    await loop.play(START, a_lease(), until_ms=100_000)
+    assert len(hub.calls) == 2
+    assert loop.told == []
+
+
+async def test_a_ticket_whose_server_the_hub_will_not_start_ends_with_the_hubs_words() -> None:
+    hub = FakeHub(HubRefused("No such user: ann.", status=404))
+    loop = Loop(hub)
+    await loop.play(START, a_lease())
+    assert loop.told == ["JupyterHub does not start its server: No such user: ann"]
     assert len(hub.calls) == 1
 
 
+async def test_a_ticket_whose_server_runs_already_without_its_slice_ends() -> None:
+    loop = Loop(FakeHub(False))
+    await loop.play(START, a_lease())
+    assert loop.told == [
+        "Its turn came while this server ran already: stop the server, then wait in line again"
+    ]
+
+
+async def test_a_server_that_takes_its_slice_this_moment_keeps_its_lease() -> None:
+    answers = iter([True, False])
+    loop = Loop(FakeHub(False), runs=lambda _act: next(answers))
+    loop.servers(START, a_lease())
+    await settle(loop.servers)
+    assert loop.told == []
+
+
 async def test_a_reclaimed_notebook_is_stopped_and_reported_down() -> None:
-    hub, rest, down = FakeHub(Unavailable("502"), False), Rest(), []  # type: ignore[var-annotated]
-    servers = servers_on(hub, rest, down)
-    servers(StopServer(workload_id=WorkloadId("w")), a_lease("reclaimed"))
-    await settle(servers)
+    hub = FakeHub(Unavailable("502"), False)
+    loop = Loop(hub)
+    await loop.play(STOP, a_lease("reclaimed"))
     assert [call[0] for call in hub.calls] == ["stop", "stop", "stop"]
-    assert down == ["w"]
+    assert loop.told == ["down"]
+
+
+async def test_a_stop_that_takes_long_does_not_stop_the_next_server_of_that_name() -> None:
+    hub = FakeHub(False)
+    loop = Loop(hub)
+    loop.due.add(STOP)
+    loop.servers(STOP, a_lease("reclaimed"))
+    await settle(loop.servers)
+    # The spawner says that it is down, and its user starts anew.
+    loop.due.clear()
+    loop.servers(STOP, a_lease("reclaimed"))
+    await settle(loop.servers)
+    assert [call[0] for call in hub.calls] == ["stop"]
+
+
+async def test_what_is_due_no_more_after_the_farewell_is_not_asked_for() -> None:
+    hub = FakeHub()
+    loop = Loop(hub)
+    loop.servers(STOP, a_lease(RELEASED))
+    await settle(loop.servers)
+    assert hub.calls == []
 
 
 async def test_a_released_notebook_comes_back_without_gpu() -> None:
-    hub, rest, back = FakeHub(True, HubRefused("pending stop", status=400)), Rest(), []  # type: ignore[var-annotated]
-    servers = servers_on(hub, rest, back=back)
-    servers(StopServer(workload_id=WorkloadId("w")), a_lease(RELEASED))
-    await settle(servers)
-    assert back == []
-    for _ in range(3):
-        servers(RestartServer(workload_id=WorkloadId("w")), a_lease(RELEASED))
-    await settle(servers)
-    assert back == ["w"]
+    hub = FakeHub(True, HubRefused("pending stop", status=400))
+    loop = Loop(hub)
+    await loop.play(STOP, a_lease(RELEASED))
+    assert loop.told == ["down"]
+    await loop.play(RESTART, a_lease(RELEASED))
+    assert loop.told == ["down", "restarted"]
     assert [call[0] for call in hub.calls] == ["stop", "start", "start"]
     assert hub.calls[-1][2] == {
         "milli_gpu": 0,
@@ -267,6 +344,21 @@ async def test_a_released_notebook_comes_back_without_gpu() -> None:
         "pool": "train",
         "environment": "torch",
     }
+
+
+async def test_a_scheduler_whose_store_is_away_hears_of_it_later() -> None:
+    hub = FakeHub()
+    heard: list[str] = []
+
+    def hear() -> None:
+        heard.append("down")
+        if len(heard) == 1:
+            raise Unavailable("The store does not answer.")
+        loop.due.clear()
+
+    loop = Loop(hub, on_down=hear)
+    await loop.play(STOP, a_lease("reclaimed"))
+    assert heard == ["down", "down"]
 
 
 async def test_closing_ends_what_is_under_way() -> None:

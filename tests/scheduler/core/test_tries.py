@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.state import Started
+from gpucommons.scheduler.core.acts import is_due
+from gpucommons.scheduler.core.leases import NOT_STARTED
+from gpucommons.scheduler.core.orders import StartServer, StopServer
+from gpucommons.scheduler.core.state import Cancel, Started
 from gpucommons.scheduler.core.types import State
 
 
@@ -60,6 +63,41 @@ def test_each_grant_that_lapses_gives_others_twice_as_long() -> None:
         assert world.state(ticket) is State.GRANTED
     world.wait(120_000)
     assert world.state(ticket) is State.ENDED
+
+
+def test_a_ticket_whose_server_the_hub_does_not_start_leaves_the_line_at_once() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    ticket = world.submit(a_notebook("ann"))
+    other = world.submit(a_notebook("bob"))
+    world.ask(Cancel(workload_id=ticket, why=NOT_STARTED, text="The server runs already"))
+    assert world.state(ticket) is State.ENDED
+    assert world.get(ticket).ended_text == "The server runs already"
+    assert world.state(other) is State.GRANTED
+
+
+def test_a_server_that_took_its_slice_meanwhile_keeps_it() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    lease = world.submit(a_notebook("ann"))
+    world.submit(a_notebook("ann"), redeem=True)
+    world.ask(Cancel(workload_id=lease, why=NOT_STARTED, text="The server runs already"))
+    assert world.stop_of(lease) is None
+    world.ask(Started(workload_id=lease))
+    assert world.state(lease) is State.ACTIVE
+
+
+def test_what_the_hub_was_asked_for_is_due_until_its_effect_is_on_record() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=500)])
+    lease = world.submit(a_notebook("ann"))
+    start, stop = StartServer(workload_id=lease), StopServer(workload_id=lease)
+    assert is_due(world.cluster.workloads, start)
+    world.submit(a_notebook("ann"), redeem=True)
+    assert not is_due(world.cluster.workloads, start)
+    world.ask(Started(workload_id=lease))
+    world.ask(Cancel(workload_id=lease, why="reclaimed"))
+    assert is_due(world.cluster.workloads, stop)
+    world.ask(Cancel(workload_id=lease, why="stopped"))
+    assert not is_due(world.cluster.workloads, stop)
+    assert not is_due({}, stop)
 
 
 def test_a_job_whose_workers_never_all_run_fails_after_a_few_tries(world: World) -> None:

@@ -8,6 +8,9 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.leases import NOT_STARTED
+from gpucommons.scheduler.core.state import Cancel
+from gpucommons.scheduler.core.types import WorkloadId
 from gpucommons.scheduler.errors import (
     BadRequest,
     Forbidden,
@@ -19,6 +22,7 @@ from gpucommons.scheduler.errors import (
 from gpucommons.scheduler.service import jobs, leases, quotes
 from gpucommons.scheduler.service.slices import Slices
 from gpucommons.scheduler.service.views.leases import IdleLimits
+from gpucommons.scheduler.upkeep import OPERATOR
 
 
 def acquire(world: ServiceWorld, user: str = "ann", **ask: object) -> models.LeaseView:
@@ -145,6 +149,22 @@ def test_the_cullers_reason_replaces_the_plain_one(world: ServiceWorld) -> None:
     ended = datetime.fromtimestamp(world.now_ms / 1000, UTC).astimezone()
     last_end = quotes.offers(world.service, ann, None, "").last_end
     assert last_end == f"Stopped at {ended:%H:%M}: idle 60 min."
+
+
+def test_who_lost_the_place_in_line_reads_why_where_the_next_server_is_started(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    ticket = done(
+        leases.wait_in_line(world.service, ann, models.LeaseRequest(milli_gpu=500), key=None)
+    )
+    text = "Its turn came while this server ran already"
+    done_by_hub = Cancel(workload_id=WorkloadId(ticket.id), why=NOT_STARTED, text=text)
+    world.service.ask(OPERATOR, done_by_hub)
+    world.pass_time(0)
+    ended = datetime.fromtimestamp(world.now_ms / 1000, UTC).astimezone()
+    last_end = quotes.offers(world.service, ann, None, "").last_end
+    assert last_end == f"Not in line since {ended:%H:%M}: {text}."
 
 
 def test_dropping_the_gpu_stops_the_server(world: ServiceWorld) -> None:
