@@ -62,14 +62,18 @@ class _Remembered:
         self._last: tuple[Mapping[WorkloadId, Workload], Current] = ({}, {})
 
     def current(self, workloads: Mapping[WorkloadId, Workload]) -> Current:
-        known, found = self._last
-        if known is not workloads:
-            found = {
-                attempt.attempt_id: (workload, attempt)
-                for workload in workloads.values()
-                if (attempt := workload.current) is not None
-            }
-            self._last = (workloads, found)
+        known, before = self._last
+        if known is workloads:
+            return before
+        found: dict[AttemptId, tuple[Workload, Attempt]] = {}
+        for workload in workloads.values():
+            attempt = workload.current
+            if attempt is not None:
+                # Of thousands few have changed: new pairs would be garbage to look through.
+                pair = before.get(attempt.attempt_id)
+                same = pair is not None and pair[0] is workload
+                found[attempt.attempt_id] = pair if pair and same else (workload, attempt)
+        self._last = (workloads, found)
         return found
 
 

@@ -137,9 +137,14 @@ def write_ledger(connection: Connection, rows: Sequence[LedgerRow]) -> None:
     )
 
 
+_LEDGER_FIELDS = tuple(field.name for field in dataclasses.fields(LedgerRow))
+
+
 def _ledger_values(row: LedgerRow) -> dict[str, Any]:
+    # Every minute there is one for all that runs; `asdict` would copy each value as deep as it may be.
+    values = {name: getattr(row, name) for name in _LEDGER_FIELDS}
     # Enumerations go in by value: drivers differ in what they make of them.
-    return dataclasses.asdict(row) | {"kind": row.kind.value, "hold_class": row.hold_class.value}
+    return values | {"kind": row.kind.value, "hold_class": row.hold_class.value}
 
 
 def read_ledger(

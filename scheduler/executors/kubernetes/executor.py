@@ -341,14 +341,14 @@ class KubernetesExecutor:
             return
         now_ms = self._around.now_ms()
         with self._lock:
-            for attempt_id, record in tuple(self._records.items()):
-                if record.waits_for_time(now_ms):
-                    record.lose_patience(
-                        now_ms,
-                        patience_ms=self._settings.patience_s * 1000,
-                        linger_ms=self._settings.linger_s * 1000,
-                    )
-                    self._looks.now(attempt_id)
+            waiting = [one for one in self._records.items() if one[1].waits_for_time(now_ms)]
+            for attempt_id, record in waiting:
+                record.lose_patience(
+                    now_ms,
+                    patience_ms=self._settings.patience_s * 1000,
+                    linger_ms=self._settings.linger_s * 1000,
+                )
+                self._looks.now(attempt_id)
             self._offer.beat()
             if self._view.notebooks:
                 leases = self._around.leases()

@@ -159,8 +159,10 @@ class Offer:
         stands = any(place.reservations == "standing" for place in places.values())
         # What a pod outlives its attempt with is not given up either.
         shared = self._around.fractions() | self._reservations.cards_in_use().used.keys()
-        # A whole GPU that was given away meanwhile is not kept from who has it.
-        shared |= self._around.next_shares(ahead) - self._around.held()
+        expected = self._around.next_shares(ahead)
+        if expected:
+            # A whole GPU that was given away meanwhile is not kept from who has it.
+            shared |= expected - self._around.held()
         if not (stands or shared or self._view.reservations):
             return
         self._reservations.step(self._all_slots(pools), shared)
