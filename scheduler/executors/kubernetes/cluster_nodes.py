@@ -169,7 +169,7 @@ def slots(node: NodeSeen, pool: Pool, place: PoolPlace) -> tuple[Device, ...]:
         return ()
     memory_mib = _memory_mib(node, pool, place)
     kind = _kind(node, pool, place, memory_mib)
-    simulated = node.labels.get(SIMULATED) == "true"
+    simulated = is_simulated(node)
     return tuple(
         Device(
             device_id=slot_id(node.name, index),
@@ -215,6 +215,11 @@ def _memory_mib(node: NodeSeen, pool: Pool, place: PoolPlace) -> int:
         return memory_mib_of(pool.gpu_kind or "")
     except ValueError:
         return _UNKNOWN_MIB
+
+
+def is_simulated(node: NodeSeen) -> bool:
+    """Whether its GPUs are none."""
+    return node.labels.get(SIMULATED) == "true"
 
 
 def is_cut(place: PoolPlace) -> bool:

@@ -342,12 +342,10 @@ class KubernetesExecutor:
         now_ms = self._around.now_ms()
         with self._lock:
             waiting = [one for one in self._records.items() if one[1].waits_for_time(now_ms)]
+            bounds = self._settings
             for attempt_id, record in waiting:
-                record.lose_patience(
-                    now_ms,
-                    patience_ms=self._settings.patience_s * 1000,
-                    linger_ms=self._settings.linger_s * 1000,
-                )
+                patience_ms, linger_ms = bounds.patience_s * 1000, bounds.linger_s * 1000
+                record.lose_patience(now_ms, patience_ms=patience_ms, linger_ms=linger_ms)
                 self._looks.now(attempt_id)
             self._offer.beat()
             if self._view.notebooks:

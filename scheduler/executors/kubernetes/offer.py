@@ -15,6 +15,7 @@ from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
     Holdings,
     holds_ahead,
+    is_simulated,
     nodes_of,
     taken_by_others,
     why_no_part,
@@ -159,13 +160,20 @@ class Offer:
         stands = any(place.reservations == "standing" for place in places.values())
         # What a pod outlives its attempt with is not given up either.
         shared = self._around.fractions() | self._reservations.cards_in_use().used.keys()
-        expected = self._around.next_shares(ahead)
+        # A share of a simulated card waits for nobody.
+        expected = {
+            slot for slot in self._around.next_shares(ahead) if not self._is_simulated(slot)
+        }
         if expected:
             # A whole GPU that was given away meanwhile is not kept from who has it.
             shared |= expected - self._around.held()
         if not (stands or shared or self._view.reservations):
             return
         self._reservations.step(self._all_slots(pools), shared)
+
+    def _is_simulated(self, slot: DeviceId) -> bool:
+        node = self._view.nodes.get(slot.rpartition("/")[0])
+        return node is not None and is_simulated(node)
 
     def _all_slots(self, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
         """Also those that are not offered because nothing holds them yet."""

@@ -60,6 +60,7 @@ class World:
     """One node with two cards."""
 
     place: PoolPlace = field(default_factory=PoolPlace)
+    labels: dict[str, str] = field(default_factory=dict)
     held: frozenset[DeviceId] = frozenset()
     shared: frozenset[DeviceId] = frozenset()
     next_shares: frozenset[DeviceId] = frozenset({ONE})
@@ -87,7 +88,7 @@ class World:
             "ADDED",
             NodeSeen(
                 name="n1",
-                labels={"gpucommons.io/pool": "build"},
+                labels={"gpucommons.io/pool": "build"} | self.labels,
                 ready=True,
                 ready_changed_s=0,
                 cordoned=False,
@@ -161,6 +162,10 @@ def test_a_card_that_is_shared_is_kept_though_another_is_the_next() -> None:
 )
 def test_nothing_is_held_beforehand_where_it_should_not_or_cannot(place: PoolPlace) -> None:
     assert World(place=place).beats() == set()
+
+
+def test_a_simulated_card_is_not_held_beforehand_as_nobody_waits_for_it() -> None:
+    assert World(labels={"gpucommons.io/simulated": "true"}).beats() == set()
 
 
 def test_a_standing_pool_holds_every_card_as_before() -> None:
