@@ -33,6 +33,15 @@ _POSTGRESQL = {
     "keepalives_idle": 5,
     "keepalives_interval": 2,
 }
+#: The server, too, gives up a client that is cut off: what a dead leader has locked, its successor
+#: waits for. An address's own ``options`` come after these, and so win.
+_SERVER = {
+    "idle_in_transaction_session_timeout": "10s",
+    "lock_timeout": "10s",
+    "tcp_keepalives_idle": "5",
+    "tcp_keepalives_interval": "2",
+    "tcp_keepalives_count": "3",
+}
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -82,7 +91,12 @@ def _address(url: str) -> URL:
 def _engine(address: URL) -> Engine:
     if address.drivername != "sqlite":
         chosen = {name: value for name, value in _POSTGRESQL.items() if name not in address.query}
-        return create_engine(address, pool_pre_ping=True, connect_args=chosen)
+        options = [f"-c {name}={value}" for name, value in _SERVER.items()]
+        own = address.query.get("options", ())
+        options += [own] if isinstance(own, str) else own
+        return create_engine(
+            address, pool_pre_ping=True, connect_args={**chosen, "options": " ".join(options)}
+        )
     # Created here so that nobody else can read it; the log beside it takes over the mode.
     path = database_file(address)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,6 +140,9 @@ def writing(engine: Engine) -> Iterator[Connection]:
 def _migrate(engine: Engine) -> None:
     with writing(engine) as connection:
         if engine.dialect.name == "postgresql":
+            # Another replica may be at it for minutes, and so may we.
+            connection.execute(text("SET LOCAL lock_timeout = 0"))
+            connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '5min'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
         if _revision(connection) == HEAD:
             return

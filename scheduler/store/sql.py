@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TypeVar
 
 from sqlalchemy import Connection
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
@@ -253,6 +253,9 @@ def _answering() -> Iterator[None]:
     """A database that is down, full or locked is ours to name, not the caller's to know."""
     try:
         yield
-    except OperationalError as error:
+    except DBAPIError as error:
+        # A session that the server has ended is no OperationalError everywhere.
+        if not isinstance(error, OperationalError) and not error.connection_invalidated:
+            raise
         message = f"The scheduler's store does not answer ({error.orig}); try again in a moment."
         raise Unavailable(message) from error

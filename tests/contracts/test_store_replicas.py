@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 
 import pytest
+from sqlalchemy import Connection, text
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
 from gpucommons.scheduler.core.resources import Policy, Pool, Team
@@ -24,8 +25,9 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import LeaderLost
-from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.errors import LeaderLost, Unavailable
+from gpucommons.scheduler.store import engine, sql, sql_cluster
+from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.opening import open_store
 
 NOW = Millis(1_700_000_000_000)
@@ -64,6 +66,45 @@ def test_a_leader_learns_that_it_leads_no_more(store: Store) -> None:
         store.check_lead(first)
     store.check_lead(second)
     assert store.leader() == "second"
+
+
+def cut_off(store: Store, epoch: Epoch) -> Connection:
+    """A leader's transaction whose machine is gone: nothing more is heard of it, not even its end."""
+    assert isinstance(store, sql.SqlStore)
+    connection = store._engine.connect()
+    connection.begin()
+    sql_cluster.check_lead(connection, epoch)
+    return connection
+
+
+def test_a_leader_that_dies_in_a_transaction_has_a_successor(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(engine._SERVER, "idle_in_transaction_session_timeout", "1s")
+    old, new = open_store(database), open_store(database)
+    dead = cut_off(old, old.take_lead("old"))
+    epoch = new.take_lead("new")
+    assert new.leader() == "new"
+    new.commit(epoch, Changes(now_ms=NOW, workloads=(workload(1),)))
+    with pytest.raises(Unavailable), sql._answering():
+        dead.execute(text("SELECT 1"))
+    dead.close()
+    for one in (old, new):
+        one.close()
+
+
+def test_who_waits_for_a_leaders_transaction_waits_no_longer_than_it_should(
+    database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(engine._SERVER, "lock_timeout", "200ms")
+    old, new = open_store(database), open_store(database)
+    held = cut_off(old, old.take_lead("old"))
+    with pytest.raises(Unavailable, match="does not answer"):
+        new.take_lead("new")
+    held.close()
+    assert new.take_lead("new")
+    for one in (old, new):
+        one.close()
 
 
 def test_a_mirror_shows_each_commit_and_is_the_same_object_between_them(store: Store) -> None:

@@ -37,3 +37,9 @@ def test_a_dead_server_is_noticed_within_seconds() -> None:
 def test_what_an_address_says_itself_holds() -> None:
     options = asked("postgresql+psycopg://ada@db/store?connect_timeout=20")
     assert str(options["connect_timeout"]) == "20"
+
+
+def test_an_addresss_own_options_come_last_and_so_win() -> None:
+    options = asked("postgresql+psycopg://ada@db/store?options=-c%20lock_timeout%3D1min")["options"]
+    assert options.startswith("-c idle_in_transaction_session_timeout=10s -c lock_timeout=10s")
+    assert options.endswith("-c lock_timeout=1min")
