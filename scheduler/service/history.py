@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
@@ -14,7 +13,7 @@ from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
 from gpucommons.scheduler.service.views.history import event_view, report_rows
-from gpucommons.scheduler.store.base import EventSight, StoredEvent
+from gpucommons.scheduler.store.base import EventSight
 
 #: Events in one answer.
 _PAGE = 500
@@ -108,7 +107,7 @@ def _events(
         last = page[-1].number
     elif sight is not None and sight.until is not None:
         last = min(last, sight.until)
-    return models.EventList(events=_shown(page, principal), last=last)
+    return models.EventList(events=[event_view(one, principal) for one in page], last=last)
 
 
 def _newest_events(
@@ -130,15 +129,7 @@ def _newest_events(
         newest=True,
     )
     last = max([where.after, end, *(stored.number for stored in page[-1:])])
-    return models.EventList(events=_shown(page, principal), last=last)
-
-
-def _shown(page: Iterable[StoredEvent], principal: Principal) -> list[models.EventView]:
-    return [
-        event_view(stored, principal)
-        for stored in page
-        if authorization.sees_event(principal, stored.event)
-    ]
+    return models.EventList(events=[event_view(one, principal) for one in page], last=last)
 
 
 def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) -> models.Report:

@@ -19,7 +19,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 
 #: The newest migration: tables at it need no look at the migrations (nor 0.2 s for Alembic).
-HEAD = "0003"
+HEAD = "0004"
 
 #: Another process may hold SQLite's write lock for so long.
 _BUSY_TIMEOUT_MS = 30_000
@@ -56,12 +56,7 @@ def open_engine(url: str) -> Engine:
     Unavailable
         When the database does not answer.
     """
-    address = _address(url)
-    try:
-        engine = _engine(address)
-    except ImportError as error:
-        message = f"PostgreSQL needs its driver ({error}): pip install 'gpucommons[postgresql]'."
-        raise BadRequest(message) from error
+    engine = connected(url)
     try:
         _migrate(engine)
     except DBAPIError as error:
@@ -69,6 +64,22 @@ def open_engine(url: str) -> Engine:
         message = f"The store {engine.url.render_as_string()} cannot be opened: {error.orig}"
         raise Unavailable(message) from error
     return engine
+
+
+def connected(url: str) -> Engine:
+    """Connect, whatever the tables are.
+
+    Raises
+    ------
+    BadRequest
+        When the address cannot be used.
+    """
+    address = _address(url)
+    try:
+        return _engine(address)
+    except ImportError as error:
+        message = f"PostgreSQL needs its driver ({error}): pip install 'gpucommons[postgresql]'."
+        raise BadRequest(message) from error
 
 
 def _address(url: str) -> URL:
@@ -144,16 +155,20 @@ def _migrate(engine: Engine) -> None:
             connection.execute(text("SET LOCAL lock_timeout = 0"))
             connection.execute(text("SET LOCAL idle_in_transaction_session_timeout = '5min'"))
             connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _MIGRATION_LOCK})
-        if _revision(connection) == HEAD:
-            return
-        from alembic import command  # noqa: PLC0415 - slow to import, seldom needed
-        from alembic.config import Config  # noqa: PLC0415 - as above
+        if _revision(connection) != HEAD:
+            upgrade(connection, HEAD)
 
-        config = Config()
-        config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-        config.set_main_option("path_separator", "os")
-        config.attributes["connection"] = connection
-        command.upgrade(config, "head")
+
+def upgrade(connection: Connection, revision: str) -> None:
+    """Bring the tables to a revision."""
+    from alembic import command  # noqa: PLC0415 - slow to import, seldom needed
+    from alembic.config import Config  # noqa: PLC0415 - as above
+
+    config = Config()
+    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
 
 
 def _revision(connection: Connection) -> str | None:

@@ -276,14 +276,17 @@ class MemoryStore:
         newest: bool = False,
     ) -> tuple[StoredEvent, ...]:
         """Events after a number, oldest first."""
+        audiences = None if sight is None else rules.audiences(sight)
+        until = None if sight is None else sight.until
         with self._lock:
             found = [
                 e
                 for e in self._events
                 if e.number > after
+                and (until is None or e.number <= until)
                 and workload_id in (None, e.event.workload_id)
                 and (not kinds or e.event.kind in kinds)
-                and (sight is None or rules.seen(e, sight))
+                and (audiences is None or rules.audience(e.event) in audiences)
             ]
         return tuple(found[max(0, len(found) - limit) :] if newest else found[:limit])
 

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Intent, Submit
+from gpucommons.scheduler.core.state import Event, Intent, Submit
 from gpucommons.scheduler.core.types import HoldClass, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
-    StoredEvent,
     UsageSum,
     WorkloadFilter,
 )
@@ -40,14 +39,23 @@ def matches(workload: Workload, where: WorkloadFilter) -> bool:
     )
 
 
-def seen(stored: StoredEvent, sight: EventSight) -> bool:
-    """Whether an event is in somebody's sight."""
-    event = stored.event
-    if sight.until is not None and stored.number > sight.until:
-        return False
-    if event.team is None:
-        return sight.by is not None and event.by == sight.by
-    return event.team in sight.teams
+def audience(event: Event) -> str:
+    """Who may see an event: its team, or whoever caused it where it is of no team."""
+    return _person(event.by) if event.team is None else _team(event.team)
+
+
+def audiences(sight: EventSight) -> frozenset[str]:
+    """What somebody belongs to, of what :func:`audience` gives."""
+    person = () if sight.by is None else (_person(sight.by),)
+    return frozenset((*map(_team, sight.teams), *person))
+
+
+def _team(name: str) -> str:
+    return f"team:{name}"
+
+
+def _person(name: str) -> str:
+    return f"user:{name}"
 
 
 def summed(rows: Sequence[LedgerRow]) -> UsageSum:

@@ -104,8 +104,11 @@ events = Table(
     Column("at_ms", BigInteger, nullable=False),
     Column("kind", Text, nullable=False),
     Column("workload_id", Text),
+    #: Who may see it, as ``rules.audience`` has it.
+    Column("audience", Text, nullable=False, server_default=""),
     Column("document", Text, nullable=False),
     Index("events_of_workload", "workload_id", "number"),
+    Index("events_of_audience", "audience", "number"),
     Index("events_of_kind", "kind", "number"),
     Index("events_by_time", "at_ms"),
 )

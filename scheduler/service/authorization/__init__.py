@@ -29,7 +29,6 @@ from gpucommons.scheduler.service.authorization.history import (
     events,
     report,
     report_teams,
-    sees_event,
 )
 from gpucommons.scheduler.service.authorization.jobs import (
     again,
@@ -125,7 +124,6 @@ __all__ = [
     "resume_from",
     "sees",
     "sees_activity",
-    "sees_event",
     "sees_lease",
     "serves_notebooks",
     "set_node_state",

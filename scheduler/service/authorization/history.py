@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.state import Event
 from gpucommons.scheduler.core.types import TeamName
 from gpucommons.scheduler.service.authorization.sight import is_person, read
 from gpucommons.scheduler.service.principal import Principal
@@ -14,17 +13,8 @@ def events(principal: Principal) -> None:
     read(principal)
 
 
-def sees_event(principal: Principal, event: Event) -> bool:
-    """Admins see all; others what concerns their teams or what they did themselves."""
-    if principal.admin:
-        return True
-    if event.team is not None:
-        return event.team in principal.sees
-    return event.by == principal.name and is_person(principal)
-
-
 def event_sight(principal: Principal) -> EventSight | None:
-    """What :func:`sees_event` lets through, for the store to look for; None = everything."""
+    """Admins see all (None); others what concerns their teams or what they did themselves."""
     if principal.admin:
         return None
     return EventSight(teams=principal.sees, by=principal.name if is_person(principal) else None)

@@ -1,0 +1,54 @@
+"""Tables of an earlier release are brought up to date with what they hold."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+from stored_rows import NOW, VISION, event
+
+from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.store import engine
+from gpucommons.scheduler.store.base import EventSight
+from gpucommons.scheduler.store.codec import encode
+from gpucommons.scheduler.store.migrations.versions import r0004_audience
+from gpucommons.scheduler.store.opening import open_store
+
+pytestmark = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)
+
+
+def filled(url: str, revision: str, statement: str, rows: list[dict[str, object]]) -> None:
+    """Tables as an earlier release left them."""
+    made = engine.connected(url)
+    with engine.writing(made) as connection:
+        engine.upgrade(connection, revision)
+        connection.execute(text(statement), rows)
+    made.dispose()
+
+
+def test_events_of_an_earlier_release_are_seen_by_the_same_people(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(r0004_audience, "_BATCH", 2)
+    told = (
+        event("a", team=VISION),
+        event("b", team=TeamName("nlp")),
+        event("c"),
+        event('d "team":"vision","data":{'),
+        event("e", by="änn's \"%_"),
+    )
+    rows: list[dict[str, object]] = [
+        {"number": number, "at": NOW, "document": encode(one)} for number, one in enumerate(told, 3)
+    ]
+    statement = (
+        "INSERT INTO events (number, at_ms, kind, document) VALUES (:number, :at, 'k', :document)"
+    )
+    filled(url, "0003", statement, rows)
+    store = open_store(url)
+
+    def seen(sight: EventSight) -> list[str]:
+        return [one.event.text[0] for one in store.events(sight=sight)]
+
+    assert seen(EventSight(teams=frozenset({VISION}))) == ["a"]
+    assert seen(EventSight(teams=frozenset({VISION}), by="ada")) == ["a", "c", "d"]
+    assert seen(EventSight(by="änn's \"%_")) == ["e"]
+    store.close()
