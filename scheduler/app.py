@@ -37,7 +37,7 @@ from gpucommons.scheduler.premises import Asked, Premises, premises, wall_ms
 from gpucommons.scheduler.retention import Kept, Retention
 from gpucommons.scheduler.servers import Servers
 from gpucommons.scheduler.service.activity import ActivityBoard
-from gpucommons.scheduler.service.allowance import submits, uploads
+from gpucommons.scheduler.service.allowance import SubmitLimit, uploads
 from gpucommons.scheduler.service.service import Service, ServiceSettings
 from gpucommons.scheduler.service.slices import Slices
 from gpucommons.scheduler.service.views.leases import IdleLimits
@@ -229,7 +229,7 @@ def _service(
         new_ids=around.new_ids,
         forecasts=outside.forecaster,
         settings=ServiceSettings(idle=limits, shared_account=settings.shared_account),
-        submits=submits(settings.submits_per_hour),
+        submits=SubmitLimit(per_hour=settings.submits_per_hour),
         uploads=uploads(settings.upload_gib_per_day),
     )
 

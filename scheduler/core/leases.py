@@ -22,8 +22,11 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import InvalidTransition, SliceClearing
+from gpucommons.scheduler.errors import InvalidTransition, PolicyRefused, SliceClearing
 
+#: Each ticket holds a device for a moment when its turn comes: one user with many would hold up
+#: the whole team.
+MAX_TICKETS = 5
 #: Ends of a lease that say: the server's processes are gone.
 SERVER_GONE = frozenset({"stopped", "failed"})
 #: The end of a lease whose server starts again without a GPU.
@@ -57,6 +60,23 @@ def of_server(draft: Draft, spec: Spec) -> Workload | None:
     return None
 
 
+def _check_tickets(draft: Draft, spec: Spec) -> None:
+    """Not in too many lines at once; a ticket for the same server is only replaced."""
+    waiting = {
+        workload.spec.server_name
+        for workload in draft.workloads.values()
+        if is_lease(workload)
+        and workload.spec.owner == spec.owner
+        and workload.state in (State.WAITING, State.GRANTED)
+    }
+    if len(waiting - {spec.server_name}) >= MAX_TICKETS:
+        message = (
+            f"{spec.owner} waits in line for {MAX_TICKETS} servers already: leave one of those"
+            " lines first."
+        )
+        raise PolicyRefused(message)
+
+
 def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> WorkloadId:
     """Put a ticket into line, or hand back the one there is; ``redeem`` starts it now or not."""
     old = of_server(draft, new.spec)
@@ -65,6 +85,8 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
         if redeem:
             draft.redeeming.add(old.workload_id)
         return old.workload_id
+    if not redeem:
+        _check_tickets(draft, new.spec)
     if old is not None:
         if old.current is not None and old.redeem_by_ms is None and not redeem:
             message = (

@@ -29,6 +29,8 @@ FINAL_STATES = frozenset(
 LEASES_REMEMBERED_MS = 120_000
 #: States in which a job or a ticket waits for devices.
 WAITING_STATES = frozenset({State.QUEUED, State.NOMINATED, State.WAITING})
+#: What counts as waiting of a user's: a paused job may be back in line at any time.
+PENDING_STATES = WAITING_STATES | {State.PAUSED}
 
 _LIVE_JOB: Mapping[State, frozenset[State]] = {
     State.QUEUED: frozenset({State.NOMINATED, State.ADMITTED, State.PAUSED, State.FAILED}),

@@ -12,10 +12,12 @@ from gpucommons.scheduler.intake.configuration import (
 )
 from gpucommons.scheduler.intake.jobs import Found, job_spec
 from gpucommons.scheduler.intake.leases import lease_spec, notebook_pools
+from gpucommons.scheduler.intake.policies import check_pending
 
 __all__ = [
     "Found",
     "PlannedConfig",
+    "check_pending",
     "job_spec",
     "lease_spec",
     "notebook_pools",

@@ -24,6 +24,7 @@ from gpucommons.scheduler.intake.fit import check_can_run, known_pools, training
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import (
     Asked,
+    check_pending,
     check_policies,
     default_priority,
     longest_run_ms,
@@ -87,7 +88,8 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     if found.resume_from is not None:
         _check_resumed(found.resume_from, team)
     spec = _spec(request, principal, cluster, team, found)
-    check_policies(_asked(spec, found), team, cluster.policy)
+    check_policies(_asked(spec), team, cluster.policy)
+    check_pending(found.pending, team, cluster.policy)
     check_can_run(spec, cluster)
     return spec
 
@@ -232,7 +234,7 @@ def _check_variables(variables: Iterable[str]) -> None:
             raise Misconfigured(message)
 
 
-def _asked(spec: Spec, found: Found) -> Asked:
+def _asked(spec: Spec) -> Asked:
     workers = (*must_have(spec), *may_have(spec))
     return Asked(
         environment=spec.environment,
@@ -240,5 +242,4 @@ def _asked(spec: Spec, found: Found) -> Asked:
         priority=spec.priority,
         milli_gpu=milli_gpu(workers),
         workers=len(workers),
-        pending=found.pending,
     )

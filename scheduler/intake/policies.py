@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices import format_milli_gpu
@@ -20,8 +20,6 @@ class Asked:
     priority: str | None = None
     milli_gpu: int = 0
     workers: int = 1
-    #: Workloads of this user that wait already.
-    pending: int = 0
 
 
 def check_policies(asked: Asked, team: Team, hub_wide: Policy) -> None:
@@ -32,10 +30,36 @@ def check_policies(asked: Asked, team: Team, hub_wide: Policy) -> None:
     PolicyRefused
         Naming whose policy, which rule, and what it allows.
     """
+    _refuse(team, hub_wide, lambda policy: _broken(asked, policy))
+
+
+def check_pending(pending: int, team: Team, hub_wide: Policy) -> None:
+    """Refuse one more job of who has so many waiting.
+
+    Raises
+    ------
+    PolicyRefused
+        As above.
+    """
+    _refuse(team, hub_wide, lambda policy: _too_many(pending, policy))
+
+
+def _refuse(
+    team: Team, hub_wide: Policy, broken: Callable[[Policy], Iterator[tuple[str, str]]]
+) -> None:
     for owner, policy in ((f"Team {team.name}", team.policy), ("This hub", hub_wide)):
-        for rule, allowed in _broken(asked, policy):
+        for rule, allowed in broken(policy):
             message = f"{owner} does not allow this (policy {rule}): {allowed}"
             raise PolicyRefused(message)
+
+
+def _too_many(pending: int, policy: Policy) -> Iterator[tuple[str, str]]:
+    if pending >= policy.max_pending_per_user:
+        yield (
+            "max_pending_per_user",
+            f"{pending} of yours wait already or are paused, at most {policy.max_pending_per_user}."
+            " Cancel one, or wait.",
+        )
 
 
 def _broken(asked: Asked, policy: Policy) -> Iterator[tuple[str, str]]:
@@ -61,12 +85,6 @@ def _broken(asked: Asked, policy: Policy) -> Iterator[tuple[str, str]]:
         )
     if policy.max_workers is not None and asked.workers > policy.max_workers:
         yield "max_workers", f"{asked.workers} workers were asked, at most {policy.max_workers}."
-    if asked.pending >= policy.max_pending_per_user:
-        yield (
-            "max_pending_per_user",
-            f"{asked.pending} of yours wait already or are paused, at most {policy.max_pending_per_user}."
-            " Cancel one, or wait.",
-        )
 
 
 def longest_run_ms(asked_ms: int | None, team: Team, hub_wide: Policy) -> int | None:

@@ -1,6 +1,7 @@
 """How much one user may bring within a while: what is kept for long must not grow at anyone's will.
 
-Counted in memory: a restart forgets it, and nobody but the operator can restart a scheduler.
+Submits are counted by the store, for all replicas together. Uploads are counted in memory, by each
+replica: a restart forgets them, and nobody but the operator can restart a scheduler.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import TooManyRequests
+from gpucommons.scheduler.store.base import Submits
 
 #: Defaults of one user.
 SUBMITS_PER_HOUR = 1000
@@ -84,18 +86,29 @@ def _bytes(taken: deque[tuple[Millis, int]]) -> int:
     return sum(size for _, size in taken)
 
 
-def submits(per_hour: int) -> Allowance:
-    """Jobs: their specs are kept as long as history is."""
-    return Allowance(
-        within_ms=3_600_000,
-        most=per_hour,
-        most_bytes=per_hour * _MEAN_SPEC_BYTES,
-        refusal=lambda user: (
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SubmitLimit:
+    """Jobs of one user within any hour: their specs are kept as long as history is."""
+
+    per_hour: int = SUBMITS_PER_HOUR
+
+    def check(self, user: str, before: Submits, size_bytes: int) -> None:
+        """Whether one more job of this size may be asked for.
+
+        Raises
+        ------
+        TooManyRequests
+            When that would be too much.
+        """
+        most_bytes = self.per_hour * _MEAN_SPEC_BYTES
+        if before.count < self.per_hour and before.size_bytes + size_bytes <= most_bytes:
+            return
+        message = (
             f"{user} has submitted as many jobs within one hour as this scheduler takes"
-            f" ({per_hour:,}, of {_MEAN_SPEC_BYTES >> 10} KiB each on average). Wait a little, make"
+            f" ({self.per_hour:,}, of {_MEAN_SPEC_BYTES >> 10} KiB each on average). Wait a little, make"
             " the jobs' commands and variables shorter, or ask your admin (--submits-per-hour)."
-        ),
-    )
+        )
+        raise TooManyRequests(message)
 
 
 def uploads(gib_per_day: int) -> Allowance:

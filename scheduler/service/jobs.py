@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Action, Cancel, Pause, Resume, Submit
 from gpucommons.scheduler.core.types import (
     Checkpoint,
     Kind,
+    Millis,
     PoolName,
     Spec,
     State,
@@ -21,7 +22,7 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
-from gpucommons.scheduler.intake import Found, job_spec
+from gpucommons.scheduler.intake import Found, check_pending, job_spec
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import (
     find_job,
@@ -32,7 +33,7 @@ from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, request_of
 from gpucommons.scheduler.service.views.listed import listed
-from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.base import Admit, WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
 _STEER_TIMEOUT_S = 2.0
@@ -40,8 +41,7 @@ _STEER_TIMEOUT_S = 2.0
 _ANEW = {"not_before_ms": 0, "resume_from": None}
 #: What means something else where another person runs it.
 _OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
-#: What counts as waiting of a user's: a paused job may be back in line at any time.
-_PENDING = WAITING_STATES | {State.PAUSED}
+_HOUR_MS = 3_600_000
 _NUMBER = re.compile(r"-[0-9]+$")
 
 
@@ -90,16 +90,15 @@ def _submitted(
     intent = service.asked(principal, Submit, key=key, request=request)
     if intent is None:
         spec = spec_of()
-        # Whose job it is: a service submits for many.
-        size_bytes = len(request_of(spec).model_dump_json().encode())
-        service.submits.take(spec.owner, size_bytes, now_ms=service.now_ms())
+        _check_submits(service, spec)
         spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
         action = Submit(
             workload_id=WorkloadId(next(service.new_ids)),
             spec=spec,
             checkpoint=_saved(service, spec.resume_from),
         )
-        intent = service.ask(principal, action, key=key, request=request)
+        admit = _within_the_caps(service, spec)
+        intent = service.ask(principal, action, key=key, request=request, admit=admit)
     first = intent.action
     assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
     found = workload_of(service, first.workload_id)
@@ -110,14 +109,15 @@ def checked_spec(service: Service, principal: Principal, request: models.JobRequ
     """The spec that a request becomes, checked against everything there is; nothing is stored."""
     snapshot = request.snapshot
     resumed = _resumed(service, principal, request)
-    gives_way = resumed is not None and resumed.state in _PENDING
     found = Found(
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
         snapshot_is_here=snapshot is None or service.snapshots.has(snapshot),
-        # One that it takes the place of does not wait beside it.
-        pending=_pending(service, UserName(request.user or principal.name)) - gives_way,
+        pending=_beside(
+            service.store.pending_jobs(UserName(request.user or principal.name)),
+            None if resumed is None else resumed.workload_id,
+        ),
     )
     if request.parent is not None:
         authorization.job(principal, workload_of(service, request.parent))
@@ -180,18 +180,29 @@ def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
     return found
 
 
-def _pending(service: Service, user: UserName) -> int:
-    waiting = {
-        workload.workload_id
-        for workload in service.loop.cluster.workloads.values()
-        if workload.state in _PENDING and _is_job_of(workload, user)
-    }
-    unseen = {w.workload_id for w in unseen_submits(service) if _is_job_of(w, user)}
-    return len(waiting | unseen)
+def _beside(pending: frozenset[WorkloadId], resumed: WorkloadId | None) -> int:
+    """How many wait beside a new job: the one that it takes the place of does not."""
+    return len(pending - {resumed})
 
 
-def _is_job_of(workload: Workload, user: UserName) -> bool:
-    return workload.spec.owner == user and workload.spec.kind is not Kind.NOTEBOOK
+def _check_submits(service: Service, spec: Spec) -> None:
+    # Whose job it is: a service submits for many.
+    before = service.store.submits(spec.owner, since_ms=Millis(service.now_ms() - _HOUR_MS))
+    size_bytes = len(request_of(spec).model_dump_json().encode())
+    service.submits.check(spec.owner, before, size_bytes)
+
+
+def _within_the_caps(service: Service, spec: Spec) -> Admit:
+    """Looks once more where nobody else of the owner's can come in between."""
+    cluster = service.loop.cluster
+    team = cluster.teams.get(spec.team)
+
+    def admit(pending: frozenset[WorkloadId]) -> None:
+        if team is not None:  # else the cycle says so
+            check_pending(_beside(pending, spec.resume_from), team, cluster.policy)
+        _check_submits(service, spec)
+
+    return admit
 
 
 def again(service: Service, principal: Principal, ref: str, *, key: str | None) -> models.JobView:

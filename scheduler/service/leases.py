@@ -16,7 +16,6 @@ from gpucommons.scheduler.errors import (
     Conflict,
     InvalidTransition,
     Misconfigured,
-    PolicyRefused,
     Unavailable,
     UnknownWorkload,
 )
@@ -31,9 +30,6 @@ from gpucommons.scheduler.store.base import WorkloadFilter
 
 _NOTEBOOKS = frozenset({Kind.NOTEBOOK})
 _PAGE = 200
-#: Each ticket holds a device for a moment when its turn comes: one user with many would hold up
-#: the whole team.
-MAX_TICKETS = 5
 
 
 def view(service: Service, principal: Principal, workload_id: WorkloadId) -> models.LeaseView:
@@ -74,7 +70,6 @@ def wait_in_line(
     """Take a ticket; who waits for the same already gets the ticket they have."""
     authorization.wait_in_line(principal, request.user or principal.name)
     spec = _spec(service, principal, request)
-    _check_tickets(service, spec)
     action = Submit(workload_id=WorkloadId(next(service.new_ids)), spec=spec)
     intent = service.ask(principal, action, key=key, request=request)
     return decision(
@@ -82,23 +77,6 @@ def wait_in_line(
         intent,
         lambda verdict: view(service, principal, verdict.workload_id or action.workload_id),
     )
-
-
-def _check_tickets(service: Service, spec: Spec) -> None:
-    """Not in too many lines at once; a ticket for the same server is only replaced."""
-    waiting = {
-        workload.spec.server_name
-        for workload in (*live_leases(service), *unseen_submits(service))
-        if workload.spec.kind is Kind.NOTEBOOK
-        and workload.spec.owner == spec.owner
-        and workload.state in (State.WAITING, State.GRANTED)
-    }
-    if len(waiting - {spec.server_name}) >= MAX_TICKETS:
-        message = (
-            f"{spec.owner} waits in line for {MAX_TICKETS} servers already: leave one of those"
-            " lines first."
-        )
-        raise PolicyRefused(message)
 
 
 def _spec(service: Service, principal: Principal, request: models.LeaseRequest) -> Spec:

@@ -30,10 +30,9 @@ from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service.activity import ActivityBoard
 from gpucommons.scheduler.service.allowance import (
-    SUBMITS_PER_HOUR,
     UPLOAD_GIB_PER_DAY,
     Allowance,
-    submits,
+    SubmitLimit,
     uploads,
 )
 from gpucommons.scheduler.service.principal import Principal, member_teams
@@ -42,7 +41,7 @@ from gpucommons.scheduler.service.trials import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.snapshots import SnapshotPlace
 from gpucommons.scheduler.storage.job_files import JobFiles
-from gpucommons.scheduler.store.base import Store
+from gpucommons.scheduler.store.base import Admit, Store
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -150,12 +149,18 @@ class Service:
     files: Mapping[str, JobFiles] = field(default_factory=dict)
     settings: ServiceSettings = field(default_factory=ServiceSettings)
     #: How many jobs each user may submit.
-    submits: Allowance = field(default_factory=lambda: submits(SUBMITS_PER_HOUR))
+    submits: SubmitLimit = field(default_factory=SubmitLimit)
     #: How much new content each user may upload.
     uploads: Allowance = field(default_factory=lambda: uploads(UPLOAD_GIB_PER_DAY))
 
     def ask(
-        self, principal: Principal, action: Action, *, key: str | None = None, request: Any = None
+        self,
+        principal: Principal,
+        action: Action,
+        *,
+        key: str | None = None,
+        request: Any = None,
+        admit: Admit | None = None,
     ) -> Intent:
         """Make an intent durable and wake the loop. The same key gives the first intent again."""
         intent = self.store.put_intent(
@@ -166,7 +171,8 @@ class Service:
                 at_ms=self.now_ms(),
                 idempotency_key=key,
                 fingerprint=fingerprint(type(action).__name__, request),
-            )
+            ),
+            admit=admit,
         )
         self.loop.wake()
         return intent

@@ -28,6 +28,9 @@ from gpucommons.scheduler.forecast.windows import Estimate
 
 T = TypeVar("T")
 
+#: Is given what :meth:`Store.pending_jobs` has of the new job's owner, and raises to refuse it.
+Admit = Callable[[frozenset[WorkloadId]], None]
+
 #: Grows with every change of leader.
 Epoch = NewType("Epoch", int)
 
@@ -116,6 +119,14 @@ class LogPoint:
     metrics: dict[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submits:
+    """Jobs that were asked for within a while, and how long their documents are together."""
+
+    count: int = 0
+    size_bytes: int = 0
+
+
 class Mirror(Protocol):
     """What a replica that does not lead sees of the cluster. One thread at a time."""
 
@@ -159,10 +170,19 @@ class Store(Protocol):
         ...
 
     # --- intents (any replica) ---
-    def put_intent(self, intent: Intent) -> Intent:
+    def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
         """Commit an intent, durably. The same ``(by, idempotency_key)`` returns the first one;
-        with another fingerprint raises ``Conflict``.
+        with another fingerprint raises ``Conflict``. A new job is asked for only if ``admit`` lets
+        it in, which no other submit of the same owner comes in between.
         """
+        ...
+
+    def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
+        """What was asked for a user since then, whatever became of it."""
+        ...
+
+    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId]:
+        """Jobs of a user that wait or are paused, those included that no cycle has seen."""
         ...
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:

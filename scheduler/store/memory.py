@@ -28,6 +28,7 @@ from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
+    Admit,
     Epoch,
     EventSight,
     LedgerRow,
@@ -35,9 +36,11 @@ from gpucommons.scheduler.store.base import (
     Mirror,
     Page,
     StoredEvent,
+    Submits,
     UsageSum,
     WorkloadFilter,
 )
+from gpucommons.scheduler.store.codec import encode
 
 
 class MemoryStore:
@@ -102,18 +105,44 @@ class MemoryStore:
 
     # --- intents -----------------------------------------------------------------------------
 
-    def put_intent(self, intent: Intent) -> Intent:
+    def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
         """Keep an intent, or find the one of the same key."""
         with self._lock:
             if intent.idempotency_key is not None:
                 key = (intent.by, intent.idempotency_key)
-                first = self._intents.get(self._by_key.setdefault(key, intent.intent_id))
-                if first is not None:
+                if key in self._by_key:
+                    first = self._intents[self._by_key[key]]
                     rules.check_same_request(first, intent.fingerprint)
                     return first
             if intent.intent_id not in self._intents:
+                owner = rules.job_owner(intent)
+                if admit is not None and owner is not None:
+                    admit(self.pending_jobs(owner))
                 self._intents[intent.intent_id] = self._pending[intent.intent_id] = intent
+                if intent.idempotency_key is not None:
+                    self._by_key[intent.by, intent.idempotency_key] = intent.intent_id
             return self._intents[intent.intent_id]
+
+    def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
+        """What was asked for a user since then."""
+        with self._lock:
+            mine = [
+                len(encode(intent))
+                for intent in self._intents.values()
+                if intent.at_ms > since_ms and rules.job_owner(intent) == owner
+            ]
+        return Submits(count=len(mine), size_bytes=sum(mine))
+
+    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId]:
+        """Jobs of a user that wait, seen by a cycle or not."""
+        with self._lock:
+            unseen = [i for i in self._pending.values() if rules.job_owner(i) == owner]
+            known = [
+                w.workload_id
+                for w in self._workloads.values()
+                if w.spec.owner == owner and rules.is_pending_job(w)
+            ]
+            return frozenset((*known, *filter(None, map(rules.submitted_id, unseen))))
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
         """The intent of this key, if there is one."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import PENDING_STATES, is_final
 from gpucommons.scheduler.core.state import Event, Intent, Submit
-from gpucommons.scheduler.core.types import HoldClass, Workload, WorkloadId
+from gpucommons.scheduler.core.types import HoldClass, Kind, UserName, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.store.base import (
     EventSight,
@@ -105,6 +105,19 @@ def cursor_key(cursor: str) -> tuple[int, str]:
 def submitted_id(intent: Intent) -> WorkloadId | None:
     """Which workload an intent creates, if any."""
     return intent.action.workload_id if isinstance(intent.action, Submit) else None
+
+
+def job_owner(intent: Intent) -> UserName | None:
+    """Whose job an intent asks for, if for one."""
+    action = intent.action
+    if not isinstance(action, Submit) or action.spec.kind is Kind.NOTEBOOK:
+        return None
+    return action.spec.owner
+
+
+def is_pending_job(workload: Workload) -> bool:
+    """Whether it counts against what its owner may have waiting."""
+    return workload.state in PENDING_STATES and workload.spec.kind is not Kind.NOTEBOOK
 
 
 def check_same_request(first: Intent, fingerprint: str) -> None:

@@ -28,6 +28,7 @@ from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import sql_cluster, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
+    Admit,
     Epoch,
     EventSight,
     LedgerRow,
@@ -35,6 +36,7 @@ from gpucommons.scheduler.store.base import (
     Mirror,
     Page,
     StoredEvent,
+    Submits,
     UsageSum,
     WorkloadFilter,
 )
@@ -119,12 +121,20 @@ class SqlStore:
 
     # --- intents -----------------------------------------------------------------------------
 
-    def put_intent(self, intent: Intent) -> Intent:
+    def put_intent(self, intent: Intent, *, admit: Admit | None = None) -> Intent:
         """Commit an intent, or find the one of the same key."""
         with self._writing() as connection:
-            found = sql_intents.put(connection, intent)
+            found = sql_intents.put(connection, intent, admit)
             self._notices.send(connection, ASKED)
             return found
+
+    def submits(self, owner: UserName, *, since_ms: Millis) -> Submits:
+        """What was asked for a user since then."""
+        return self._read(lambda connection: sql_intents.submits(connection, owner, since_ms))
+
+    def pending_jobs(self, owner: UserName) -> frozenset[WorkloadId]:
+        """Jobs of a user that wait, seen by a cycle or not."""
+        return self._read(lambda connection: sql_intents.pending_jobs(connection, owner))
 
     def intent_with_key(self, by: UserName, key: str, fingerprint: str) -> Intent | None:
         """The intent of this key, if there is one."""

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 from functools import cache
 
-from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy import Connection, Row, bindparam, func, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
+from gpucommons.scheduler.core.lifecycle import PENDING_STATES
 from gpucommons.scheduler.core.state import Intent, Verdict
-from gpucommons.scheduler.core.types import IntentId, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.types import IntentId, Kind, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.store import rules
+from gpucommons.scheduler.store.base import Admit, Submits
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.tables import intents, names
+from gpucommons.scheduler.store.tables import intents, names, workloads
 
 #: Both databases understand ``ON CONFLICT``; SQLAlchemy has one class for each.
 Insert = postgresql.Insert | sqlite.Insert
+
+_PENDING = sorted(state.value for state in PENDING_STATES)
+#: Keeps our advisory locks of owners apart from others' of the database.
+_TURNS = 0x47C0_4402
 
 _ANSWER = (
     update(intents)
@@ -39,18 +45,27 @@ def _new(dialect: str) -> ReturningInsert[tuple[int]]:
     return _insert(dialect)(intents).on_conflict_do_nothing().returning(intents.c.arrival)
 
 
-def put(connection: Connection, intent: Intent) -> Intent:
+def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> Intent:
     """Keep an intent, or find the one of the same key."""
+    owner = rules.job_owner(intent)
+    if admit is not None and owner is not None:
+        _take_turn(connection, owner)
+    document = encode(intent)
     row = {
         "intent_id": intent.intent_id,
         "by": intent.by,
         "idempotency_key": intent.idempotency_key,
         "at_ms": intent.at_ms,
         "workload_id": rules.submitted_id(intent),
-        "document": encode(intent),
+        "job_owner": owner,
+        "job_bytes": None if owner is None else len(document),
+        "document": document,
     }
     written = connection.execute(_new(connection.dialect.name), row).first()
     if written is not None:
+        if admit is not None and owner is not None:
+            # What it raises takes the row back.
+            admit(pending_jobs(connection, owner) - {rules.submitted_id(intent)})
         return intent
     key = intents.c.intent_id == intent.intent_id
     if intent.idempotency_key is not None:
@@ -60,6 +75,39 @@ def put(connection: Connection, intent: Intent) -> Intent:
     )
     rules.check_same_request(first, intent.fingerprint)
     return first
+
+
+def _take_turn(connection: Connection, owner: UserName) -> None:
+    """Let nobody else, on whichever replica, ask for a job of this owner until the commit.
+
+    SQLite has one writer at a time anyway.
+    """
+    if connection.dialect.name == "postgresql":
+        key = func.hashtextextended(owner, _TURNS)
+        connection.execute(select(func.pg_advisory_xact_lock(key)))
+
+
+def submits(connection: Connection, owner: UserName, since_ms: Millis) -> Submits:
+    """What was asked for a user since then."""
+    size = func.coalesce(func.sum(intents.c.job_bytes), 0)
+    mine = (intents.c.job_owner == owner, intents.c.at_ms > since_ms)
+    row = connection.execute(select(func.count(), size).where(*mine)).one()
+    # PostgreSQL adds whole numbers up to decimal ones.
+    return Submits(count=row[0], size_bytes=int(row[1]))
+
+
+def pending_jobs(connection: Connection, owner: UserName) -> frozenset[WorkloadId]:
+    """Jobs of a user that wait; one statement, so that none is missed between intent and row."""
+    unseen = select(intents.c.workload_id).where(
+        intents.c.verdict.is_(None), intents.c.job_owner == owner
+    )
+    known = select(workloads.c.workload_id).where(
+        workloads.c.owner == owner,
+        workloads.c.live,
+        workloads.c.kind != Kind.NOTEBOOK.value,
+        workloads.c.state.in_(_PENDING),
+    )
+    return frozenset(connection.execute(union_all(unseen, known)).scalars())
 
 
 def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -> Intent | None:

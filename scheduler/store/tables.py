@@ -47,6 +47,9 @@ intents = Table(
     Column("at_ms", BigInteger, nullable=False),
     #: Of a submit: the workload that it creates.
     Column("workload_id", Text),
+    #: Of a job's submit: whose job it is.
+    Column("job_owner", Text),
+    Column("job_bytes", Integer),
     Column("document", Text, nullable=False),
     Column("verdict", Text),
     UniqueConstraint("by", "idempotency_key", name="one_answer_per_key"),
@@ -57,6 +60,7 @@ intents = Table(
         postgresql_where=text("verdict IS NULL"),
     ),
     Index("intents_of_workload", "workload_id"),
+    Index("intents_of_job_owner", "job_owner", "at_ms"),
 )
 
 workloads = Table(
@@ -81,6 +85,7 @@ workloads = Table(
     Index("workloads_live", "live", "kind"),
     Index("workloads_of_team", "team", "submitted_ms"),
     Index("workloads_of_owner", "owner", "submitted_ms"),
+    Index("workloads_live_of_owner", "owner", "live"),
     Index("workloads_by_name", "name", "team"),
     Index("workloads_ended", "ended_ms"),
     Index("workloads_written", "written"),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from sqlalchemy import text
-from stored_rows import NOW, VISION, event
+from stored_rows import NOW, VISION, event, spec, submit
 
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.state import Submit
+from gpucommons.scheduler.core.types import Kind, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.store import engine
 from gpucommons.scheduler.store.base import EventSight
 from gpucommons.scheduler.store.codec import encode
@@ -51,4 +52,26 @@ def test_events_of_an_earlier_release_are_seen_by_the_same_people(
     assert seen(EventSight(teams=frozenset({VISION}))) == ["a"]
     assert seen(EventSight(teams=frozenset({VISION}), by="ada")) == ["a", "c", "d"]
     assert seen(EventSight(by="änn's \"%_")) == ["e"]
+    store.close()
+
+
+def test_submits_that_no_cycle_has_seen_count_after_an_upgrade(url: str) -> None:
+    notebook = Submit(workload_id=WorkloadId("w-0003"), spec=spec(kind=Kind.NOTEBOOK))
+    asked = (submit(1), submit(2), submit(3, action=notebook))
+    rows: list[dict[str, object]] = [
+        {
+            "id": one.intent_id,
+            "of": f"w-000{number}",
+            "said": "{}" if number == 2 else None,
+            "document": encode(one),
+        }
+        for number, one in enumerate(asked, 1)
+    ]
+    statement = (
+        'INSERT INTO intents (intent_id, "by", at_ms, workload_id, document, verdict)'
+        " VALUES (:id, 'ada', 0, :of, :document, :said)"
+    )
+    filled(url, "0004", statement, rows)
+    store = open_store(url)
+    assert store.pending_jobs(UserName("ada")) == {"w-0001"}
     store.close()

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.leases import MAX_TICKETS
 from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
-from gpucommons.scheduler.core.state import AttemptEnded, Cancel, ReportIdle, Restarted, Started
-from gpucommons.scheduler.core.types import HoldClass, Millis, ReasonClass, State, TeamName
+from gpucommons.scheduler.core.state import (
+    AttemptEnded,
+    Cancel,
+    Intent,
+    ReportIdle,
+    Restarted,
+    Started,
+    Submit,
+)
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    IntentId,
+    Millis,
+    ReasonClass,
+    State,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
 
 
 def test_an_acquire_takes_a_free_slice_in_the_same_cycle() -> None:
@@ -273,3 +291,31 @@ def test_who_is_first_in_line_takes_over_from_a_notebook_of_its_team_and_no_borr
     assert world.state(ticket) is State.GRANTED
     assert world.state(borrower) is State.QUEUED
     assert "stop-announced" not in world.kinds()[world.kinds().index("lease-ended") :]
+
+
+def test_of_tickets_that_are_asked_for_at_once_a_user_gets_so_many() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=500)])
+    world.submit(a_notebook("bob", 500), redeem=True)
+    asked = [
+        Intent(
+            intent_id=IntentId(f"i-{number}"),
+            action=Submit(
+                workload_id=WorkloadId(f"t-{number}"),
+                spec=a_notebook("ann", 500, server_name=f"server-{number}"),
+            ),
+            by=UserName("ann"),
+            at_ms=world.now,
+        )
+        for number in range(MAX_TICKETS + 2)
+    ]
+    verdicts = world.step(intents=asked).changes.verdicts
+    refused = [verdict.error for verdict in verdicts]
+    assert refused == [None] * MAX_TICKETS + ["PolicyRefused"] * 2
+
+    replaced = world.try_submit(a_notebook("ann", 250, server_name="server-0"))
+    assert replaced.error is None
+    assert world.try_submit(a_notebook("eve", 500)).error is None
+    world.ask(Cancel(workload_id=WorkloadId("t-1"), why="left"))
+    assert world.try_submit(a_notebook("ann", 500, server_name="new")).error is None
+    again = world.try_submit(a_notebook("ann", 500, server_name="newer"))
+    assert "waits in line for 5 servers already" in again.text

@@ -12,7 +12,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.service import jobs, quotes
-from gpucommons.scheduler.service.allowance import Allowance, submits
+from gpucommons.scheduler.service.allowance import Allowance, SubmitLimit
 from gpucommons.scheduler.service.jobs import JobFilter
 from gpucommons.scheduler.service.views.listed import LISTED_REQUEST_BYTES
 
@@ -77,7 +77,7 @@ def test_lists_leave_out_what_is_long_of_a_request_and_say_so(
 def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
     world: ServiceWorld,
 ) -> None:
-    service = replace(world.service, submits=submits(2))
+    service = replace(world.service, submits=SubmitLimit(per_hour=2))
     ann, alf = world.principal("ann"), world.principal("alf")
     for key in ("a", "b"):
         view = jobs.submit(service, ann, a_request(), key=key)
@@ -93,8 +93,19 @@ def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
     assert jobs.submit(service, ann, a_request(), key="c").name == "digits-4"
 
 
+def test_a_scheduler_that_starts_anew_or_beside_another_counts_what_was_submitted_before(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    for _ in range(2):
+        jobs.submit(world.service, ann, a_request(), key=None)
+    another = replace(world.service, submits=SubmitLimit(per_hour=2))
+    with pytest.raises(TooManyRequests):
+        jobs.submit(another, ann, a_request(), key=None)
+
+
 def test_what_jobs_say_counts_too(world: ServiceWorld) -> None:
-    service = replace(world.service, submits=submits(8))
+    service = replace(world.service, submits=SubmitLimit(per_hour=8))
     ann = world.principal("ann")
     jobs.submit(service, ann, a_request(env=LONG), key=None)
     with pytest.raises(TooManyRequests):

@@ -1,5 +1,7 @@
 """Jobs from request to view, decided by the real core."""
 
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,7 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.service import jobs, logs, quotes
+from gpucommons.scheduler.service.jobs import JobFilter
 
 
 def test_a_job_is_stored_named_and_started(world: ServiceWorld) -> None:
@@ -63,6 +66,22 @@ def test_paused_jobs_count_as_waiting_ones(tmp_path: Path) -> None:
     assert jobs.job(world.service, ann, first.id).state == "paused"
     with pytest.raises(PolicyRefused, match="or are paused"):
         jobs.submit(world.service, ann, waits, key=None)
+
+
+def test_a_submit_that_comes_between_the_look_at_the_cap_and_the_write_counts(
+    tmp_path: Path,
+) -> None:
+    world = ServiceWorld(tmp_path, config={**CONFIG, "policy": {"max_pending_per_user": 1}})
+    ann = world.principal("ann")
+    waits = a_request(not_before_ms=world.now_ms + 60_000)
+
+    def ids() -> Iterator[str]:
+        jobs.submit(world.service, ann, waits, key=None)
+        yield from world.service.new_ids
+
+    with pytest.raises(PolicyRefused, match="max_pending_per_user"):
+        jobs.submit(replace(world.service, new_ids=ids()), ann, waits, key=None)
+    assert len(jobs.jobs(world.service, ann, JobFilter(), cursor=None).jobs) == 1
 
 
 def test_jobs_are_found_by_id_name_and_team_but_not_by_strangers(world: ServiceWorld) -> None:
