@@ -20,19 +20,27 @@ _GRACEFUL_S = 2
 #: A request has to be here by then, head and body; an upload may take longer.
 REQUEST_S = 30.0
 UPLOAD_S = 600.0
+#: Who reads an answer takes some of it in this time: what nobody takes would fill the memory here.
+READ_S = 30.0
+_LEAST_READ_BYTES = 16 << 10
+#: Whose answer has waited for them so long is the first to make room.
+_STUCK_S = 3.0
 _UPLOADS = "/v1/snapshots/"
 
 
 class PeerProtocol(H11Protocol):
     """HTTP that remembers who is at the other end of a unix socket, and has no endless patience.
 
-    Connections that ask nothing cost a descriptor each, and without descriptors nobody is served:
-    slow requests are cut off, and where there are too many, the one idle for longest makes room, or
-    the one whose body has been on its way for longest.
+    Connections that ask nothing cost a descriptor each, and without descriptors nobody is served;
+    answers that nobody reads cost memory, too. Slow requests and slow readers are cut off. Where
+    there are too many connections, one makes room: whoever does not read, else the one idle for
+    longest, else the one whose body has been on its way for longest.
     """
 
     _deadline: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
     _idle_since_s = 0.0
+    _unread_since_s = 0.0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] # as in uvicorn
         """Ask the kernel once per connection."""
@@ -45,10 +53,33 @@ class PeerProtocol(H11Protocol):
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop the clock."""
+        """Stop the clocks."""
         super().connection_lost(exc)
-        if self._deadline is not None:
-            self._deadline.cancel()
+        for clock in (self._deadline, self._reading):
+            if clock is not None:
+                clock.cancel()
+
+    def pause_writing(self) -> None:
+        """The other end is behind: from now on it is seen whether it reads at all."""
+        super().pause_writing()
+        self._unread_since_s = self.loop.time()
+        self._await_reader()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        super().resume_writing()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _await_reader(self) -> None:
+        unread_bytes = self.transport.get_write_buffer_size()
+        self._reading = self.loop.call_later(READ_S, self._see_reader, unread_bytes)
+
+    def _see_reader(self, before_bytes: int) -> None:
+        if before_bytes - self.transport.get_write_buffer_size() < _LEAST_READ_BYTES:
+            self.transport.abort()
+        else:
+            self._await_reader()
 
     def on_response_complete(self) -> None:
         """The clock runs for the next request."""
@@ -73,26 +104,41 @@ class PeerProtocol(H11Protocol):
         self._idle_since_s = self.loop.time()
         self._deadline = self.loop.call_later(patience_s, self._give_up)
 
+    @property
+    def _is_stuck(self) -> bool:
+        """It only waits for its other end to read."""
+        if self.transport.is_closing():
+            return True
+        return self.flow.write_paused and self._unread_since_s + _STUCK_S <= self.loop.time()
+
     def _give_up(self) -> None:
         if self._is_idle:
-            self.transport.close()
+            self._hang_up()
         elif self.cycle.more_body:
             began_s = self._idle_since_s
             if self.scope["path"].startswith(_UPLOADS) and self.loop.time() < began_s + UPLOAD_S:
                 self._deadline = self.loop.call_later(REQUEST_S, self._give_up)
             else:
-                self.transport.close()
+                self._hang_up()
+
+    def _hang_up(self) -> None:
+        """A transport that is closed waits for its other end to read all of the last answer."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
+            self.transport.close()
 
     def _make_room(self) -> None:
         others = [
-            one
-            for one in self.connections
-            if isinstance(one, PeerProtocol) and one is not self and not one.transport.is_closing()
+            one for one in self.connections if isinstance(one, PeerProtocol) and one is not self
         ]
+        stuck = [one for one in others if one._is_stuck]
         idle = [one for one in others if one._is_idle]
         slow = [one for one in others if one._is_sending]
+        behind = [one for one in others if one.flow.write_paused]
         # Where everyone else is being served, the newcomer has to come again.
-        longest = min(idle or slow, key=lambda one: one._idle_since_s, default=self)
+        candidates = stuck or idle or slow or behind
+        longest = min(candidates, key=lambda one: one._idle_since_s, default=self)
         longest.transport.abort()
 
 

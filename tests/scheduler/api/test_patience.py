@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Response
 
 from gpucommons.scheduler.api import server as server_module
 from gpucommons.scheduler.api import waiting
-from gpucommons.scheduler.api.server import make_server
+from gpucommons.scheduler.api.server import PeerProtocol, make_server
 from gpucommons.scheduler.sockets import listen_tcp
 
 ANN = {"Authorization": "token ann-token"}
@@ -22,6 +22,10 @@ HALF_A_BODY = (
     b"POST /v1/jobs HTTP/1.1\r\nHost: here\r\nAuthorization: token ann-token\r\n"
     b'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"name": "dig'
 )
+
+
+GET_BIG = b"GET /big HTTP/1.1\r\nHost: here\r\n\r\n"
+BIG_BYTES = 6_000_000
 
 
 @pytest.fixture
@@ -113,6 +117,104 @@ async def test_a_newcomer_comes_again_where_everyone_else_is_served(
     assert (await reader.readline()).endswith(b"200 OK\r\n")
     writer.close()
     other.close()
+
+
+def unread(port: int, sent: bytes) -> socket.socket:
+    """Somebody who asks and does not read."""
+    one = socket.socket()
+    one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    one.connect(("127.0.0.1", port))
+    one.sendall(sent)
+    return one
+
+
+@pytest.fixture
+def served(app: FastAPI) -> list[int]:
+    """One entry for every big answer that was made."""
+    made: list[int] = []
+
+    @app.get("/big")
+    async def big() -> Response:
+        made.append(1)
+        return Response(b"x" * BIG_BYTES)
+
+    return made
+
+
+async def until(wanted: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not wanted():  # noqa: ASYNC110 - rings nowhere
+            await asyncio.sleep(0.01)
+
+
+async def cut_off(one: socket.socket) -> int:
+    """Read to the end, which is not the answer's; how much came."""
+    one.setblocking(False)
+    loop = asyncio.get_running_loop()
+    got = 0
+    async with asyncio.timeout(20):
+        with contextlib.suppress(ConnectionError):
+            while chunk := await loop.sock_recv(one, 1 << 16):
+                got += len(chunk)
+    one.close()
+    return got
+
+
+@pytest.mark.parametrize("head", [GET_BIG, GET_BIG * 3], ids=["one", "pipelined"])
+async def test_an_answer_that_nobody_reads_is_not_kept(
+    port: int, served: list[int], head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "READ_S", 0.1)
+    aborted = asyncio.Event()
+    monkeypatch.setattr(PeerProtocol, "connection_lost", _then(aborted))
+    one = unread(port, head)
+    await until(lambda: bool(served))
+
+    async with asyncio.timeout(20):
+        await aborted.wait()
+
+    assert await cut_off(one) < BIG_BYTES
+
+
+async def test_an_answer_is_not_waited_for_after_the_connection_was_closed(
+    port: int, served: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "REQUEST_S", 0.2)
+    aborted = asyncio.Event()
+    monkeypatch.setattr(PeerProtocol, "connection_lost", _then(aborted))
+    one = unread(port, b"GET /big HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n")
+    await until(lambda: bool(served))
+
+    async with asyncio.timeout(20):
+        await aborted.wait()
+
+    assert await cut_off(one) < BIG_BYTES
+
+
+@pytest.mark.parametrize("head", [GET_BIG, GET_BIG * 3], ids=["one", "pipelined"])
+async def test_those_who_do_not_read_make_room_for_others(
+    port: int, served: list[int], head: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "max_connections", lambda: 4)
+    stuck = [unread(port, head) for _ in range(4)]
+    await until(lambda: len(served) >= 4)
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+        assert (await client.get("/healthz")).json() == {"ok": True}
+
+    assert await cut_off(stuck[0]) < BIG_BYTES
+
+    for one in stuck[1:]:
+        one.close()
+
+
+def _then(aborted: asyncio.Event) -> Callable[[PeerProtocol, Exception | None], None]:
+    lost = PeerProtocol.connection_lost
+
+    def connection_lost(self: PeerProtocol, exc: Exception | None) -> None:
+        lost(self, exc)
+        aborted.set()
+
+    return connection_lost
 
 
 async def test_one_user_may_not_take_all_places_of_those_who_wait(
