@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
     Cancel,
+    Cluster,
     Intent,
     NodesObserved,
     Observation,
@@ -36,6 +37,9 @@ JOB_SIZES = (125, 250, 300, 500, 1000, 1000, 2000, 4000)
 NOTEBOOK_SIZES = (125, 250, 500, 1000, 2000)
 WAITS = (1, 1000, 10_000, 30_000, 60_000, 120_000, 600_000)
 
+#: Before which call of those to come the scheduler dies; mostly a commit asks for one or two.
+CALLS = (0, 0, 0, 1, 1, 2, 3, 5)
+
 small = st.integers(0, 7)
 step = st.one_of(
     st.tuples(st.just("submit"), small, small, small, small),
@@ -45,6 +49,7 @@ step = st.one_of(
     st.tuples(st.just("wait"), small, small, small, small),
     st.tuples(st.just("wait"), small, small, small, small),
     st.tuples(st.just("finish"), small, small, small, small),
+    st.tuples(st.just("crash"), small, small, small, small),
     st.tuples(
         st.sampled_from(
             [
@@ -57,7 +62,6 @@ step = st.one_of(
                 "checkpoint",
                 "stubborn",
                 "slow",
-                "crash",
                 "repeat",
             ]
         ),
@@ -107,8 +111,15 @@ class Recorded(World):
     def restart(self) -> None:
         """Only what was committed is known, and all of it is."""
         loaded = replace(self.store.load(), now_ms=self.cluster.now_ms)
-        assert loaded == replace(self.cluster, released=(), spare={})
+        known = replace(self.cluster, released=(), spare={})
+        # Leases that ended are remembered for a while, which passes without a commit.
+        assert _of_the_living(loaded) == _of_the_living(known)
         self.cluster = loaded
+
+
+def _of_the_living(cluster: Cluster) -> Cluster:
+    living = {one.workload_id: one for one in cluster.workloads.values() if not is_final(one)}
+    return replace(cluster, workloads=living)
 
 
 class History:
@@ -278,7 +289,7 @@ class History:
 
     def _crash(self, calls: int, *_: int) -> None:
         """The scheduler dies after so many more calls: after a commit, or in the middle of its acts."""
-        self.machines.fuse = calls
+        self.machines.fuse = CALLS[calls]
 
     def _repeat(self, *_: int) -> None:
         """The same reports twice; acts twice."""
