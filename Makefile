@@ -57,7 +57,7 @@ fix: setup ## Let the formatters mend what they can
 	$(BIN)/npm run -s fix
 
 properties: setup ## The promises over 10,000 random histories
-	GPUCOMMONS_EXAMPLES=10000 $(BIN)/pytest tests/properties --timeout=0
+	GPUCOMMONS_EXAMPLES=10000 $(BIN)/pytest tests/properties --timeout=0 -v --durations=0
 
 peers: setup ## JupyterHub's and idle-culler's own test suites on our classes
 	$(BIN)/python -m tests.peers
