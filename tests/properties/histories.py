@@ -12,11 +12,10 @@ from hypothesis import strategies as st
 from properties.machines import Machines
 
 from gpucommons.scheduler.core.leases import SERVER_GONE
-from gpucommons.scheduler.core.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.lifecycle import is_ended_lease, is_final, is_lease
 from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
     Cancel,
-    Cluster,
     Intent,
     NodesObserved,
     Observation,
@@ -110,16 +109,16 @@ class Recorded(World):
 
     def restart(self) -> None:
         """Only what was committed is known, and all of it is."""
-        loaded = replace(self.store.load(), now_ms=self.cluster.now_ms)
-        known = replace(self.cluster, released=(), spare={})
+        loaded, now_ms = self.store.load(), self.cluster.now_ms
         # Leases that ended are remembered for a while, which passes without a commit.
-        assert _of_the_living(loaded) == _of_the_living(known)
+        known = {
+            one.workload_id: one
+            for one in loaded.workloads.values()
+            if not is_final(one) or is_ended_lease(one, now_ms)
+        }
+        loaded = replace(loaded, workloads=known, now_ms=now_ms)
+        assert loaded == replace(self.cluster, released=(), spare={})
         self.cluster = loaded
-
-
-def _of_the_living(cluster: Cluster) -> Cluster:
-    living = {one.workload_id: one for one in cluster.workloads.values() if not is_final(one)}
-    return replace(cluster, workloads=living)
 
 
 class History:

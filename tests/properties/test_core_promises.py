@@ -71,8 +71,19 @@ KEPT_FOR_NOBODY = [
 ]
 
 
+#: A lease that ended is forgotten, nothing is committed meanwhile, and a new scheduler begins.
+FORGOTTEN_BEFORE_A_RESTART = [
+    *[(name, 0, 0, 0, 0) for name in ("acquire", "drop", "stop_server")],
+    ("wait", 4, 0, 0, 0),
+    ("ticket", 0, 1, 1, 0),
+    ("wait", 4, 0, 0, 0),
+    ("crash", 0, 0, 0, 0),
+]
+
+
 @many
 @example(KEPT_FOR_NOBODY, 64_000, 60_000)
+@example(FORGOTTEN_BEFORE_A_RESTART, 64_000, 60_000)
 @given(anything, cpu, min_run)
 def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int, min_run_ms: int) -> None:
     def check(history: History) -> None:
