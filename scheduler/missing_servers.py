@@ -1,8 +1,12 @@
-"""Ends leases whose server is gone without a word: a hub that was killed tells nobody.
+"""Ends leases whose server is gone without a word, or never came: a hub that was killed tells nobody.
 
 Two witnesses are needed, and time: the agent sees no process in the slice for a minute, and the hub
 knows no such server. One of them alone may be wrong (an agent that has just started, a hub that lost
 its database), and a notebook inside its quota must not lose its slice to an error.
+
+Where a slice was given to a server that never said that it runs, the hub may well know one of that
+name: another one, without a GPU. There it is enough that the hub answers, for then it has also looked
+after its servers, and one of this lease would have reported itself.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from gpucommons.scheduler.core.leases import never_ran
 from gpucommons.scheduler.core.state import Cancel
 from gpucommons.scheduler.core.types import State, Workload, WorkloadId
 from gpucommons.scheduler.errors import Unavailable
@@ -50,9 +55,11 @@ class MissingServers:
         self._empty_since: dict[WorkloadId, int] = {}
 
     async def step(self) -> None:
-        """Look at every running notebook once."""
-        running = [w for w in self._workloads() if w.state in (State.ACTIVE, State.WARNED)]
-        empty = await asyncio.to_thread(lambda: [w for w in running if self._is_empty(w)])
+        """Look at every running notebook once, and at each that should have run by now."""
+        held = [
+            w for w in self._workloads() if w.state in (State.ACTIVE, State.WARNED) or never_ran(w)
+        ]
+        empty = await asyncio.to_thread(lambda: [w for w in held if self._is_empty(w)])
         now = self._now_ms()
         self._empty_since = {
             w.workload_id: self._empty_since.get(w.workload_id, now) for w in empty
@@ -64,7 +71,8 @@ class MissingServers:
     async def _end_if_missing(self, lease: Workload) -> None:
         spec = lease.spec
         try:
-            if await self._hub.has_server(spec.owner, spec.server_name):
+            known = await self._hub.has_server(spec.owner, spec.server_name)
+            if known and not never_ran(lease):
                 return
         except Unavailable:
             return  # no witness: the next pass asks again

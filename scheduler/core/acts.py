@@ -43,7 +43,9 @@ def _of(workload: Workload) -> Iterator[Act]:
     if attempt is None:
         return
     if is_lease(workload):
-        if attempt.stop is not None and attempt.stop.why not in SERVER_GONE:
+        # Of a server that never reported that it runs, the name may stand for another one by now.
+        runs = attempt.started_ms is not None
+        if runs and attempt.stop is not None and attempt.stop.why not in SERVER_GONE:
             yield StopServer(workload_id=workload.workload_id)
         elif attempt.stop is None and workload.redeem_by_ms is not None:
             yield StartServer(workload_id=workload.workload_id)

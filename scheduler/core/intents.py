@@ -33,6 +33,7 @@ from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
     SchedulerError,
+    Unavailable,
     UnknownPool,
     UnknownTeam,
     UnknownWorkload,
@@ -40,6 +41,8 @@ from gpucommons.scheduler.errors import (
 
 #: A job that is paused again and again must not grow without bound.
 _PAUSES_KEPT = 50
+#: No spawner waits longer for the answer to its acquire.
+ACQUIRE_PATIENCE_MS = 45_000
 _OnLease = Keep | ReportIdle | ResizeSlice | Started | Restarted
 
 
@@ -84,6 +87,10 @@ def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
     spec = action.spec
     if action.workload_id in draft.workloads:
         return action.workload_id
+    if action.redeem and draft.now_ms - intent.at_ms > ACQUIRE_PATIENCE_MS:
+        # Whoever asked has given up: its slice would be held for nobody.
+        message = "The scheduler was away for too long to start this server. Start it again."
+        raise Unavailable(message)
     if spec.team not in draft.teams:
         message = f"There is no team {spec.team}. Teams are: {', '.join(sorted(draft.teams))}."
         raise UnknownTeam(message)

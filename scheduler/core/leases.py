@@ -172,6 +172,17 @@ _PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
 RETURNS = frozenset({"culled", RELEASED, "reclaimed"})
 
 
+def never_ran(workload: Workload) -> bool:
+    """Its slice is to be taken back, and no server ever said that it runs there."""
+    attempt = workload.current
+    return (
+        attempt is not None
+        and attempt.started_ms is None
+        and attempt.stop is not None
+        and attempt.stop.why not in SERVER_GONE
+    )
+
+
 def restarted(draft: Draft, workload: Workload) -> None:
     """The server of a lease that gave its GPU back runs again."""
     _restart_on_cpu(draft, workload, wanted=False)
@@ -205,10 +216,12 @@ def started(draft: Draft, workload: Workload) -> None:
     if workload.state is not State.GRANTED or attempt is None:
         message = f"This lease is {workload.state}: only a granted one can become active."
         raise InvalidTransition(message)
+    if attempt.stop is not None:
+        message = f"{attempt.stop.text}: its GPU is being taken back. Start the server again."
+        raise InvalidTransition(message)
     if attempt.state is AttemptState.RESERVED:
         workload = move_attempt(workload, AttemptState.STARTING)
-    if attempt.state is not AttemptState.STOPPING:
-        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
+    workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
     workload = draft.put(move(workload, State.ACTIVE, draft.now_ms, redeem_by_ms=None))
     draft.tell("started", "The notebook runs.", workload)
 

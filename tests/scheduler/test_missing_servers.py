@@ -82,3 +82,39 @@ async def test_the_minute_begins_anew_when_a_process_was_seen(scene: Scene) -> N
     scene.now_ms, scene.empty = 2 * EMPTY_FOR_MS, True
     await watch.step()
     assert scene.ended == []
+
+
+@pytest.fixture
+def never_came() -> Scene:
+    """A slice was taken for a server that gave up; its user runs another one of the same name."""
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook("ann", 500), redeem=True)
+    world.wait(300_000)
+    return Scene(lease=world.get(lease), server=True)
+
+
+async def test_a_slice_whose_server_never_came_is_free_though_another_has_its_name(
+    never_came: Scene,
+) -> None:
+    (end,) = await after_a_minute(never_came)
+    assert (end.workload_id, end.why) == (never_came.lease.workload_id, "stopped")
+
+
+async def test_a_server_that_never_reported_may_live_while_its_hub_is_away(
+    never_came: Scene,
+) -> None:
+    never_came.server = None
+    assert await after_a_minute(never_came) == []
+
+
+async def test_a_process_in_the_slice_of_a_server_that_never_reported_keeps_it(
+    never_came: Scene,
+) -> None:
+    never_came.empty = False
+    assert await after_a_minute(never_came) == []
+
+
+async def test_a_server_that_starts_slowly_is_left_alone() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook("ann", 500), redeem=True)
+    assert await after_a_minute(Scene(lease=world.get(lease))) == []
