@@ -59,7 +59,7 @@ class Plan:
     calibrating: float = 0.2
     #: Moments at which jobs are forecast on held-back days, and as many on those before: evenly of
     #: all at which somebody new has to wait.
-    moments: int = 64
+    moments: int = 90
     #: Cycles for the days before; on those days it decides once a minute.
     coarse_cycles: int = 3_000
     fine_ms: int = 60_000
@@ -159,7 +159,7 @@ def replayed(path: Path, plan: Plan) -> Replay:
             days.look(replay, outcome.cluster, new, plan.jobs_per_moment)
     replay.end_ms = simulation.now_ms
     for held in (False, True):
-        replay.moments += _evenly([m for m in days.moments if m.held_back is held], plan.moments)
+        replay.moments += _chosen([m for m in days.moments if m.held_back is held], plan.moments)
     return replay
 
 
@@ -191,12 +191,19 @@ class _Days:
         self.moments.append(Moment(cluster=cluster, wanted=wanted, runs=runs, held_back=held))
 
 
+def _chosen(moments: Sequence[Moment], most: int) -> list[Moment]:
+    """Those that are apart from each other, and others only where these are too few."""
+    firsts = {one.cluster.now_ms // TOGETHER_MS: one for one in reversed(moments)}.values()
+    times = {one.cluster.now_ms for one in firsts}
+    found = _evenly([one for one in moments if one.cluster.now_ms in times], most)
+    others = [one for one in moments if one.cluster.now_ms not in times]
+    found += _evenly(others, most - len(found))
+    return sorted(found, key=lambda one: one.cluster.now_ms)
+
+
 def _evenly(moments: Sequence[Moment], most: int) -> list[Moment]:
-    """So many of those that are apart from each other; all, where there are not so many."""
-    apart_ones = {one.cluster.now_ms // TOGETHER_MS: one for one in reversed(moments)}
-    found = list(reversed(apart_ones.values())) if len(apart_ones) >= most else list(moments)
-    count = min(most, len(found))
-    return [found[i * len(found) // count] for i in range(count)]
+    count = min(most, len(moments))
+    return [moments[i * len(moments) // count] for i in range(count)]
 
 
 def _note(replay: Replay, outcome: Outcome, now_ms: Millis) -> None:
