@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +56,9 @@ class SubmitFileHandler(FileHandler):
         try:
             self.require_owner()
             submission = self.body_as(Submission)
-            view = await self.desk().submit(submission, self.scheduler(), key=str(uuid.uuid4()))
+            view = await self.desk().submit(
+                submission, self.scheduler(), key=self.idempotency_key()
+            )
         except SchedulerError as error:
             self.refuse(error)
         else:

@@ -6,6 +6,8 @@ changes something needs the server's owner, because it is done with the owner's 
 
 from __future__ import annotations
 
+import re
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -38,6 +40,7 @@ AUTH_RESOURCE = "gpucommons"
 MAX_BODY_BYTES = 256 * 1024
 #: Key of our parts in the web application's settings.
 SETTING = "gpucommons"
+_KEY = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +90,11 @@ class ApiHandler(Ours, APIHandler):
     def require_owner(self) -> None:
         """Refuse whoever is logged in here but is not whose server and token this is."""
         refuse_others(self, self.parts.place)
+
+    def idempotency_key(self) -> str:
+        """The page's own key, so that a click whose answer was lost can be repeated; else a new one."""
+        key = self.request.headers.get("Idempotency-Key", "")
+        return key if _KEY.match(key) else str(uuid.uuid4())
 
     def body_as(self, model: type[M]) -> M:
         """The body as a model; an empty one is the model's defaults."""

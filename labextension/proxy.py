@@ -7,7 +7,6 @@ the parameters, the body must be the call's model: what is not in the table does
 from __future__ import annotations
 
 import re
-import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -30,7 +29,6 @@ _NAME = "[a-z0-9][a-z0-9-]{0,49}"
 REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
 ID = r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
-_KEY = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
 
 
 class Nothing(models.Model):
@@ -154,7 +152,7 @@ class ProxyHandler(ApiHandler):
                 **parameters,
                 query=query,
                 body=self.body_as(row.body) if method != "GET" else None,
-                key=self._key(),
+                key=self.idempotency_key(),
                 server_name=self.parts.place.server_name,
             )
             view = await self.scheduler().send(row.call(asked))
@@ -164,8 +162,3 @@ class ProxyHandler(ApiHandler):
         self.answer(view)
         if method != "GET" and row.pattern != "quote":
             await self.show_soon()
-
-    def _key(self) -> str:
-        """The page's own idempotency key, or one for this request."""
-        key = self.request.headers.get("Idempotency-Key", "")
-        return key if _KEY.match(key) else str(uuid.uuid4())

@@ -110,12 +110,13 @@ export class Api {
     return this._request('POST', ['api', 'quote'], request);
   }
 
-  submit(request: IJobRequest): Promise<IJob> {
-    return this._request('POST', ['api', 'jobs'], request);
+  /** The same key again makes no second job. */
+  submit(request: IJobRequest, key: string): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs'], request, { key });
   }
 
-  submitFile(submission: ISubmission): Promise<IJob> {
-    return this._request('POST', ['submit-file'], submission);
+  submitFile(submission: ISubmission, key: string): Promise<IJob> {
+    return this._request('POST', ['submit-file'], submission, { key });
   }
 
   act(ref: string, action: 'cancel' | 'pause' | 'resume'): Promise<IJob> {
@@ -133,12 +134,8 @@ export class Api {
   }
 
   files(path: string): Promise<IFilesPreview> {
-    return this._request(
-      'GET',
-      ['files'],
-      undefined,
-      `?path=${encodeURIComponent(path)}`
-    );
+    const query = `?path=${encodeURIComponent(path)}`;
+    return this._request('GET', ['files'], undefined, { query });
   }
 
   /** How this server answers: an HTTP status, 0 for not at all. */
@@ -160,13 +157,18 @@ export class Api {
     method: string,
     segments: string[],
     body?: unknown,
-    query = ''
+    { query = '', key = '' } = {}
   ): Promise<T> {
     const path = segments.map(encodeURIComponent).join('/');
     const url = `${this._settings.baseUrl}gpucommons/${path}${query}`;
     const init: RequestInit = { method };
     if (body !== undefined) {
       init.body = JSON.stringify(body);
+    }
+    if (key !== '') {
+      const headers = new Headers(this._settings.init.headers);
+      headers.set('Idempotency-Key', key);
+      init.headers = headers;
     }
     const response = await ServerConnection.makeRequest(
       url,

@@ -14,13 +14,14 @@ const TOLD: Record<string, Notification.TypeOptions> = {
   started: 'info',
   spared: 'info',
   evicted: 'warning',
+  moved: 'info',
   lost: 'warning',
   succeeded: 'success',
   failed: 'error'
 };
 
 /** Stops for the sake of others; those of one's own hand need no telling. */
-const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize']);
+const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move']);
 
 /** How long a toast about a job stays; it remains in the notification centre. */
 const TOAST_MS = 8000;

@@ -7,17 +7,24 @@ import { ICandidate, TrainModel } from './train';
 const QUOTE = { hold_class: 'guaranteed', text: 'Fits.', starts_now: true };
 
 let canAsk = true;
-let asked: { url: string; body: string }[] = [];
+let asked: { url: string; body: string; key: string | null }[] = [];
 
-function train(status = 200, answer: unknown = QUOTE): TrainModel {
+function train(
+  status = 200,
+  answer: unknown = QUOTE,
+  quoteStatus = status
+): TrainModel {
   asked = [];
   return new TrainModel(
     fakeApi((url, init) => {
       asked.push({
         url: url.replace(/[?&]\d+$/, ''),
-        body: typeof init.body === 'string' ? init.body : ''
+        body: typeof init.body === 'string' ? init.body : '',
+        key: new Headers(init.headers).get('Idempotency-Key')
       });
-      return new Response(JSON.stringify(answer), { status });
+      return new Response(JSON.stringify(answer), {
+        status: url.includes('/quote') ? quoteStatus : status
+      });
     }),
     () => canAsk
   );
@@ -116,7 +123,7 @@ describe('submit', () => {
   });
 
   it('keeps the form and says why when it is refused', async () => {
-    const model = train(409, { message: 'vision has 100 pending jobs.' });
+    const model = train(409, { message: 'vision has 100 pending jobs.' }, 200);
     model.setCandidates([file('a.ipynb')]);
     model.update({ name: 'mine' });
 
@@ -124,6 +131,28 @@ describe('submit', () => {
     expect(model.problem).toBe('vision has 100 pending jobs.');
     expect(model.form.name).toBe('mine');
     expect(model.isBusy).toBe(false);
+    await vi.runAllTimersAsync();
+    expect(model.quote).not.toBeNull();
+    expect(model.problem).toBe('vision has 100 pending jobs.');
+
+    model.update({ name: 'other' });
+    expect(model.problem).toBeNull();
+  });
+
+  it('makes no second job when the answer was lost', async () => {
+    const model = train(503, { message: 'The scheduler starts.' });
+    model.setCandidates([file('a.ipynb')]);
+    await model.submit();
+    await model.submit();
+    model.update({ name: 'other' });
+    await model.submit();
+
+    const [first, second, third] = asked
+      .filter(each => each.url.endsWith('submit-file'))
+      .map(each => each.key);
+    expect(first).toMatch(/^[0-9a-f-]{36}$/);
+    expect(second).toBe(first);
+    expect(third).not.toBe(first);
   });
 
   it('sends nothing while a secret is no name', async () => {

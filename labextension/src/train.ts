@@ -1,7 +1,8 @@
 /** State of *Train*: the form, its live quota line, the files that would go along. No DOM. */
+import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import type { Api } from './api';
+import { type Api, ApiError } from './api';
 import {
   EMPTY_FORM,
   formOfJob,
@@ -43,14 +44,17 @@ export class TrainModel {
 
   candidates: readonly ICandidate[] = [];
   quote: IQuote | null = null;
-  /** A refusal in the scheduler's words, of the quote or of the submit. */
-  problem: string | null = null;
   files: IFilesPreview | null = null;
   filesProblem: string | null = null;
   isBusy = false;
   isExpanded = false;
   /** Where the focus should go as soon as the form is drawn. */
   wanted: Place | null = null;
+
+  /** A refusal in the scheduler's words: of the submit until the form changes, or of the quote. */
+  get problem(): string | null {
+    return this._refusal ?? this._quoteProblem;
+  }
 
   get candidate(): ICandidate | null {
     const source = this.form.source;
@@ -90,7 +94,7 @@ export class TrainModel {
     this.files = null;
     this.filesProblem = null;
     this.changed.emit();
-    this.refreshQuote();
+    this._askAnew();
   }
 
   update(change: Partial<ITrainForm>): void {
@@ -103,7 +107,7 @@ export class TrainModel {
     }
     this.form = form;
     this.changed.emit();
-    this.refreshQuote();
+    this._askAnew();
   }
 
   /** Bring the reader to this place of the form, now or once it is shown. */
@@ -168,10 +172,11 @@ export class TrainModel {
       return null;
     }
     this.isBusy = true;
-    this.problem = null;
+    this._refusal = null;
     this.changed.emit();
     try {
-      const job = await this._send(form);
+      const job = await this._send(form, (this._key ??= UUID.uuid4()));
+      this._key = null;
       this.form = { ...form, name: '', replaces: false };
       if (form.source.kind === 'job') {
         this._isChosen = false;
@@ -180,7 +185,10 @@ export class TrainModel {
       }
       return job;
     } catch (error) {
-      this.problem = text(error);
+      this._refusal = text(error);
+      if (error instanceof ApiError && error.status < 500) {
+        this._key = null;
+      }
       return null;
     } finally {
       this.isBusy = false;
@@ -189,10 +197,10 @@ export class TrainModel {
     }
   }
 
-  private async _send(form: ITrainForm): Promise<IJob> {
+  private async _send(form: ITrainForm, key: string): Promise<IJob> {
     if (form.source?.kind === 'job') {
       const old = form.source.job;
-      const job = await this._api.submit(jobRequest(form));
+      const job = await this._api.submit(jobRequest(form), key);
       // Where the new job goes on from what the old one saved, the scheduler does both at once.
       if (form.replaces && resumedJob(form) === null) {
         // The new job is in line whatever happens to the old one, which may just have ended.
@@ -205,7 +213,7 @@ export class TrainModel {
     if (candidate?.isDirty) {
       await candidate.save();
     }
-    return this._api.submitFile(submission(form, path));
+    return this._api.submitFile(submission(form, path), key);
   }
 
   private async _askQuote(): Promise<void> {
@@ -214,12 +222,12 @@ export class TrainModel {
       const quote = await this._api.quote(jobRequest(this.form));
       if (asked === this._asked) {
         this.quote = quote;
-        this.problem = null;
+        this._quoteProblem = null;
       }
     } catch (error) {
       if (asked === this._asked) {
         this.quote = null;
-        this.problem = text(error);
+        this._quoteProblem = text(error);
       }
     }
     this.changed.emit();
@@ -229,12 +237,23 @@ export class TrainModel {
     this.form = { ...this.form, source, functionName: '', arguments: '' };
     this.files = null;
     this.filesProblem = null;
-    this.refreshQuote();
+    this._askAnew();
     if (this.isExpanded) {
       void this.loadFiles();
     }
   }
 
+  /** What the form asks is another question now: what was said of the last one is stale. */
+  private _askAnew(): void {
+    this._refusal = null;
+    this._key = null;
+    this.refreshQuote();
+  }
+
+  private _refusal: string | null = null;
+  private _quoteProblem: string | null = null;
+  /** Of the submit under way, or of one whose answer was lost: repeating it makes no second job. */
+  private _key: string | null = null;
   private _isChosen = false;
   private _timer = 0;
   private _asked = 0;

@@ -61,6 +61,7 @@ export function fakeApi(answer: Answer = () => new Response('{}')): Api {
       return Promise.resolve(
         answer(request.url, {
           method: request.method,
+          headers: request.headers,
           body: await request.text()
         })
       );
