@@ -115,7 +115,7 @@ class Results:
     def _bring(self, job: JobView, below: str) -> int:
         home = self._home()
         with self._connect() as scheduler:
-            files = fetch_results(scheduler, job.id, home, below)
+            files = fetch_results(scheduler, job, home, below)
         self._mark(home, job.id)
         return files
 

@@ -9,11 +9,13 @@ import os
 import stat
 import tarfile
 from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
+from contextlib import ExitStack, suppress
+from pathlib import Path, PurePath
 from typing import IO
 
 _CHUNK_BYTES = 1 << 20
+_OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 #: More files than this are no snapshot of a working folder, and no results.
 MAX_MEMBERS = 100_000
 
@@ -36,18 +38,53 @@ def open_folder(path: Path, parts: tuple[str, ...]) -> int:
     return descriptor
 
 
-def write_file(folder: int, name: str, read: Callable[[int], bytes], *, left: int) -> int:
+def add_file(folder: int, name: str, read: Callable[[int], bytes], *, left: int, job: str) -> int:
     """Write what ``read`` gives to a regular file, at most ``left`` bytes; returns how many.
 
-    What lies there and is no regular file is left alone, and nothing is written.
+    Nothing that lies there is replaced: where the name is taken, the file bears the job's name too
+    (``model.digits-2.pt``), unless the very same content lies there already.
 
     Raises
     ------
     Refused
         When there is more.
     """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-    writing = os.open(name, flags, 0o644, dir_fd=folder)
+    try:
+        writing = os.open(name, _NEW | os.O_EXCL, 0o644, dir_fd=folder)
+    except FileExistsError:
+        path = PurePath(name)
+        beside = f"{path.stem}.{job}{path.suffix}"
+        written = _write(
+            os.open(beside, _NEW | os.O_TRUNC, 0o644, dir_fd=folder), beside, read, left
+        )
+        if _are_equal(folder, name, beside):
+            os.unlink(beside, dir_fd=folder)
+        return written
+    return _write(writing, name, read, left)
+
+
+def _are_equal(folder: int, name: str, other: str) -> bool:
+    with ExitStack() as stack:
+        files = []
+        for each in (name, other):
+            try:
+                descriptor = os.open(each, _OLD, dir_fd=folder)
+            except OSError:
+                return False  # a link, or not for us to read
+            files.append(stack.enter_context(os.fdopen(descriptor, "rb")))
+        one, two = files
+        found = [os.fstat(each.fileno()) for each in files]
+        if not all(stat.S_ISREG(each.st_mode) for each in found):
+            return False
+        if found[0].st_size != found[1].st_size:
+            return False
+        while chunk := one.read(_CHUNK_BYTES):
+            if chunk != two.read(_CHUNK_BYTES):
+                return False
+        return True
+
+
+def _write(writing: int, name: str, read: Callable[[int], bytes], left: int) -> int:
     written = 0
     try:
         if not stat.S_ISREG(os.fstat(writing).st_mode):
@@ -111,11 +148,11 @@ def _extract(archive: tarfile.TarFile, member: tarfile.TarInfo, target: Path) ->
     archive.extract(member, target)
 
 
-def unpack_into(stream: IO[bytes], home: Path, below: str, *, max_bytes: int) -> int:
+def unpack_into(stream: IO[bytes], home: Path, below: str, *, job: str, max_bytes: int) -> int:
     """Unpack a tar of results into an existing folder of the user's; returns how many files.
 
     Unlike :func:`unpack` the folder is not new: what lies there may have links, which are never
-    followed, and things of the same name that are no files, which stay.
+    followed, and things of the same name, which stay (see :func:`add_file`).
 
     Raises
     ------
@@ -142,7 +179,7 @@ def unpack_into(stream: IO[bytes], home: Path, below: str, *, max_bytes: int) ->
                 continue
             folder = open_folder(home, (*base, *parts[:-1]))
             try:
-                left -= write_file(folder, parts[-1], source.read, left=left)
+                left -= add_file(folder, parts[-1], source.read, left=left, job=job)
             finally:
                 os.close(folder)
     return count

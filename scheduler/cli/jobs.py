@@ -160,7 +160,7 @@ def results(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.job(arguments.job))
         home, below = _place_for(job, arguments.to)
-        count = fetch_results(scheduler, job.id, home, below)
+        count = fetch_results(scheduler, job, home, below)
     folder = home / below
     show(
         {"job": job.name, "folder": str(folder), "files": count},

@@ -1,7 +1,7 @@
 """Results of a job that ran away from its notebook, brought to a folder of its owner's.
 
 They are whatever the job's code wrote, so they are unpacked as the user, step by step, following no
-link, regular files only, under a limit; nothing that is there and is no file is touched.
+link, regular files only, under a limit; nothing that lies there is replaced.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from urllib.parse import quote
 from gpucommons.scheduler.client.transport import SchedulerClient
 from gpucommons.scheduler.confined_files import Refused, unpack_into
 from gpucommons.scheduler.errors import BadRequest, Unavailable
+from gpucommons.scheduler.models import JobView
 
 #: As much as the scheduler sends.
 MAX_RESULTS_BYTES = 16 << 30
@@ -22,7 +23,7 @@ MAX_RESULTS_BYTES = 16 << 30
 
 def fetch_results(
     scheduler: SchedulerClient,
-    ref: str,
+    job: JobView,
     home: Path,
     below: str,
     *,
@@ -35,17 +36,19 @@ def fetch_results(
     SchedulerError
         When the scheduler refuses, the results do not come whole, or hold what is not taken.
     """
-    with scheduler.stream(f"/v1/jobs/{quote(ref, safe='')}/results") as chunks:
+    with scheduler.stream(f"/v1/jobs/{quote(job.id, safe='')}/results") as chunks:
         try:
-            return unpack_into(io.BufferedReader(_Stream(chunks)), home, below, max_bytes=max_bytes)
+            return unpack_into(
+                io.BufferedReader(_Stream(chunks)), home, below, job=job.name, max_bytes=max_bytes
+            )
         except Refused as error:
-            message = f"The results of {ref} were not taken: {error}."
+            message = f"The results of {job.name} were not taken: {error}."
             raise BadRequest(message) from None
         except tarfile.TarError:
-            message = f"The results of {ref} did not come whole; fetch them again."
+            message = f"The results of {job.name} did not come whole; fetch them again."
             raise Unavailable(message) from None
         except OSError as error:
-            message = f"The results of {ref} cannot be written to {below}: {error.strerror}."
+            message = f"The results of {job.name} cannot be written to {below}: {error.strerror}."
             raise BadRequest(message) from None
 
 

@@ -18,14 +18,14 @@ from pathlib import Path
 from gpucommons.scheduler.confined_files import (
     MAX_MEMBERS,
     Refused,
+    add_file,
     open_folder,
     too_much,
     unpack,
-    write_file,
 )
 
 
-def _copy(source: Path, folder: int, name: str, *, left: int) -> int:
+def _copy(source: Path, folder: int, name: str, *, left: int, job: str) -> int:
     """Copy a regular file of at most ``left`` bytes; returns how many."""
     reading = os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -35,13 +35,13 @@ def _copy(source: Path, folder: int, name: str, *, left: int) -> int:
         # Asked first: a file of a trillion zeros takes no room until it is copied.
         if found.st_size > left:
             raise Refused(too_much(source.name))
-        return write_file(folder, name, lambda size: os.read(reading, size), left=left)
+        return add_file(folder, name, lambda size: os.read(reading, size), left=left, job=job)
     finally:
         os.close(reading)
 
 
-def collect(results: Path, home: Path, below: str, *, max_bytes: int) -> int:
-    """Copy the regular files of ``results`` to ``home/below``; returns how many."""
+def collect(results: Path, home: Path, below: str, *, job: str, max_bytes: int) -> int:
+    """Copy the regular files of a job's ``results`` to ``home/below``; returns how many."""
     copied, left = 0, max_bytes
     for root, _, names in os.walk(results, followlinks=False):
         inside = Path(root).relative_to(results)
@@ -52,7 +52,7 @@ def collect(results: Path, home: Path, below: str, *, max_bytes: int) -> int:
                 source = Path(root) / name
                 if source.is_symlink():
                     continue
-                left -= _copy(source, folder, name, left=left)
+                left -= _copy(source, folder, name, left=left, job=job)
                 copied += 1
                 if copied > MAX_MEMBERS:
                     raise Refused(too_much(name))
@@ -92,6 +92,7 @@ def main() -> int:
     collecting.add_argument("results", type=Path)
     collecting.add_argument("home", type=Path)
     collecting.add_argument("below")
+    collecting.add_argument("--job", required=True)
     collecting.add_argument("--max-bytes", type=int, required=True)
     clearing = errands.add_parser("clear")
     clearing.add_argument("folders", type=Path, nargs="*")
@@ -107,6 +108,7 @@ def main() -> int:
                 arguments.results,
                 arguments.home,
                 arguments.below,
+                job=arguments.job,
                 max_bytes=arguments.max_bytes,
             )
         elif arguments.errand == "erase":

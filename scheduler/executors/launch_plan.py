@@ -63,6 +63,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
     )
     return Plan(
         attempt_id=launch.attempt.attempt_id,
+        job=spec.name,
         workers=workers,
         working_dir=spec.working_dir,
         snapshot=str(around.snapshot) if around.snapshot else None,

@@ -45,6 +45,8 @@ class Plan:
     """One attempt."""
 
     attempt_id: str
+    #: Its name, for results whose own name is taken.
+    job: str
     workers: tuple[WorkerPlan, ...]
     #: Below ``run/work``.
     working_dir: str

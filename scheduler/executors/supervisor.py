@@ -121,9 +121,8 @@ class Supervisor:
         if below is None:
             return None
         limit = str(self._plan.max_results_bytes)
-        problem = self._errand(
-            "collect", str(results), self._plan.home, below, "--max-bytes", limit
-        )
+        words = ("--job", self._plan.job, "--max-bytes", limit)
+        problem = self._errand("collect", str(results), self._plan.home, below, *words)
         return f"the results could not be copied to {below}: {problem}" if problem else None
 
     def _exit_code(self) -> int | None:

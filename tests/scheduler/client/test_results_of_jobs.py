@@ -14,6 +14,9 @@ import pytest
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.client.results import fetch_results
 from gpucommons.scheduler.errors import BadRequest, Conflict, Unavailable
+from gpucommons.scheduler.models import JobView
+
+JOB = JobView.model_construct(id="digits-1", name="digits-1")
 
 
 @pytest.fixture
@@ -49,14 +52,18 @@ def fetch(content: bytes | httpx.Response, home: Path, below: str = "work", **op
 
     client = SchedulerClient("http://scheduler", transport=httpx.MockTransport(answer))
     with client:
-        return fetch_results(client, "digits-1", home, below, **options)
+        return fetch_results(client, JOB, home, below, **options)
 
 
-def test_files_come_to_their_places_and_replace_older_ones(home: Path) -> None:
-    (home / "work" / "model").write_bytes(b"an older and longer one")
-    content = a_tar(a_file("model", b"new"), a_file("plots/a/loss.png", b"png"))
-    assert fetch(content, home) == 2
-    assert (home / "work" / "model").read_bytes() == b"new"
+def test_files_come_to_their_places_and_replace_nothing(home: Path) -> None:
+    (home / "work" / "model.pt").write_bytes(b"the user's own")
+    content = a_tar(a_file("model.pt", b"new"), a_file("plots/a/loss.png", b"png"))
+    for _ in range(2):
+        assert fetch(content, home) == 2
+    files = {str(path.relative_to(home)) for path in home.rglob("*") if path.is_file()}
+    assert files == {"work/model.pt", "work/model.digits-1.pt", "work/plots/a/loss.png"}
+    assert (home / "work" / "model.pt").read_bytes() == b"the user's own"
+    assert (home / "work" / "model.digits-1.pt").read_bytes() == b"new"
     assert (home / "work" / "plots" / "a" / "loss.png").read_bytes() == b"png"
 
 
@@ -80,6 +87,10 @@ def test_a_link_in_the_folder_is_not_written_through(home: Path) -> None:
     outside = home.parent / "outside"
     (outside / "target").write_text("kept")
     (home / "work" / "model").symlink_to(outside / "target")
+    fetch(a_tar(a_file("model", b"new")), home)
+    assert (home / "work" / "model.digits-1").read_bytes() == b"new"
+    (home / "work" / "model.digits-1").unlink()
+    (home / "work" / "model.digits-1").symlink_to(outside / "target")
     with pytest.raises(BadRequest, match="cannot be written"):
         fetch(a_tar(a_file("model", b"evil")), home)
     (home / "work" / "plots").symlink_to(outside)
@@ -110,7 +121,8 @@ def test_hidden_folders_below_the_jobs_own_are_results(home: Path) -> None:
 
 
 def test_a_pipe_of_the_same_name_neither_blocks_nor_is_fed(home: Path) -> None:
-    os.mkfifo(home / "work" / "model")
+    for name in ("model", "model.digits-1"):
+        os.mkfifo(home / "work" / name)
     with pytest.raises(BadRequest):
         fetch(a_tar(a_file("model", b"evil")), home)
 

@@ -98,7 +98,7 @@ def test_results_of_trillions_of_zeros_are_not_copied(tmp_path: Path) -> None:
     os.truncate(results / "zeros", 1 << 40)
 
     with pytest.raises(Refused, match="zeros"):
-        collect(results, home, "runs", max_bytes=1 << 20)
+        collect(results, home, "runs", job="j", max_bytes=1 << 20)
 
     assert list((home / "runs").iterdir()) == []
 
@@ -111,7 +111,7 @@ def test_results_in_many_files_are_limited_together(tmp_path: Path) -> None:
         (results / name).write_bytes(b"x" * 600)
 
     with pytest.raises(Refused):
-        collect(results, home, "runs", max_bytes=1000)
+        collect(results, home, "runs", job="j", max_bytes=1000)
 
 
 def test_a_job_that_stops_its_supervisor_does_not_keep_its_gpu(executor: LocalExecutor) -> None:

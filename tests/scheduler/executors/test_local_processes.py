@@ -109,6 +109,22 @@ def test_results_come_back_to_the_home_folder(executor: LocalExecutor, home: Pat
     assert not (home / "runs" / "today" / "link").exists()
 
 
+def test_results_replace_nothing_in_the_home_folder(executor: LocalExecutor, home: Path) -> None:
+    (home / "runs").mkdir()
+    (home / "runs" / "x.json").write_text("the user's own")
+    code = (
+        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d);"
+        "open(d + '/x.json', 'w').write('42')"
+    )
+    launch = a_launch(*python(code), results_to="runs")
+    executor.start(launch)
+
+    assert ended(executor).exit_code == 0
+    assert (home / "runs" / "x.json").read_text() == "the user's own"
+    beside = home / "runs" / f"x.{launch.workload.spec.name}.json"
+    assert beside.read_text() == "42"
+
+
 def test_results_do_not_follow_a_link_out_of_the_home(
     executor: LocalExecutor, home: Path, tmp_path: Path
 ) -> None:
