@@ -57,7 +57,7 @@ describe('the idle notification', () => {
     expect(
       idleNotice(makeLease({ state: 'warned', idle: asked }), msg)?.text
     ).toBe(
-      'Idle 9 min. An admin asks for your GPU: it is returned at 19 min. It can be kept 2 times.'
+      'Idle 9 min. An admin asks for your GPU: it is returned after 19 min of idling. It can be kept 2 times.'
     );
   });
 
@@ -70,7 +70,10 @@ describe('the idle notification', () => {
 describe('the line of the tile', () => {
   it.each([
     [idle({}), 'Active · returned after 60 idle min'],
-    [idle({ idle_since_ms: 45 * MINUTE }), 'Idle 7 min · returned at 60'],
+    [
+      idle({ idle_since_ms: 45 * MINUTE }),
+      'Idle 7 min · returned after 60 idle min'
+    ],
     [
       idle({ idle_since_ms: 51.5 * MINUTE }),
       'Active · returned after 60 idle min'

@@ -3,6 +3,17 @@
 /** Older lines are dropped: a job may print for days. */
 export const MAX_LINES = 5000;
 
+/** What terminals obey and a page cannot: colours, cursor moves, titles. */
+const ESCAPES =
+  // eslint-disable-next-line no-control-regex
+  /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\^_])/g;
+
+/** A line as a terminal would leave it: a progress bar that was drawn over and over stands once. */
+export function plain(text: string): string {
+  const drawn = text.replace(ESCAPES, '').replace(/\r+$/, '');
+  return drawn.slice(drawn.lastIndexOf('\r') + 1);
+}
+
 export interface ILogLine {
   /** Grows by one for every line that ever came, so that rows keep their identity. */
   id: number;
@@ -31,7 +42,7 @@ export class LogBuffer {
       this._attempt = attempt;
     }
     for (const line of lines) {
-      this._push(line, false);
+      this._push(plain(line), false);
     }
     this.ended = end;
     const excess = this.lines.length - this._maxLines;

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest';
 import { announcement } from './announce';
 import { chosenMetrics, curveView, ticks } from './curve';
 import { FollowedJob, mergePoints } from './followed';
-import { LogBuffer } from './log';
+import { LogBuffer, plain } from './log';
 import { teamBars } from './team';
 import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
 import { timeline } from './timeline';
@@ -289,5 +289,20 @@ describe('what is spoken', () => {
 
     expect(announcement(before, ticked, msg)).toBe('resnet-2: 1st in line');
     expect(announcement(null, ticked, msg)).toBe('');
+  });
+});
+
+describe('a printed line', () => {
+  it.each([
+    [
+      '\u001b[0;31mZeroDivisionError\u001b[0m: by zero',
+      'ZeroDivisionError: by zero'
+    ],
+    ['\r 10%|#  |\r 90%|## |\r100%|###|', '100%|###|'],
+    ['from Windows\r', 'from Windows'],
+    ['\u001b]0;a title\u0007loss 0.1', 'loss 0.1'],
+    ['[31m is no colour', '[31m is no colour']
+  ])('%j', (printed, shown) => {
+    expect(plain(printed)).toBe(shown);
   });
 });

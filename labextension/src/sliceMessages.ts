@@ -91,7 +91,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     idleSoFar(idleMs: number, idleAfterMin: number): string {
       return trans.__(
-        'Idle %1 · returned at %2',
+        'Idle %1 · returned after %2 idle min',
         duration(idleMs),
         String(idleAfterMin)
       );
@@ -131,7 +131,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     reclaimWarning(idle: string, returned: string): string {
       return trans.__(
-        'Idle %1. An admin asks for your GPU: it is returned at %2.',
+        'Idle %1. An admin asks for your GPU: it is returned after %2 of idling.',
         idle,
         returned
       );

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
 import { makeJob } from './testing/make';
 import { fakeApi } from './testing/sockets';
+import { EMPTY_FORM } from './request';
 import { ICandidate, TrainModel } from './train';
 
 const QUOTE = { hold_class: 'guaranteed', text: 'Fits.', starts_now: true };
@@ -107,6 +108,19 @@ describe('workers', () => {
     expect(model.form.minWorkers).toBe(2);
     model.update({ workers: 1 });
     expect(model.form.minWorkers).toBe(1);
+  });
+});
+
+it('keeps nothing of a job run again for the next file', () => {
+  const model = train();
+  model.prefill(makeJob({ name: 'old-7', request: { roles: [] } }), 2000);
+  model.update({ name: 'old-8', team: 'nlp', priority: 'low' });
+  model.choose('fail.ipynb');
+
+  expect(model.form).toEqual({
+    ...EMPTY_FORM,
+    team: 'nlp',
+    source: { kind: 'file', path: 'fail.ipynb' }
   });
 });
 

@@ -234,7 +234,12 @@ export class TrainModel {
   }
 
   private _setSource(source: Source | null): void {
-    this.form = { ...this.form, source, functionName: '', arguments: '' };
+    // Of a job run again nothing is meant for another file; of another file, what is its own is not.
+    const kept =
+      this.form.source?.kind === 'job'
+        ? { ...EMPTY_FORM, team: this.form.team }
+        : { ...this.form, name: '', functionName: '', arguments: '' };
+    this.form = { ...kept, source };
     this.files = null;
     this.filesProblem = null;
     this._askAnew();

@@ -453,7 +453,7 @@ def test_notebook_7_trains_its_notebook_and_opens_jobs_beside_it(
     expect(page.locator(".jp-Notebook")).to_be_visible()
     picture(page, "notebook-job")
     with page.expect_popup() as opened:
-        job.get_by_role("button", name="Open in notebook").click()
+        job.get_by_role("button", name="Show the folder").click()
     expect(opened.value).to_have_url(f"{product.url}/user/alice/tree/")
     opened.value.close()
 

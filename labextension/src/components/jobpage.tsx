@@ -279,7 +279,7 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
             }
           }}
         >
-          {trans.__('Open in notebook')}
+          {trans.__('Show the folder')}
         </LinkButton>
       </Callout>
     );

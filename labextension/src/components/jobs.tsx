@@ -5,7 +5,7 @@ import { h } from './h';
 
 import { announcement } from '../announce';
 import { CommandIDs } from '../ids';
-import { isFinal, jobRow, sorted } from '../jobs';
+import { isFinal, jobRow, maySteer, sorted } from '../jobs';
 import { IJob } from '../tokens';
 import { useNow, usePanel, useTopics } from './context';
 import { Bar, LinkButton, Section } from './parts';
@@ -82,7 +82,7 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
   const open = () => {
     void commands.execute(CommandIDs.openJob, { job: job.id });
   };
-  const startWith = row.startWith;
+  const startWith = maySteer(job, model.whoami) ? row.startWith : null;
   return (
     <li className="gc-Job" data-job={job.id} data-state={job.state}>
       <div className="gc-Row">
