@@ -3,7 +3,7 @@
 The same seed gives the same final accuracy, whether the run was stopped ten times or never: weights,
 momentum and the position in the data order all lie in the checkpoint.
 
-    gpucommons submit examples/train_digits.py --gpus 1 -- --epochs 50
+    gpucommons submit examples/train_digits.py --team vision --gpus 1 -- --epochs 50
 """
 
 import argparse

@@ -65,28 +65,32 @@ def _add_submit(
         help="submit a script, notebook or YAML file",
         usage="gpucommons submit [options] SCRIPT [-- ARGUMENT …] | -f FILE",
     )
-    command.add_argument("script", nargs="?", type=Path)
+    command.add_argument("script", nargs="?", type=Path, help="a .py or .ipynb file")
     command.add_argument("-f", "--file", type=Path, help="a job as YAML")
-    command.add_argument("--gpus", default="0", metavar="N", help="per worker: 0, ½, 0.5, 1, 4 …")
-    command.add_argument("--workers", type=_positive, default=1)
-    command.add_argument("--min-workers", type=_positive)
-    command.add_argument("--max-workers", type=_positive)
-    command.add_argument("--gpu-kind")
+    command.add_argument(
+        "--gpus", default="0", metavar="N", help="per worker: 0 (default), ½, 0.5, 1, 4 …"
+    )
+    command.add_argument("--workers", type=_positive, default=1, help="as one gang (default: 1)")
+    command.add_argument("--min-workers", type=_positive, help="it may run with as few")
+    command.add_argument("--max-workers", type=_positive, help="and grow to as many")
+    command.add_argument("--gpu-kind", help="only GPUs of this kind, e.g. A100-40")
     command.add_argument(
         "--cpu-milli",
         type=_positive,
         help="per worker; 1000 = one core, the default where a share of a GPU has as much",
     )
     command.add_argument("--memory-mib", type=_positive, default=1024, help="per worker")
-    command.add_argument("--name")
-    command.add_argument("--team")
-    command.add_argument("--pool", action="append", default=[])
-    command.add_argument("--priority", choices=("low", "normal", "high"))
-    command.add_argument("--launcher", choices=("plain", "torchrun"))
+    command.add_argument("--name", help="default: the file's name; a number is added")
+    command.add_argument("--team", help="who pays; default: your only team")
+    command.add_argument("--pool", action="append", default=[], help="only here; may be repeated")
+    command.add_argument("--priority", choices=("low", "normal", "high"), help="within the team")
+    command.add_argument("--launcher", choices=("plain", "torchrun"), help="of several workers")
     command.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
     command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
-    command.add_argument("--max-run-s", type=_positive)
-    command.add_argument("--after", action="append", default=[], metavar="JOB")
+    command.add_argument("--max-run-s", type=_positive, help="then it is stopped")
+    command.add_argument(
+        "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
+    )
     command.add_argument(
         "--near", action="append", default=[], metavar="JOB", help="rather where this job runs"
     )
@@ -98,8 +102,16 @@ def _add_submit(
         metavar="JOB",
         help="go on from what your job saved last; one that still waits is cancelled",
     )
-    command.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
-    command.add_argument("--secret", action="append", default=[], metavar="VARIABLE=SECRET")
+    command.add_argument(
+        "--env", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
+    )
+    command.add_argument(
+        "--secret",
+        action="append",
+        default=[],
+        metavar="VARIABLE=SECRET",
+        help="a secret kept with `gpucommons secret`",
+    )
     command.add_argument("--results-to", help="folder below your home for the results")
     command.add_argument(
         "--function", help="a notebook's function to call with the folder to resume"

@@ -63,23 +63,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Start everything and stay until stopped; returns the exit code."""
+    """Start everything and stay until stopped; returns the exit code.
+
+    What cannot be started is said in a sentence: a port in use, another ``up`` on the folder.
+    """
     # Here, not above: what follows needs the whole client, and `gpucommons jobs` should not.
     from gpucommons.scheduler.up.machine import run_machine  # noqa: PLC0415
     from gpucommons.scheduler.up.settings import read_settings  # noqa: PLC0415
 
-    return run_machine(read_settings(arguments, os.environ))
+    try:
+        return run_machine(read_settings(arguments, os.environ))
+    except (ValueError, OSError, RuntimeError) as error:
+        sys.stderr.write(f"gpucommons up: {error}\n")
+        return 1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run ``python -m gpucommons.scheduler.up``."""
     parser = argparse.ArgumentParser(prog="gpucommons up", description=__doc__)
     add_arguments(parser)
-    try:
-        return run(parser.parse_args(argv))
-    except (ValueError, OSError, RuntimeError) as error:
-        sys.stderr.write(f"gpucommons up: {error}\n")
-        return 1
+    return run(parser.parse_args(argv))
 
 
 def _simulate(text: str) -> str:

@@ -93,12 +93,13 @@ def ticket_state(
     phase = _phase(lease)
     place, suffix = words.ordinal(lease.position) if lease.position else ("", "")
     waiting = phase == "waiting"
+    take = _take(lease, offer) if waiting else None
     return TicketState(
         phase=phase,
         title=_title(phase, place + suffix),
         place=place if waiting else "",
         place_suffix=suffix if waiting else "",
-        headline=_headline(lease, phase),
+        headline=_headline(lease, phase, take),
         asked=words.asked(lease.milli_gpu, lease.gpu_kind),
         requested_ms=lease.requested_ms,
         note=_note(lease, phase),
@@ -108,7 +109,7 @@ def ticket_state(
         likely_bar=_likely_bar(lease.forecast) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
         holders=_holders(lease, leases, now_ms) if waiting else (),
-        take=_take(lease, offer) if waiting else None,
+        take=take,
         follow=follow_url if phase == "running" else None,
         simulated=bool((lease.slice and lease.slice.simulated) or (offer and offer.simulated)),
     )
@@ -155,7 +156,7 @@ def _title(phase: str, place: str) -> str:
     }[phase]
 
 
-def _headline(lease: LeaseView, phase: str) -> str:
+def _headline(lease: LeaseView, phase: str, take: Take | None) -> str:
     if phase != "waiting":
         return {
             "starting": "Your notebook is starting",
@@ -164,6 +165,8 @@ def _headline(lease: LeaseView, phase: str) -> str:
         }[phase]
     if lease.reason and lease.reason.code == "draining":
         return "A GPU is being cleared for you"
+    if take is not None:
+        return f"Not enough of a notebook GPU is free in {lease.team}"
     return f"No notebook GPU is free in {lease.team}"
 
 

@@ -44,7 +44,7 @@ JOBS: list[tuple[dict[str, Any], int, str]] = [
     (a_job(role={"milli_gpu": 1000, "count": 5}), 422, "5 GPUs asked by all workers together"),
     (a_job(role={"milli_gpu": 1000, "gpu_kind": "H100"}), 422, "no GPU of kind 'H100'"),
     (a_job(role={"cpu_milli": 1_000_000}), 422, "processors asked for a worker"),
-    (a_job(role={"memory_mib": 16_000_000}), 422, "MiB asked for a worker"),
+    (a_job(role={"memory_mib": 16_000_000}), 422, "GiB of memory asked for a worker"),
     (a_job(role={"command": []}), 422, "roles.0.command:"),
     (a_job(role={"command": ["a\x00b"]}), 422, "roles.0.command.0:"),
     (a_job(min_workers=3, max_workers=2), 422, "min_workers 3 is more than max_workers 2"),

@@ -124,7 +124,7 @@ async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cl
     text = await (await visit("alice")).page(TICKET)
 
     for words in (
-        "No notebook GPU is free in vision",
+        "Not enough of a notebook GPU is free in vision",
         "You asked for 1 × A100-40 at",
         "You may close this page: the notebook starts by itself.",
         "Likely 10–25 min (past estimates right 8 of 10).",
@@ -150,7 +150,7 @@ async def test_a_ticket_without_a_forecast_draws_none(visit: Any) -> None:
 async def test_an_admin_sees_the_ticket_but_does_not_act_in_its_owners_place(visit: Any) -> None:
     text = await (await visit("admin")).page(TICKET)
 
-    assert "No notebook GPU is free in vision" in text
+    assert "Not enough of a notebook GPU is free in vision" in text
     assert "Leave the line" not in text
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.up.state_folder import (
     TOKEN_NAMES,
     check_port_free,
@@ -99,6 +100,21 @@ def test_a_taken_port_is_said_with_its_number(root: Path) -> None:
             choose_ports(root)
         with pytest.raises(RuntimeError, match="asked for with --port"):
             check_port_free(ports["api"], "asked for with --port")
+
+
+def test_a_second_up_on_the_same_folder_says_so_in_a_sentence(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    prepare(root, open_to_users=False)
+    held = lock(root)
+    try:
+        assert main(["up", "--demo", "--state", str(root)]) == 1
+    finally:
+        os.close(held)
+
+    said = capsys.readouterr().err
+    assert said.startswith(f"gpucommons up: `gpucommons up` runs already on {root}")
+    assert said.count("\n") == 1
 
 
 def test_what_runs_is_remembered(root: Path) -> None:
