@@ -111,7 +111,9 @@ async def test_the_ticket_survives_an_outage(
     scheduler.answers["GET /v1/leases/.*"] = cluster.errors.Unavailable()
 
     await page.get_by_text("Your place is kept; trying again in 4 s.").wait_for()
-    assert await page.get_by_role("heading", name="Not enough of a notebook GPU is free").is_visible()
+    assert await page.get_by_role(
+        "heading", name="Not enough of a notebook GPU is free"
+    ).is_visible()
     scheduler.answers["GET /v1/leases/.*"] = cluster.lease(position=2)
     await page.get_by_text("nd", exact=True).wait_for()
     assert not await page.get_by_text("Your place is kept").is_visible()
