@@ -16,7 +16,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from gpucommons.gpu.usage import UsageMinute
 from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
@@ -28,6 +27,7 @@ from gpucommons.scheduler.deciding import Advance, Step
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.inbox import Inbox, curves_of
+from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.ledger import LedgerKeeper
 from gpucommons.scheduler.store.base import Epoch, Mirror, Store
 
@@ -48,18 +48,6 @@ FOLLOW_S, _BREATH_S = 1.0, 0.05
 _REST, _LONGEST_REST_S = 2.0, 0.5
 #: How often old rows are dropped, where a retention is set.
 _PRUNE_EVERY_MS = 3_600_000
-
-
-class Leadership(Protocol):
-    """Whether this replica leads; :class:`gpucommons.scheduler.leadership.election.Election`."""
-
-    def leads(self) -> bool:
-        """At this moment."""
-        ...
-
-    def resign(self) -> None:
-        """Lead no more until elected anew."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -234,18 +222,25 @@ class Loop:
             began_s = self._around.steady_s()
             try:
                 self._alarm.within(self._turn())
-                self._turned_s = self._around.steady_s()
-                self._stopping.wait(min(_LONGEST_REST_S, _REST * (self._turned_s - began_s)))
+                self._turned(well=True)
+                took_s = self._around.steady_s() - began_s
+                self._stopping.wait(min(_LONGEST_REST_S, _REST * took_s))
                 self._alarm.wait()
             except LeaderLost as error:
                 self._step_down(error)
             except Exception:  # noqa: BLE001 - a full disk, a database that restarts: never an end
                 _LOG.exception("This cycle failed; the next one starts from the store.")
                 self._stale = True
+                self._turned(well=False)
                 # Not by the alarm: what failed would fail again at every wake.
                 self._stopping.wait(RETRY_S)
             self._turned_s = self._around.steady_s()
         self._tell()
+
+    def _turned(self, *, well: bool) -> None:
+        self._turned_s = self._around.steady_s()
+        if self._around.leadership is not None:
+            self._around.leadership.works(well)
 
     # --- leading and following ---------------------------------------------------------------
 

@@ -102,6 +102,8 @@ class Election:
         self._seen_s = 0.0
         #: Until then we lead, by our clock.
         self._until_s = 0.0
+        #: Since when no turn of this replica has come to its end.
+        self._ails_since_s: float | None = None
         self._led = False
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
@@ -120,18 +122,31 @@ class Election:
         self._until_s = 0.0
         self._tell()
 
+    def works(self, well: bool) -> None:
+        """Whether this replica's last turn came to its end; for longer than a lease it may not."""
+        if well:
+            self._ails_since_s = None
+        elif self._ails_since_s is None:
+            self._ails_since_s = self._steady()
+
     # --- one try -----------------------------------------------------------------------------
 
     def step(self) -> None:
         """Look, and take or renew the lease if that may be done. Never raises."""
         began_s = self._steady()
+        ails_since_s = self._ails_since_s
+        if ails_since_s is not None and began_s - ails_since_s > self._terms.lease_s:
+            # What we hold runs out by itself, and nobody waits for longer than its length.
+            self._complain("this replica cannot work: it leaves the lead to others until it can")
+            self._tell()
+            return
         try:
             held: bool | None = self._try(began_s)
         except Conflict:
             # Somebody wrote meanwhile: the next look shows who. Until then what we hold we hold.
             held = None
         except Unavailable as error:
-            self._complain(str(error))
+            self._complain(f"the lease cannot be looked at: {error}")
             held = None
         if held:
             self._complained = ""
@@ -180,7 +195,7 @@ class Election:
     def _complain(self, text: str) -> None:
         if text != self._complained:
             self._complained = text
-            _LOG.warning("the lease cannot be looked at: %s", text)
+            _LOG.warning("%s", text)
 
     # --- running -----------------------------------------------------------------------------
 

@@ -41,6 +41,8 @@ class Told:
     def leads(self) -> bool:
         return self.elected
 
+    def works(self, well: bool) -> None: ...
+
     def resign(self) -> None:
         self.resigned += 1
         self.elected = False

@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 from launches import until
 
+from gpucommons.scheduler import loop as loop_module
 from gpucommons.scheduler.core.state import Observation
 from gpucommons.scheduler.core.types import Millis
-from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import Loop, Surroundings
@@ -25,10 +26,16 @@ NOW = Millis(1_700_000_000_000)
 class Follower:
     """A replica that waits for the lead."""
 
+    def __init__(self) -> None:
+        self.told: list[bool] = []
+
     def leads(self) -> bool:
         return False
 
     def resign(self) -> None: ...
+
+    def works(self, well: bool) -> None:
+        self.told.append(well)
 
 
 class Stalling(FakeExecutor):
@@ -121,6 +128,24 @@ def test_a_follower_is_healthy(world: World) -> None:
     world.start(leadership=Follower())
     world.turns_at(1000.0)
     assert world.healthy()
+
+
+def test_the_election_hears_whether_a_replica_can_work(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(loop_module, "RETRY_S", 0.01)
+    election = Follower()
+    loop = world.start(leadership=election)
+    until(lambda: election.told[-1:] == [True])
+    loop._mirror = cast("Any", SimpleNamespace(refresh=_cut_off))
+    loop.wake()
+    until(lambda: election.told[-1] is False)
+    loop._mirror = None
+    until(lambda: election.told[-1] is True)
+
+
+def _cut_off() -> Any:
+    raise Unavailable("The store does not answer.")
 
 
 def test_one_that_lost_the_lead_for_good_is_not(world: World) -> None:

@@ -151,3 +151,28 @@ def test_one_that_resigned_leads_again_only_by_renewing() -> None:
     first.step()
     assert first.leads()
     assert changes == [True, False, True]
+
+
+def test_a_leader_that_cannot_work_leaves_the_lead_to_one_that_can() -> None:
+    world = World()
+    first, second = world.candidate("a"), world.candidate("b")
+    world.run(first, second, seconds=10)
+    first.works(well=False)
+    led = world.run(first, second, seconds=7)
+    assert all(names == ["a"] for names in led)
+    first.works(well=False)
+    led = world.run(first, second, seconds=13)
+    assert led[-1] == ["b"]
+    assert all(len(names) <= 1 for names in led)
+
+
+def test_one_that_cannot_work_does_not_take_a_lease_that_is_free() -> None:
+    world = World()
+    first = world.candidate("a")
+    first.works(well=False)
+    world.now_s += Terms().lease_s + 1
+    first.step()
+    assert not first.leads()
+    first.works(well=True)
+    first.step()
+    assert first.leads()

@@ -22,6 +22,8 @@ class NotElected:
     def leads(self) -> bool:
         return False
 
+    def works(self, well: bool) -> None: ...
+
     def resign(self) -> None:
         """There is nothing to give up."""
 
