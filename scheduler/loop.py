@@ -333,6 +333,8 @@ class Loop:
 
     def _catch_up(self) -> None:
         """After a failure nobody knows whether its commit was written: the store does."""
+        # It may be about to be written still. This waits for it, as it needs what that holds.
+        self._around.store.check_lead(self._epoch)
         self._cluster = self._around.store.load()
         self._acting.look_again()
         self._stale = False

@@ -26,6 +26,8 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
+from gpucommons.scheduler.ids import IdSource
+from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.store import engine, sql, sql_cluster
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.opening import open_store
@@ -105,6 +107,38 @@ def test_who_waits_for_a_leaders_transaction_waits_no_longer_than_it_should(
     assert new.take_lead("new")
     for one in (old, new):
         one.close()
+
+
+def test_after_a_failure_a_leader_waits_for_what_it_may_have_written(database: str) -> None:
+    """The connection broke during COMMIT; the server finishes it a moment later."""
+    store = open_store(database)
+    loop = Loop(
+        Surroundings(
+            store=store,
+            executors={},
+            now=lambda: NOW,
+            new_ids=IdSource(lambda: NOW),
+            token_of=str,
+            api_url="http://127.0.0.1:1",
+        )
+    )
+    loop.open()
+    store.commit(loop.epoch, Changes(now_ms=NOW, workloads=(workload(1),)))
+    assert isinstance(store, sql.SqlStore)
+    with store._engine.connect() as in_doubt, store._engine.connect() as looking:
+        begun = in_doubt.begin()
+        lead = sql_cluster.check_lead(in_doubt, loop.epoch)
+        changes = Changes(now_ms=NOW, workloads=(workload(1, State.CANCELLING),))
+        sql_cluster.write(in_doubt, changes, lead.commit)
+        catching_up = threading.Thread(target=loop._catch_up)
+        catching_up.start()
+        waiting = text("SELECT count(*) FROM pg_locks WHERE NOT granted")
+        wait_until(lambda: looking.execute(waiting).scalar() or not catching_up.is_alive())
+        begun.commit()
+        catching_up.join()
+    assert names(loop.cluster) == {"digits-1": State.CANCELLING}
+    loop.stop()
+    store.close()
 
 
 def test_a_mirror_shows_each_commit_and_is_the_same_object_between_them(store: Store) -> None:
