@@ -20,6 +20,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import NotFound, SchedulerError
+from gpucommons.scheduler.repeating import Troubles
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -34,6 +35,7 @@ _CHANGES_BY_ITSELF = frozenset(
     {"queued", "nominated", "starting", "running", "preempting", "pausing"}
 )
 NEWEST_FINAL = 20
+ODD = "The scheduler gave an answer that cannot be read; this server's log says which."
 ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
 
 
@@ -104,14 +106,19 @@ class Feed:
         """Until cancelled."""
         if self._scheduler is None:
             return
-        pause_s = 1.0
+        pause_s, troubles = 1.0, Troubles("a look at the scheduler")
         while True:
             await self._fanout.wait_until_occupied()
             try:
                 await self._step(self._scheduler)
                 pause_s = 1.0
-            except SchedulerError as error:
-                self._say_state("unreachable", str(error))
+                troubles.over()
+            except Exception as error:  # noqa: BLE001 - an odd answer must not end what tabs show
+                if isinstance(error, SchedulerError):
+                    self._say_state("unreachable", str(error))
+                else:
+                    troubles.note(error)
+                    self._say_state("unreachable", ODD)
                 self._cursor = None
                 await self._sleep(pause_s)
                 pause_s = min(LAST_PAUSE_S, pause_s * 2)

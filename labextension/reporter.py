@@ -16,6 +16,7 @@ from gpucommons.labextension.feed import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import ActivityReport, LeaseView
+from gpucommons.scheduler.repeating import repeat_task
 
 log = logging.getLogger("gpucommons.labextension")
 
@@ -46,9 +47,9 @@ class Reporter:
 
     async def run(self) -> None:
         """Report, wait, report."""
-        while True:
-            await self.report()
-            await self.sleep(REPORT_EVERY_S)
+        await repeat_task(
+            self.report, what="a report of activity", pause=lambda: self.sleep(REPORT_EVERY_S)
+        )
 
     async def report(self) -> None:
         """One report."""

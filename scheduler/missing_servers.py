@@ -74,7 +74,9 @@ class MissingServers:
             known = await self._hub.has_server(spec.owner, spec.server_name)
             if known and not never_ran(lease):
                 return
+            log.warning("the server %s/%s is gone: ending its lease", spec.owner, spec.server_name)
+            cancel = Cancel(workload_id=lease.workload_id, why="stopped", text="")
+            # It waits for the store.
+            await asyncio.to_thread(self._end, cancel)
         except Unavailable:
-            return  # no witness: the next pass asks again
-        log.warning("the server %s/%s is gone: ending its lease", spec.owner, spec.server_name)
-        self._end(Cancel(workload_id=lease.workload_id, why="stopped", text=""))
+            return  # no witness, or no store: the next pass asks again

@@ -14,6 +14,7 @@ from gpucommons.scheduler import attempt_tokens
 from gpucommons.scheduler.app import Scheduler, build
 from gpucommons.scheduler.missing_servers import MissingServers
 from gpucommons.scheduler.options import SchedulerSettings
+from gpucommons.scheduler.repeating import repeat_task
 from gpucommons.scheduler.sockets import close_all, listen_tcp
 from gpucommons.scheduler.upkeep import OPERATOR
 
@@ -123,26 +124,27 @@ async def _pages(settings: SchedulerSettings, api_url: str) -> None:
 
 async def _keep_up(scheduler: Scheduler) -> None:
     upkeep = scheduler.upkeep
-    while True:
-        try:
-            if scheduler.loop.leading:
-                await asyncio.to_thread(upkeep.step)
-            else:
-                upkeep.pause()
-        except Exception:
-            log.exception("this pass of upkeep failed; the next one tries again")
+
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(upkeep.step)
+        else:
+            upkeep.pause()
+
+    async def pause() -> None:
         hurries = scheduler.loop.leading and not upkeep.configured
         await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
 
+    await repeat_task(step, what="a pass of upkeep", pause=pause)
+
 
 async def _prune(scheduler: Scheduler) -> None:
-    while True:
-        await asyncio.sleep(_PRUNE_S)
-        try:
-            if scheduler.loop.leading:
-                await asyncio.to_thread(scheduler.retention.step)
-        except Exception:
-            log.exception("this pass of the retention failed; the next one tries again")
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(scheduler.retention.step)
+
+    await asyncio.sleep(_PRUNE_S)
+    await repeat_task(step, what="a pass of the retention", pause=lambda: asyncio.sleep(_PRUNE_S))
 
 
 async def _look_for_missing_servers(scheduler: Scheduler) -> None:
@@ -156,10 +158,14 @@ async def _look_for_missing_servers(scheduler: Scheduler) -> None:
         end=lambda action: service.ask(OPERATOR, action),
         now_ms=service.now_ms,
     )
-    while True:
-        await asyncio.sleep(_MISSING_S)
+
+    async def step() -> None:
         if service.loop.leading:
             await missing.step()
+
+    await repeat_task(
+        step, what="a look for missing servers", pause=lambda: asyncio.sleep(_MISSING_S)
+    )
 
 
 async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.leadership.election import steady_s
+from gpucommons.scheduler.repeating import repeat
 
 _LOG = logging.getLogger(__name__)
 
@@ -50,11 +51,19 @@ class SharedClock:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping.wait(MEASURE_S):
-            try:
-                self.measure()
-            except SchedulerError as error:
-                _LOG.info("the time goes on without the database: %s", error)
+        self._stopping.wait(MEASURE_S)
+        repeat(
+            self._measure_again,
+            what="a look at the database's clock",
+            pause_s=MEASURE_S,
+            stopping=self._stopping,
+        )
+
+    def _measure_again(self) -> None:
+        try:
+            self.measure()
+        except SchedulerError as error:
+            _LOG.info("the time goes on without the database: %s", error)
 
     def stop(self) -> None:
         """Look no more."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpucommons.scheduler.errors import Conflict, Unavailable
+from gpucommons.scheduler.repeating import repeat
 
 _LOG = logging.getLogger(__name__)
 
@@ -132,7 +133,7 @@ class Election:
     # --- one try -----------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Look, and take or renew the lease if that may be done. Never raises."""
+        """Look, and take or renew the lease if that may be done."""
         began_s = self._steady()
         ails_since_s = self._ails_since_s
         if ails_since_s is not None and began_s - ails_since_s > self._terms.lease_s:
@@ -205,9 +206,12 @@ class Election:
         self._thread.start()
 
     def _run(self) -> None:
-        while not self._stopping.is_set():
-            self.step()
-            self._stopping.wait(self._terms.retry_s)
+        repeat(
+            self.step,
+            what="a look at the lease",
+            pause_s=self._terms.retry_s,
+            stopping=self._stopping,
+        )
 
     def stop(self) -> None:
         """Take part no more, and give the lease up, so that nobody has to wait for its end."""

@@ -77,8 +77,12 @@ class Api:
 
     def once(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One request."""
-        with self.open(method, path, body) as response:
-            return json.load(response)
+        try:
+            with self.open(method, path, body) as response:
+                return json.load(response)
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            # An answer that was cut off, or a page of somebody's in between.
+            raise Unreachable(f"the answer of the scheduler cannot be read: {error!r}") from None
 
     def open(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         """One request whose answer is read by the caller."""
@@ -267,15 +271,17 @@ def watch_orders(api: Api, notice: Path, over: threading.Event) -> None:
         announced = "true" if notice.exists() else "false"
         path = f"/v1/attempt/orders?announced={announced}&wait_s={ORDERS_WAIT_S}"
         try:
-            stop = api.once("GET", path)["stop"]
+            note(notice, api.once("GET", path)["stop"])
         except Refused as error:
             if error.code == "StaleAttempt":
                 return
             over.wait(ORDERS_WAIT_S)
         except Unreachable:
             over.wait(5.0)
+        except Exception as error:  # noqa: BLE001 - without this thread no stop is announced
+            say(f"orders cannot be followed: {error!r}; trying again")
+            over.wait(5.0)
         else:
-            note(notice, stop)
             # One that was announced is answered at once while a stop goes on.
             over.wait(1.0)
 

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from gpucommons.scheduler.repeating import repeat
+
 _LOG = logging.getLogger(__name__)
 
 ASKED, COMMITTED = "asked", "committed"
@@ -58,12 +60,13 @@ class Notices:
     def _run(self, callback: Callable[[str], None], stopping: threading.Event) -> None:
         import psycopg  # noqa: PLC0415 - only where PostgreSQL is
 
-        while not stopping.is_set():
+        def hear() -> None:
             try:
                 self._hear(callback, stopping)
             except (psycopg.Error, DBAPIError) as error:
                 _LOG.info("no notices of other replicas for now: %s", type(error).__name__)
-                stopping.wait(_RETRY_S)
+
+        repeat(hear, what="listening to other replicas", pause_s=_RETRY_S, stopping=stopping)
 
     def _hear(self, callback: Callable[[str], None], stopping: threading.Event) -> None:
         pooled = self._engine.raw_connection()

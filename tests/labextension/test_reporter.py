@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -54,3 +55,21 @@ async def test_a_scheduler_that_is_down_is_said_once_and_tried_again(
     api.down = False
     await one.report()
     assert len(api.asked("PUT")) == 3
+
+
+async def test_reports_go_on_when_one_cannot_be_made(client: Any, api: Any) -> None:
+    one = reporter(client)
+    answers = iter([KeyError("execution_state"), None, asyncio.CancelledError()])
+    collector = one.collector
+
+    class Odd:
+        async def collect(self) -> ActivityReport:
+            error = next(answers)
+            if error is not None:
+                raise error
+            return await collector.collect()
+
+    one.collector, one.sleep = Odd(), lambda _seconds: asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await one.run()
+    assert len(api.asked("PUT")) == 1

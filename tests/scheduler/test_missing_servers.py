@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, field
 
 import pytest
@@ -67,6 +68,25 @@ async def test_the_hubs_word_that_it_runs_keeps_the_lease(scene: Scene) -> None:
 async def test_a_hub_that_does_not_answer_is_no_witness(scene: Scene) -> None:
     scene.server = None
     assert await after_a_minute(scene) == []
+
+
+async def test_a_store_that_is_away_when_a_lease_is_to_end_ends_nothing_else(scene: Scene) -> None:
+    watch = scene.watch()
+    caller = threading.current_thread()
+    asked_in: list[threading.Thread] = []
+
+    def end(_action: Cancel) -> None:
+        asked_in.append(threading.current_thread())
+        raise Unavailable
+
+    watch._end = end
+    await watch.step()
+    scene.now_ms += EMPTY_FOR_MS
+    await watch.step()
+    # The next pass asks again; and the one thread that answers everybody never waits for the store.
+    await watch.step()
+    assert len(asked_in) == 2
+    assert caller not in asked_in
 
 
 async def test_a_process_in_the_slice_keeps_the_lease(scene: Scene) -> None:
