@@ -73,6 +73,8 @@ class Watch:
         self._resync_s = resync_s
         self._closed = threading.Event()
         self._streaming: Streaming | None = None
+        #: Where it goes on, however the last request ended; None = everything is to be listed.
+        self._version: str | None = None
         #: Everything was seen once.
         self.synced = threading.Event()
         #: How often everything was listed.
@@ -89,20 +91,21 @@ class Watch:
         self._thread.join(2)
 
     def _run(self) -> None:
-        failures, version = 0, None
+        failures = 0
         while not self._closed.is_set():
             try:
-                if version is None:
-                    version = self._list()
+                if self._version is None:
+                    self._version = self._list()
                     listed_s = time.monotonic()
-                version = self._watch(version)
+                self._watch(self._version)
                 failures = 0
                 if time.monotonic() - listed_s > self._resync_s:
-                    version = None
+                    self._version = None
             except ApiError as error:
                 if self._closed.is_set():
                     return
-                version = None if error.status == GONE or error.reason == "Expired" else version
+                if error.status == GONE or error.reason == "Expired":
+                    self._version = None
                 self._say(error, failures)
                 self._pause(failures)
                 failures += 1
@@ -110,7 +113,7 @@ class Watch:
                 _LOG.exception(
                     "the watch of %s failed; everything is listed again", self._subject.path
                 )
-                version = None
+                self._version = None
                 self._pause(failures)
                 failures += 1
 
@@ -141,8 +144,8 @@ class Watch:
         self.synced.set()
         return str(page["metadata"]["resourceVersion"])
 
-    def _watch(self, version: str) -> str | None:
-        """Follow from a version; returns the version to go on from."""
+    def _watch(self, version: str) -> None:
+        """Follow from a version, and keep in mind which one to go on from."""
         subject = self._subject
         self._streaming = self._connection.stream(
             subject.path,
@@ -156,18 +159,18 @@ class Watch:
         with self._streaming as lines:
             for line in lines:
                 if self._closed.is_set():
-                    return version
+                    return
                 event = _event(line)
                 document = event["object"]
                 if event["type"] == "ERROR":
                     code = int(document.get("code") or 0)
                     raise ApiError(code, document.get("reason", ""), document.get("message", ""))
-                version = document["metadata"]["resourceVersion"]
                 if event["type"] != "BOOKMARK":
                     found = subject.read(document)
                     if found is not None:
                         self._sink.event(event["type"], found)
-        return version
+                # Only now: what the sink could not take has not been seen.
+                self._version = document["metadata"]["resourceVersion"]
 
 
 def _event(line: bytes) -> Any:
