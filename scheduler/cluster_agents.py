@@ -81,6 +81,8 @@ class ClusterAgents:
         self._memories: dict[NodeId, str] = {}
         #: Nodes that did not answer, and when.
         self._away: dict[NodeId, float] = {}
+        #: Of those that gave no answer at all, when they are asked again.
+        self._silent_until_s: dict[NodeId, float] = {}
         #: Slices to be closed when their node is back.
         self._unclosed: dict[NodeId, set[SliceId]] = {}
         self._reports: Mapping[NodeId, NodeReport] = {}
@@ -178,10 +180,6 @@ class ClusterAgents:
         """
         if node not in self._addresses() and self._where.get(slice_id) != node:
             return None
-        if self._now_s() - self._away.get(node, -AWAY_S) < AWAY_S:
-            # Hundreds that ended on one node must not wait for it one after the other.
-            message = f"The agent of node {node} did not answer a moment ago."
-            raise AgentUnavailable(message)
         try:
             return len(self._ask(node, lambda agent: agent.reading(slice_id)).pids)
         except UnknownSlice:
@@ -275,11 +273,15 @@ class ClusterAgents:
         with self._lock:
             self._where.pop(slice_id, None)
 
-    def _ask(self, node: NodeId, question: Callable[[AgentClient], T]) -> T:
+    def _ask(
+        self, node: NodeId, question: Callable[[AgentClient], T], *, patient: bool = False
+    ) -> T:
         address = self._addresses().get(node)
         if address is None:
             message = f"Node {node} has no agent now; look at the agents' DaemonSet."
             raise AgentUnavailable(message)
+        if not patient:
+            self._refuse_silent(node)
         client = self._client(address)
         try:
             answer = question(client)
@@ -291,12 +293,31 @@ class ClusterAgents:
         except AgentUnavailable:
             self._note_away(node)
             with self._lock:
+                self._silent_until_s[node] = self._now_s() + AWAY_S
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
         self._note_memory(node, client.memory)
         self._note_back(node)
         return answer
+
+    def _refuse_silent(self, node: NodeId) -> None:
+        """Hundreds of slices on one dead node must not wait for it one after the other.
+
+        After a while one of them asks it again; until that is answered the others still do not.
+        """
+        with self._lock:
+            now_s, until_s = self._now_s(), self._silent_until_s.get(node)
+            if until_s is None:
+                return
+            if now_s >= until_s:
+                self._silent_until_s[node] = now_s + AWAY_S
+                return
+        message = (
+            f"The agent of node {node} did not answer a moment ago; it is asked again within"
+            f" {AWAY_S:.0f} s. Look at its pod and at the node."
+        )
+        raise AgentUnavailable(message)
 
     def _ask_all(
         self, question: Callable[[AgentClient], T], *, patient: bool = False
@@ -311,7 +332,7 @@ class ClusterAgents:
 
         def ask(node: NodeId) -> tuple[NodeId, T] | None:
             try:
-                return node, self._ask(node, question)
+                return node, self._ask(node, question, patient=patient)
             except GpuError as error:
                 log.debug("node %s: %s", node, error)
                 return None
@@ -350,6 +371,7 @@ class ClusterAgents:
     def _note_back(self, node: NodeId) -> None:
         with self._lock:
             was_away = self._away.pop(node, None) is not None
+            self._silent_until_s.pop(node, None)
             unclosed = self._unclosed.pop(node, set())
         if was_away:
             log.info("the agent of node %s answers again", node)

@@ -279,10 +279,46 @@ def test_a_slice_opened_again_meanwhile_is_not_closed(cluster: Cluster) -> None:
     with pytest.raises(AgentUnavailable):
         cluster.agents.close_slice(SliceId("a"))
     lost.is_away = False
-    cluster.agents.open(a_slice("a", "node-2/gpu-0"))
     cluster.now_s = AWAY_S
+    cluster.agents.open(a_slice("a", "node-2/gpu-0"))
     cluster.agents.usage()
     assert lost.open == {"a"}
+
+
+def test_a_dead_node_holds_nobody_up_for_every_slice_that_lies_on_it(cluster: Cluster) -> None:
+    dead, live = cluster.nodes[NODES[1]], cluster.nodes[NODES[2]]
+    dead.is_away = True
+
+    def one_pass() -> None:
+        for number in range(8):
+            with pytest.raises(AgentUnavailable, match="node-2"):
+                cluster.agents.open(a_slice(f"a{number}", "node-2/gpu-0"))
+            cluster.agents.open(a_slice(f"b{number}", "node-3/gpu-0"))
+
+    for asked in (1, 1, 2):
+        one_pass()
+        assert dead.asked == asked
+        cluster.now_s += AWAY_S / 2
+    assert live.asked == 3 * 8
+    # A search that leaves nobody out asks it too.
+    with pytest.raises(AgentUnavailable):
+        cluster.agents.reading(SliceId("unknown"))
+    assert dead.asked == 3
+    dead.is_away = False
+    cluster.now_s += AWAY_S
+    cluster.agents.open(a_slice("a0", "node-2/gpu-0"))
+    cluster.agents.open(a_slice("a1", "node-2/gpu-0"))
+    assert dead.open == {"a0", "a1"}
+
+
+def test_an_agent_that_is_not_understood_is_asked_all_the_same(cluster: Cluster) -> None:
+    """It costs no time, and what the next question is about it may know."""
+    odd = cluster.nodes[NODES[1]]
+    odd.says = b'{"ok": {}}'
+    cluster.agents.usage()
+    odd.says = None
+    cluster.agents.open(a_slice("a", "node-2/gpu-0"))
+    assert odd.open == {"a"}
 
 
 def test_reports_are_asked_for_now_and_then(cluster: Cluster) -> None:
