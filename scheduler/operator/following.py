@@ -134,9 +134,10 @@ class Follower:
     async def look_at_all(self) -> None:
         """Bring all live jobs up to date, and end those whose object is gone."""
         ours = await self._live_jobs()
-        for view in ours.values():
-            for known in self._books.of_job([view.id]):
-                await self._tell(known, view)
+        # All at once: of thousands, a look through all objects for each would take minutes.
+        found = [(known, ours[known.status["jobId"]]) for known in self._books.of_job(ours)]
+        for known, view in found:
+            await self._tell(known, view)
         for known in self._books.live():
             if known.status["jobId"] not in ours:
                 await self._look_at(known)

@@ -100,6 +100,32 @@ async def test_statuses_follow_and_what_did_not_change_is_not_written(followed: 
     assert followed.objects.condition("digits", "Finished")["reason"] == "Cancelled"
 
 
+class Counted(dict[str, Any]):
+    """Objects that count how often all of them are gone through."""
+
+    passes = 0
+
+    def values(self) -> Any:
+        self.passes += 1
+        return super().values()
+
+
+async def test_a_pass_goes_through_all_objects_equally_often_for_few_jobs_and_for_many(
+    followed: Followed,
+) -> None:
+    counts = []
+    for names in (["a"], ["b", "c", "d", "e"]):
+        for name in names:
+            await followed.submit(name)
+        followed.books.by_uid = found = Counted(followed.books.by_uid)
+        await followed.follower.look_at_all()
+        counts.append(found.passes)
+    assert counts[0] == counts[1]
+    assert {one["status"]["jobId"] for one in followed.objects.bodies.values()} == {
+        known.status["jobId"] for known in followed.books.live()
+    }
+
+
 async def test_a_job_without_object_is_cancelled_and_others_are_left(followed: Followed) -> None:
     view = await followed.submit("digits")
     foreign = jobs.submit(
