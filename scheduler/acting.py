@@ -44,6 +44,7 @@ _LOG = logging.getLogger(__name__)
 
 #: Nodes change seldom, and asking for them costs a call to each machine.
 NODES_EVERY_MS = 5_000
+_NODES_AGAIN_MS = 3_600_000
 #: From this HTTP status on it was our failure, below it was a refusal.
 _OUR_FAILURE = 500
 _MAX_COMPLAINTS = 1_000
@@ -107,6 +108,7 @@ class Acting:
     _refused: list[AttemptEnded] = field(default_factory=list)
     _nodes: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     _nodes_due_ms: Millis = Millis(0)
+    _nodes_again_ms: Millis = Millis(0)
     #: The last complaint about each thing, so that the log says it once.
     _complaints: dict[str, str] = field(default_factory=dict)
 
@@ -161,13 +163,17 @@ class Acting:
         if now_ms < self._nodes_due_ms:
             return
         self._nodes_due_ms = Millis(now_ms + NODES_EVERY_MS)
+        # Nodes that are gone for long are forgotten when others are told, if nothing else changes.
+        again = now_ms >= self._nodes_again_ms
+        if again:
+            self._nodes_again_ms = Millis(now_ms + _NODES_AGAIN_MS)
         for name, executor in self.executors.items():
             try:
                 nodes = executor.nodes()
             except Exception as error:  # noqa: BLE001 - not knowing is not losing a node
                 self._complain(f"{name} does not know its nodes", error)
                 continue
-            if self._nodes.get(name) != nodes:
+            if self._nodes.get(name) != nodes or again:
                 self._nodes[name] = nodes
                 yield NodesObserved(executor=name, nodes=nodes)
 

@@ -44,7 +44,6 @@ from gpucommons.scheduler.core.views import asked
 #: Guarantees in force, per pool and team.
 Guarantees = dict[PoolName, dict[TeamName, int]]
 
-
 #: Later than any time: nothing is due.
 _NEVER = 1 << 62
 
@@ -334,6 +333,7 @@ class Draft:
             removed_teams=tuple(n for n in before.teams if n not in self.teams),
             pools=tuple(p for n, p in self.pools.items() if before.pools.get(n) != p),
             nodes=self._changed_nodes(),
+            removed_nodes=tuple(n for n in before.nodes if n not in self.nodes),
             blocks=self.blocks if self.blocks != before.blocks else None,
             policy=self.policy if self.policy != before.policy else None,
             usage=usage,

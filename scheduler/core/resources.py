@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.slices import MpsDaemon
-from gpucommons.scheduler.core.types import NodeId, PoolName, TeamName, UserName
+from gpucommons.scheduler.core.types import Millis, NodeId, PoolName, TeamName, UserName
 
 
 class NodeState(StrEnum):
@@ -39,6 +39,8 @@ class Node:
     cordoned_outside: bool = False
     #: Names of the sets of data that lie on it.
     data: frozenset[str] = frozenset()
+    #: Since when its executor has it no more; None while it has.
+    missing_since_ms: Millis | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -22,10 +22,14 @@ from gpucommons.scheduler.core.state import (
     SetNodeState,
     SetQuotas,
 )
-from gpucommons.scheduler.core.types import PoolName, TeamName
+from gpucommons.scheduler.core.types import NodeId, PoolName, TeamName
 from gpucommons.scheduler.errors import Conflict, UnknownNode, UnknownPool, UnknownTeam
 
 Teams = Mapping[TeamName, Team]
+
+#: A node that its executor has no more is kept for so long: a machine in repair comes back, and its
+#: history is looked at. An autoscaler's nodes have new names each time.
+FORGOTTEN_AFTER_MS = 24 * 3_600_000
 
 
 def set_quotas(draft: Draft, action: SetQuotas, by: str) -> None:
@@ -218,16 +222,39 @@ def observe_nodes(draft: Draft, seen: NodesObserved) -> None:
     for node_id, node in sorted(draft.nodes.items()):
         pool = draft.pools.get(node.pool)
         ours = pool is not None and pool.executor == seen.executor
-        if ours and node_id not in present and node.state in {NodeState.READY, NodeState.CORDONED}:
-            draft.nodes[node_id] = replace(node, state=NodeState.LOST)
-            draft.tell(
-                "node-lost",
-                f"{node_id} is not heard of: what ran there counts as live until it is fenced.",
-                data={"node": node_id},
-            )
-            changed = True
+        if ours and node_id not in present:
+            changed |= _miss_node(draft, node)
     if changed:
         relay_out(draft)
+
+
+def _miss_node(draft: Draft, node: Node) -> bool:
+    """A node that its executor has no more: lost at first, forgotten when nothing is left of it."""
+    node_id = node.node_id
+    if node.missing_since_ms is None:
+        node = draft.nodes[node_id] = replace(node, missing_since_ms=draft.now_ms)
+    if node.state in {NodeState.READY, NodeState.CORDONED}:
+        draft.nodes[node_id] = replace(node, state=NodeState.LOST)
+        draft.tell(
+            "node-lost",
+            f"{node_id} is not heard of: what ran there counts as live until it is fenced.",
+            data={"node": node_id},
+        )
+        return True
+    missing_ms = draft.now_ms - (node.missing_since_ms or draft.now_ms)
+    if missing_ms < FORGOTTEN_AFTER_MS or _is_in_use(draft, node_id):
+        return False
+    del draft.nodes[node_id]
+    draft.tell("node-forgotten", f"{node_id} is gone for good.", data={"node": node_id})
+    return True
+
+
+def _is_in_use(draft: Draft, node_id: NodeId) -> bool:
+    """Somebody holds a place on it, was promised one, or has fixed quota there."""
+    attempts = (w.current for w in draft.among(draft.register.holding))
+    promises = (w.nomination for w in draft.among(draft.register.nominated))
+    held = (one for holder in (*attempts, *promises) if holder for one in holder.placements)
+    return any(one.node_id == node_id for one in (*held, *draft.blocks))
 
 
 def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:

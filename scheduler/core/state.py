@@ -240,6 +240,7 @@ class Changes:
     removed_teams: tuple[TeamName, ...] = ()
     pools: tuple[Pool, ...] = ()
     nodes: tuple[Node, ...] = ()
+    removed_nodes: tuple[NodeId, ...] = ()
     #: None = unchanged.
     blocks: tuple[Block, ...] | None = None
     policy: Policy | None = None
@@ -258,6 +259,7 @@ class Changes:
             or self.removed_teams
             or self.pools
             or self.nodes
+            or self.removed_nodes
             or self.blocks is not None
             or self.policy is not None
             or self.usage is not None

@@ -377,11 +377,12 @@ class _MemoryMirror:
 def _applied(cluster: Cluster, changes: Changes) -> Cluster:
     """All but the workloads."""
     teams = {**cluster.teams, **{team.name: team for team in changes.teams}}
+    nodes = {**cluster.nodes, **{node.node_id: node for node in changes.nodes}}
     return replace(
         cluster,
         teams={name: team for name, team in teams.items() if name not in changes.removed_teams},
         pools={**cluster.pools, **{pool.name: pool for pool in changes.pools}},
-        nodes={**cluster.nodes, **{node.node_id: node for node in changes.nodes}},
+        nodes={name: node for name, node in nodes.items() if name not in changes.removed_nodes},
         blocks=cluster.blocks if changes.blocks is None else changes.blocks,
         policy=changes.policy or cluster.policy,
         usage=cluster.usage if changes.usage is None else dict(changes.usage),

@@ -101,10 +101,11 @@ def write(connection: Connection, changes: Changes, number: int) -> None:
     """Everything of a cycle but its verdicts and events, as the commit of this number."""
     _write_workloads(connection, changes.workloads, number)
     _write_documents(connection, _documents_of(changes), number)
-    for name in changes.removed_teams:
-        connection.execute(
-            delete(documents).where(documents.c.kind == "team", documents.c.name == name)
-        )
+    for kind, removed in (("team", changes.removed_teams), ("node", changes.removed_nodes)):
+        for name in removed:
+            connection.execute(
+                delete(documents).where(documents.c.kind == kind, documents.c.name == name)
+            )
     if changes.usage is not None:
         # Its name is the time up to which it counts.
         connection.execute(

@@ -149,7 +149,7 @@ def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
         workloads=(running(1), job(2, State.SUCCEEDED), job(3, after=(WorkloadId("w-0002"),))),
         teams=(team, replace(team, name=TeamName("gone"))),
         pools=(pool,),
-        nodes=(node,),
+        nodes=(node, replace(node, node_id=NodeId("gone"))),
         blocks=(block,),
         policy=Policy(max_run_ms=5),
         usage={(VISION, pool.name): 12},
@@ -162,6 +162,7 @@ def test_what_a_cycle_wrote_is_what_the_next_leader_loads(store: Store) -> None:
             now_ms=Millis(NOW + 5),
             workloads=(job(4, State.FAILED),),
             removed_teams=(TeamName("gone"),),
+            removed_nodes=(NodeId("gone"),),
         ),
     )
     loaded = store.load()

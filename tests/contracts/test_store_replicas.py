@@ -10,12 +10,13 @@ import pytest
 from sqlalchemy import Connection, text
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
-from gpucommons.scheduler.core.resources import Policy, Pool, Team
+from gpucommons.scheduler.core.resources import Node, Policy, Pool, Team
 from gpucommons.scheduler.core.state import Cancel, Changes, Cluster, Intent
 from gpucommons.scheduler.core.types import (
     IntentId,
     Kind,
     Millis,
+    NodeId,
     PoolName,
     Role,
     Spec,
@@ -178,6 +179,11 @@ def test_a_mirror_shows_each_commit_and_is_the_same_object_between_them(store: S
     )
     assert mirror.refresh() == store.load()
     assert mirror.refresh().teams == {}
+    node = Node(node_id=NodeId("n"), pool=PoolName("train"), devices=(), cpu_milli=1, memory_mib=1)
+    store.commit(epoch, Changes(now_ms=later, nodes=(node,)))
+    assert mirror.refresh().nodes == {node.node_id: node}
+    store.commit(epoch, Changes(now_ms=later, removed_nodes=(node.node_id,)))
+    assert mirror.refresh().nodes == {}
 
 
 def test_a_mirror_keeps_what_a_leader_would_load(store: Store) -> None:
