@@ -33,6 +33,18 @@ _HANDED_ON = ("authorization", "content-type", "idempotency-key", "accept")
 _TIMEOUT = httpx.Timeout(20.0, connect=2.0)
 
 
+_PERHAPS_DONE = (
+    "The replica that leads was asked and did not answer: it may have done this all the same. Look"
+    " whether it did, and ask again if not."
+)
+#: The request never left us.
+_NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+class _Unanswered(Exception):
+    """The leader was asked, and whether it did anything is not known."""
+
+
 def is_for_leader(method: str, path: str) -> bool:
     """Whether only the leader can answer this."""
     return any(one.match(f"{method} {path}") for one in _LEADERS)
@@ -77,6 +89,12 @@ class ToLeader:
             else:
                 await self._app(scope, _again(body, receive), send)
             return
+        except _Unanswered:
+            if must or not _may_be_repeated(scope):
+                await answer(Unavailable(_PERHAPS_DONE))(scope, receive, send)
+            else:
+                await self._app(scope, _again(body, receive), send)
+            return
         kind = response.headers.get("content-type", "application/json").encode()
         start = {"type": "http.response.start", "status": response.status_code}
         await send({**start, "headers": [(b"content-type", kind)]})
@@ -97,10 +115,17 @@ class ToLeader:
                 content=body,
                 headers={**kept, PASSED_ON.encode(): b"1"},
             )
-        except httpx.HTTPError:
+        except httpx.HTTPError as error:
+            if not isinstance(error, _NOT_SENT):
+                raise _Unanswered from None
             raise Unavailable(
                 "The replica that leads does not answer; another one takes over in a moment."
             ) from None
+
+
+def _may_be_repeated(scope: Scope) -> bool:
+    """Doing it twice is doing it once."""
+    return scope["method"] == "GET" or "idempotency-key" in Headers(scope=scope)
 
 
 async def _body(receive: Receive) -> bytes:

@@ -11,6 +11,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 from service_world import ServiceWorld, a_request, an_app, attempt_token
+from starlette.types import Message, Receive, Scope, Send
 
 from gpucommons.scheduler.api.leading import (
     PASSED_ON,
@@ -65,6 +66,9 @@ class Pair:
     leader: FastAPI
     leads: bool = False
     url: str | None = "http://leader"
+
+    def __post_init__(self) -> None:
+        self.world_app = self.leader
 
     def follower(self) -> ToLeader:
         return ToLeader(
@@ -147,6 +151,41 @@ async def test_two_that_each_think_the_other_leads_do_not_play_with_a_request(
     async with asyncio.timeout(5):
         answer = await http.post("/v1/attempt/progress", json={"step": 3}, headers=headers)
     assert answer.status_code == 503
+
+
+LEASE = {"user": "ann", "milli_gpu": 500}
+HUB = {"Authorization": "token hub-token"}
+
+
+@pytest.mark.parametrize(
+    ("error", "headers", "done_here"),
+    [
+        (httpx.ConnectError, {}, True),
+        (httpx.ConnectTimeout, {}, True),
+        (httpx.ReadTimeout, {}, False),
+        (httpx.RemoteProtocolError, {}, False),
+        (httpx.ReadTimeout, {"Idempotency-Key": "spawn-1"}, True),
+    ],
+)
+async def test_what_the_leader_may_have_done_is_done_again_only_where_that_does_no_harm(
+    pair: Pair, error: type[httpx.HTTPError], headers: dict[str, str], *, done_here: bool
+) -> None:
+    async def leader_that_breaks_off(scope: Scope, receive: Receive, send: Send) -> None:
+        if error not in (httpx.ConnectError, httpx.ConnectTimeout):
+            await pair.world_app(scope, receive, drop)
+        raise error("broken off")
+
+    async def drop(_message: Message) -> None: ...
+
+    pair.leader = leader_that_breaks_off  # type: ignore[assignment] # an ASGI app, too
+    transport = httpx.ASGITransport(pair.follower())
+    async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
+        answer = await client.post("/v1/leases/acquire", json=LEASE, headers={**HUB, **headers})
+        found = await client.get("/v1/leases", headers=HUB)
+    assert answer.status_code == (200 if done_here else 503), answer.text
+    if not done_here:
+        assert "may have done" in answer.json()["message"]
+    assert len(found.json()["leases"]) == 1
 
 
 async def test_a_leader_that_is_gone_is_said(tmp_path: Path, pair: Pair) -> None:
