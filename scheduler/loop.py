@@ -21,6 +21,7 @@ from gpucommons.gpu.usage import UsageMinute
 from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.alarm import Alarm
 from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cluster, Observation, Outcome, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Millis
 from gpucommons.scheduler.deciding import Advance, Step
@@ -375,7 +376,9 @@ class Loop:
             keeper.wrote(now_ms)
         if self._around.retention_ms is not None and now_ms >= self._prune_due_ms:
             self._prune_due_ms = now_ms + _PRUNE_EVERY_MS
-            store.prune(self._epoch, before_ms=Millis(now_ms - self._around.retention_ms))
+            before_ms = Millis(now_ms - self._around.retention_ms)
+            kept = {one for one, known in self._cluster.workloads.items() if is_final(known)}
+            store.prune(self._epoch, before_ms=before_ms, kept=kept)
 
     def _measured(self, after_ms: Millis) -> Sequence[UsageMinute]:
         try:

@@ -7,7 +7,7 @@ its epoch. All methods are synchronous and may be called from any thread.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NewType, Protocol, TypeVar
 
@@ -222,8 +222,10 @@ class Store(Protocol):
         """Add forecast windows, or replace them by (workload, time made)."""
         ...
 
-    def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
-        """Drop ledger rows, events, points, estimates and final workloads older than this."""
+    def prune(self, epoch: Epoch, *, before_ms: Millis, kept: Collection[WorkloadId]) -> int:
+        """Drop ledger rows, events, points, estimates and final workloads older than this; ``kept``
+        are final workloads that the cluster needs still. Returns how many rows went.
+        """
         ...
 
     # --- reading (any replica) ---

@@ -10,7 +10,7 @@ import itertools
 import json
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
@@ -224,16 +224,18 @@ class MemoryStore:
             self._check(epoch)
             self._estimates.update(((one.made_ms, one.workload_id), one) for one in estimates)
 
-    def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
+    def prune(self, epoch: Epoch, *, before_ms: Millis, kept: Collection[WorkloadId]) -> int:
         """Drop what is older."""
         with self._lock:
             self._check(epoch)
             count = self._size()
-            kept = self.load().workloads
             old = [
                 w.workload_id
                 for w in self._workloads.values()
-                if w.ended_ms is not None and w.ended_ms < before_ms and w.workload_id not in kept
+                if is_final(w)
+                and w.ended_ms is not None
+                and w.ended_ms < before_ms
+                and w.workload_id not in kept
             ]
             for workload_id in old:
                 del self._workloads[workload_id]

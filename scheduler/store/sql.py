@@ -7,14 +7,13 @@ never wait for them. What a call returned from is on the disk.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
 from gpucommons.scheduler.core.types import (
     IntentId,
@@ -179,12 +178,22 @@ class SqlStore:
         with self._leading(epoch) as (connection, _):
             sql_history.write_estimates(connection, estimates)
 
-    def prune(self, epoch: Epoch, *, before_ms: Millis) -> int:
-        """Drop what is older."""
-        with self._leading(epoch) as (connection, _):
-            known = sql_cluster.load(connection).workloads.values()
-            kept = [w.workload_id for w in known if is_final(w)]
-            return sql_history.prune(connection, before_ms=before_ms, kept=kept)
+    def prune(self, epoch: Epoch, *, before_ms: Millis, kept: Collection[WorkloadId]) -> int:
+        """Drop what is older, in many small transactions: others write between them."""
+        found = self._read(lambda c: sql_history.old_workloads(c, before_ms))
+        old = [one for one in found if one not in kept]
+        count = 0
+        for first in range(0, len(old), sql_history.WORKLOADS_AT_ONCE):
+            some = old[first : first + sql_history.WORKLOADS_AT_ONCE]
+            with self._leading(epoch) as (connection, _):
+                count += sql_history.drop_workloads(connection, some)
+        for statement in sql_history.olds(before_ms):
+            dropped = 1
+            while dropped:
+                with self._leading(epoch) as (connection, _):
+                    dropped = connection.execute(statement).rowcount
+                count += dropped
+        return count
 
     # --- reading -----------------------------------------------------------------------------
 

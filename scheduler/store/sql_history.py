@@ -8,9 +8,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from sqlalchemy import (
+    Column,
     ColumnElement,
     Connection,
+    Delete,
     RowMapping,
+    Table,
     case,
     delete,
     func,
@@ -39,6 +42,9 @@ from gpucommons.scheduler.store.tables import (
 )
 
 _SUMS = ("held", "used", "idle", "borrowed", "lost")
+#: What one statement drops at most: for as long as it takes, nobody else can write. A workload goes
+#: with its whole curve.
+ROWS_AT_ONCE, WORKLOADS_AT_ONCE = 5_000, 100
 
 # --- events ------------------------------------------------------------------------------------
 
@@ -281,20 +287,38 @@ def read_estimates(connection: Connection, limit: int) -> tuple[Estimate, ...]:
 # --- retention ---------------------------------------------------------------------------------
 
 
-def prune(connection: Connection, *, before_ms: Millis, kept: Sequence[WorkloadId]) -> int:
-    """Drop what is older; ``kept`` are final workloads that live ones depend on."""
-    old = (
-        workloads.c.ended_ms < before_ms,
-        workloads.c.live.is_(False),
-        workloads.c.workload_id.not_in(kept),
+def old_workloads(connection: Connection, before_ms: Millis) -> list[WorkloadId]:
+    """Final workloads that ended before a time."""
+    old = select(workloads.c.workload_id).where(
+        workloads.c.ended_ms < before_ms, workloads.c.live.is_(False)
     )
-    mine = points.c.workload_id.in_(select(workloads.c.workload_id).where(*old))
+    return [WorkloadId(found) for found in connection.execute(old).scalars()]
+
+
+def drop_workloads(connection: Connection, workload_ids: Sequence[WorkloadId]) -> int:
+    """Drop workloads and their curves; returns how many rows."""
     statements = (
-        delete(points).where(mine),
-        delete(workloads).where(*old),
-        delete(events).where(events.c.at_ms < before_ms),
-        delete(estimates).where(estimates.c.made_ms < before_ms),
-        delete(ledger).where(ledger.c.minute_ms < before_ms),
-        delete(intents).where(intents.c.at_ms < before_ms, intents.c.verdict.is_not(None)),
+        delete(points).where(points.c.workload_id.in_(workload_ids)),
+        delete(workloads).where(workloads.c.workload_id.in_(workload_ids)),
     )
     return sum(connection.execute(statement).rowcount for statement in statements)
+
+
+def olds(before_ms: Millis) -> tuple[Delete, ...]:
+    """What is older, of each kind a part: to be executed as long as it finds something."""
+    estimate = (estimates.c.workload_id, estimates.c.made_ms)
+    minute = (ledger.c.workload_id, ledger.c.minute_ms)
+    return (
+        _some(events, (events.c.number,), events.c.at_ms < before_ms),
+        _some(estimates, estimate, estimates.c.made_ms < before_ms),
+        _some(ledger, minute, ledger.c.minute_ms < before_ms),
+        _some(
+            intents,
+            (intents.c.intent_id,),
+            (intents.c.at_ms < before_ms) & intents.c.verdict.is_not(None),
+        ),
+    )
+
+
+def _some(table: Table, key: Sequence[Column[Any]], old: ColumnElement[bool]) -> Delete:
+    return delete(table).where(tuple_(*key).in_(select(*key).where(old).limit(ROWS_AT_ONCE)))

@@ -124,7 +124,7 @@ def test_a_new_leader_makes_the_old_one_stale(store: Store) -> None:
         lambda: store.commit(old, Changes(now_ms=NOW, workloads=(job(1),), events=(event("x"),))),
         lambda: store.add_ledger(old, [ledger_row(0)]),
         lambda: store.add_points(old, {WorkloadId("w"): [point(1, 1)]}),
-        lambda: store.prune(old, before_ms=NOW),
+        lambda: store.prune(old, before_ms=NOW, kept=()),
     ):
         with pytest.raises(LeaderLost):
             write()
@@ -453,7 +453,8 @@ def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:
     store.add_points(epoch, {WorkloadId("w-0003"): [point(1, 1)]})
     store.add_points(epoch, {WorkloadId("w-0004"): [point(1, 1)]})
     store.add_ledger(epoch, [ledger_row(0), ledger_row(100)])
-    assert store.prune(epoch, before_ms=NOW) == 5
+    kept = {needed.workload_id}
+    assert store.prune(epoch, before_ms=NOW, kept=kept) == 5
     left = {w.workload_id for w in store.workloads(WorkloadFilter()).items}
     assert left == {"w-0001", "w-0002", "w-0004"}
     assert [e.event.text for e in store.events()] == ["new"]
@@ -463,7 +464,7 @@ def test_pruning_drops_the_old_but_nothing_live_or_needed(store: Store) -> None:
     assert store.pending_intents() == (waiting,)
     assert store.put_intent(submit(3, idempotency_key="k", fingerprint="new")).intent_id == "i-0003"
     # Numbers go on where they were, even if every event is gone.
-    store.prune(epoch, before_ms=Millis(10**12))
+    store.prune(epoch, before_ms=Millis(10**12), kept=kept)
     assert store.commit(epoch, Changes(now_ms=NOW, events=(event("c"),)))[0].number == 3
 
 

@@ -87,7 +87,7 @@ def test_the_saved_files_are_kept_as_long_as_the_new_job_is_known(
     waits = a_request(resume_from=old.id, not_before_ms=world.now_ms + 90 * 86_400_000)
     jobs.submit(world.service, ann, waits, key=None)
     # The store forgets the old one; the files are found through the new one.
-    world.store.prune(world.loop.epoch, before_ms=world.now_ms)
+    world.store.prune(world.loop.epoch, before_ms=world.now_ms, kept=())
     assert saved.attempt_id in Known(world.store)
 
 
