@@ -217,6 +217,7 @@ def started(draft: Draft, workload: Workload) -> None:
         message = f"This lease is {workload.state}: only a granted one can become active."
         raise InvalidTransition(message)
     if attempt.stop is not None:
+        # Whoever started it stops it again; active, it would hold the slice with nobody to end it.
         message = f"{attempt.stop.text}: its GPU is being taken back. Start the server again."
         raise InvalidTransition(message)
     if attempt.state is AttemptState.RESERVED:

@@ -15,7 +15,7 @@ from gpucommons.scheduler.service.authorization.sight import (
 )
 from gpucommons.scheduler.service.principal import Principal
 
-#: Reasons with which an owner may end a lease that holds no running server.
+#: Reasons with which an owner may end a lease whose slice no server has taken.
 _OWN_ENDS = frozenset({"left", "stopped"})
 
 
@@ -73,12 +73,18 @@ def started(principal: Principal) -> None:
 
 
 def end_lease(principal: Principal, workload: Workload, why: str) -> None:
-    """The hub and the culler; the owner as long as no server runs on the slice."""
+    """The hub and the culler; the owner until a server has taken the slice.
+
+    That a server is gone, only the hub knows: one that is being started may come up all the same.
+    """
     if is_hub(principal) or is_culler(principal):
         return
     must_steer(principal, workload, "end")
-    if workload.state in (State.ACTIVE, State.WARNED) or why not in _OWN_ENDS:
-        message = "A running notebook ends by stopping its server in the hub."
+    taken = workload.state is not State.WAITING and workload.redeem_by_ms is None
+    if taken or why not in _OWN_ENDS:
+        message = (
+            "A notebook that runs, or is being started, ends by stopping its server in the hub."
+        )
         raise Forbidden(message)
 
 

@@ -138,6 +138,27 @@ def test_an_owner_cannot_free_a_device_under_a_running_server(world: ServiceWorl
         )
 
 
+def test_an_owner_cannot_say_that_a_server_is_gone_that_is_being_started(
+    world: ServiceWorld,
+) -> None:
+    lease = acquire(world)
+    ann = world.principal("ann")
+    for why in ("stopped", "left"):
+        with pytest.raises(Forbidden, match="stopping its server"):
+            leases.end_lease(world.service, ann, lease.id, models.EndReport(why=why))
+    started(world, lease)
+    assert leases.lease(world.service, ann, lease.id).state == "active"
+
+
+def test_a_server_that_comes_up_after_its_end_is_not_confirmed(world: ServiceWorld) -> None:
+    lease = acquire(world)
+    assert lease.slice is not None
+    world.agent.bound[lease.slice.slice_id] = [4242]
+    end(world, lease, "failed")
+    with pytest.raises(InvalidTransition, match="being taken back"):
+        started(world, lease)
+
+
 def test_the_cullers_reason_replaces_the_plain_one(world: ServiceWorld) -> None:
     lease = acquire(world)
     started(world, lease, pid=None)
