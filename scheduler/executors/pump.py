@@ -1,6 +1,7 @@
 """From workers' pipes to their logs: capped, without a thread, woken by any signal.
 
-A full log ends with a line that says so; the worker goes on printing into nothing.
+A full log ends with a line that says so; the worker goes on printing into nothing. So it does while
+the disk takes nothing: no job ends because somebody else filled it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ _CHUNK_BYTES = 1 << 16
 #: One turn moves at most so many chunks of each pipe (more than a pipe can hold), so that whoever
 #: prints without end does not keep the supervisor from its orders.
 _ROUNDS = 32
+_LOST = b"\n[gpucommons: the disk was full; some of what was printed is missing here]\n"
 _FULL = b"\n[gpucommons: the log is full; what follows is not kept]\n"
 
 
@@ -24,6 +26,8 @@ _FULL = b"\n[gpucommons: the log is full; what follows is not kept]\n"
 class _Log:
     descriptor: int
     left_bytes: int
+    #: Something could not be written since the last time that it could.
+    lost: bool = False
 
 
 class Pump:
@@ -78,12 +82,7 @@ class Pump:
             self._selector.unregister(key.fileobj)
             os.close(log.descriptor)
             return False
-        kept = chunk[: log.left_bytes]
-        if log.left_bytes and len(kept) < len(chunk):
-            kept += _FULL
-        log.left_bytes = max(0, log.left_bytes - len(chunk))
-        if kept:
-            os.write(log.descriptor, kept)
+        _keep(log, chunk)
         return True
 
     def close(self) -> None:
@@ -95,3 +94,17 @@ class Pump:
         self._selector.close()
         self._wake.close()
         self._woken.close()
+
+
+def _keep(log: _Log, chunk: bytes) -> None:
+    kept = chunk[: log.left_bytes]
+    if not kept:
+        return
+    full = _FULL if len(kept) < len(chunk) else b""
+    text = (_LOST if log.lost else b"") + kept + full
+    try:
+        log.lost = os.write(log.descriptor, text) < len(text)
+    except OSError:
+        log.lost = True
+        return
+    log.left_bytes -= len(kept)

@@ -14,9 +14,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -30,6 +31,8 @@ from gpucommons.scheduler.storage.worker import NOT_KEPT
 _PR_SET_CHILD_SUBREAPER = 36
 #: Also without a signal the order to stop is looked for this often.
 LOOK_S = 1.0
+#: The logs of all workers together are as long as so many full ones.
+_FULL_LOGS = 4
 
 
 class Supervisor:
@@ -47,7 +50,10 @@ class Supervisor:
         self._kill_at_s: float | None = None
         self._killed = False
         self._stopping = False
-        self._pump = Pump(max_bytes=plan.max_log_bytes)
+        #: What the disk would not take yet.
+        self._unwritten: dict[Path, Mapping[str, Any]] = {}
+        together = _FULL_LOGS * plan.max_log_bytes // max(1, len(plan.workers))
+        self._pump = Pump(max_bytes=min(plan.max_log_bytes, together))
 
     def run(self) -> None:
         """Prepare, start, watch, end."""
@@ -60,7 +66,8 @@ class Supervisor:
         if problem is None:
             self._watch()
         else:
-            self._folder.log(0).write_text(problem + "\n")
+            with suppress(OSError):
+                self._folder.log(0).write_text(problem + "\n")
         self._leave_nobody()
         self._pump.close()
         not_kept = self._collect() if problem is None and self._succeeded() else None
@@ -102,9 +109,12 @@ class Supervisor:
     def _prepare(self) -> str | None:
         """Unpack the snapshot into the job's folder; returns what went wrong."""
         run, plan = self._folder.run, self._plan
-        run.mkdir(mode=0o700, exist_ok=True)
-        if plan.account is not None:
-            os.chown(run, plan.account.uid, plan.account.gid)
+        try:
+            run.mkdir(mode=0o700, exist_ok=True)
+            if plan.account is not None:
+                os.chown(run, plan.account.uid, plan.account.gid)
+        except OSError as error:
+            return f"its folder could not be made: {error.strerror}"
         if plan.superseded:
             self._errand("clear", *plan.superseded)
         source = Path(plan.snapshot) if plan.snapshot else None
@@ -134,7 +144,7 @@ class Supervisor:
     def _write_exit(self, problem: str | None, not_kept: str | None) -> None:
         refusal = self._refusal()
         never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
-        write_json(
+        self._write(
             self._folder.exit,
             {
                 "exit_code": self._exit_code() if not_kept is None else NOT_KEPT,
@@ -145,6 +155,21 @@ class Supervisor:
                 "ended_ms": int(time.time() * 1000),
             },
         )
+        # Without that file nobody learns how it ended.
+        while self._unwritten:
+            time.sleep(LOOK_S)
+            self._write_again()
+
+    def _write(self, path: Path, document: Mapping[str, Any]) -> None:
+        """Write it now, or when the disk takes it: a full one is no reason to end a job."""
+        self._unwritten[path] = document
+        self._write_again()
+
+    def _write_again(self) -> None:
+        with suppress(OSError):
+            for path, document in list(self._unwritten.items()):
+                write_json(path, document)
+                del self._unwritten[path]
 
     def _refusal(self) -> str | None:
         """Why a worker's command did not run; its exit status alone could be the command's own."""
@@ -167,7 +192,7 @@ class Supervisor:
                     f"worker {worker.rank} could not be put under the limit of its slice: {error}"
                 )
         pids = {str(rank): process.pid for rank, process in self._workers.items()}
-        write_json(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
+        self._write(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
         return None
 
     def _start_worker(self, worker: WorkerPlan) -> subprocess.Popen[bytes]:
@@ -210,6 +235,7 @@ class Supervisor:
         while len(self._codes) < len(self._workers):
             self._pump.turn(self._patience_s())
             self._reap()
+            self._write_again()
             self._obey()
             if self._is_time_to_kill():
                 self._kill_all()
@@ -245,7 +271,7 @@ class Supervisor:
             return
         self._stopping = True
         self._signal_workers()
-        write_json(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
+        self._write(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
 
     def _kill_by(self, at_s: float) -> None:
         self._kill_at_s = at_s if self._kill_at_s is None else min(at_s, self._kill_at_s)
