@@ -96,13 +96,14 @@ def _must_manage(team: Team, principal: Principal) -> None:
 
 
 def _actions(planned: PlannedConfig) -> list[Action]:
+    """Teams last: where there are teams, a first configuration is in force as a whole."""
     actions: list[Action] = []
     if planned.pools:
         actions.append(PutPools(pools=planned.pools))
-    if planned.teams or planned.removed_teams:
-        actions.append(PutTeams(teams=planned.teams, removed=planned.removed_teams))
     if planned.policy is not None:
         actions.append(PutPolicy(policy=planned.policy))
+    if planned.teams or planned.removed_teams:
+        actions.append(PutTeams(teams=planned.teams, removed=planned.removed_teams))
     return actions
 
 
