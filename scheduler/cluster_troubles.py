@@ -19,6 +19,7 @@ from gpucommons.scheduler.upkeep import OPERATOR
 log = logging.getLogger("gpucommons.scheduler.cluster_troubles")
 
 
+_DAY_MS = 24 * 3600 * 1000
 #: Kind of the events.
 TROUBLE = "trouble"
 #: Of those in a job's own history.
@@ -38,6 +39,8 @@ class ClusterTroubles:
         self._service = service
         self._troubles = troubles
         self._refusals = refusals
+        #: What was seen before the first pass may have been said by another replica today.
+        self._seen_before = True
         self._said: dict[str, str] = {}
         self._said_of_jobs: dict[WorkloadId, str] = {}
 
@@ -45,6 +48,7 @@ class ClusterTroubles:
         """One pass."""
         self._of_the_cluster()
         self._of_jobs()
+        self._seen_before = False
 
     def _of_jobs(self) -> None:
         found = self._refusals()
@@ -64,14 +68,17 @@ class ClusterTroubles:
     def _note(
         self, about: str, text: str, *, kind: str = TROUBLE, workload_id: WorkloadId | None = None
     ) -> None:
+        now_ms = self._service.loop.cluster.now_ms
         action = NoteAgent(
             node="",
-            at_ms=self._service.loop.cluster.now_ms,
+            at_ms=now_ms,
             kind=kind,
             text=text,
             workload_id=workload_id,
             data={"about": about},
         )
-        # Replicas that lead one after the other say the same of the same.
-        key = hashlib.sha256(f"{about} {text}".encode()).hexdigest()[:32]
+        # Replicas that lead one after the other say the same of the same, once a day; what has
+        # begun under the eyes of this one is said whenever it begins.
+        began_ms = now_ms - now_ms % _DAY_MS if self._seen_before else now_ms
+        key = hashlib.sha256(f"{began_ms} {about} {text}".encode()).hexdigest()[:32]
         self._service.ask(OPERATOR, action, key=f"trouble-{key}")

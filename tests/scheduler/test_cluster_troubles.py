@@ -29,6 +29,19 @@ def test_a_trouble_is_said_once_however_often_it_is_seen_and_by_whom(tmp_path: P
     ]
 
 
+def test_a_trouble_that_comes_back_is_said_again(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    found: dict[str, str] = {}
+    troubles = ClusterTroubles(world.service, lambda: found)
+    for _ in range(2):
+        troubles.step()
+        found["n1"] = "A right is missing."
+        troubles.step()
+        world.pass_time(60_000)
+        found.clear()
+    assert len(world.store.events(kinds={TROUBLE})) == 2
+
+
 def test_what_is_refused_for_a_job_is_in_its_own_history_and_not_said_again(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
     view = jobs.submit(world.service, world.principal("ann"), a_request(), key=None)
