@@ -103,6 +103,11 @@ class PauseView(View):
     to_ms: int
 
 
+#: On a job: which object of a cluster it was made of. Only who submits for others may say so: the
+#: job ends with its object.
+OBJECT_LABEL = "kubernetes-object"
+
+
 class JobView(View):
     """A job as everyone sees it. ``owner`` is empty where policy hides it."""
 

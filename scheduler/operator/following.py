@@ -20,7 +20,7 @@ from gpucommons.scheduler.errors import InvalidTransition, NotFound, SchedulerEr
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.operator import status
 from gpucommons.scheduler.operator.cluster import Objects
-from gpucommons.scheduler.operator.objects import OBJECT_LABEL, ObjectRef, ref_of, uid_of
+from gpucommons.scheduler.operator.objects import ObjectRef, made_of, ref_of
 from gpucommons.scheduler.operator.status import Said
 
 log = logging.getLogger("gpucommons.operator")
@@ -137,15 +137,18 @@ class Follower:
         # All at once: of thousands, a look through all objects for each would take minutes.
         found = [(known, ours[known.status["jobId"]]) for known in self._books.of_job(ours)]
         for known, view in found:
-            await self._tell(known, view)
+            if made_of(view) == known.ref.uid:
+                await self._tell(known, view)
         for known in self._books.live():
-            if known.status["jobId"] not in ours:
+            its = ours.get(known.status["jobId"])
+            if its is None or made_of(its) != known.ref.uid:
                 await self._look_at(known)
         await self._end_orphans(ours.values())
 
     async def _live_jobs(self) -> dict[str, JobView]:
-        """Every live job that an object was the reason for."""
+        """Every live job that this operator has made of an object."""
         found: dict[str, JobView] = {}
+        me = (await self._scheduler.send(calls.whoami())).name
         cursor: str | None = None
         while True:
             page = await self._scheduler.send(calls.jobs(live=True, limit=_PAGE, cursor=cursor))
@@ -156,7 +159,8 @@ class Follower:
                 else one
                 for one in page.jobs
             ]
-            found.update({one.id: one for one in views if _label(one) is not None})
+            ours = [one for one in views if made_of(one) and one.submitted_by == me]
+            found.update({one.id: one for one in ours})
             cursor = page.cursor
             if cursor is None:
                 return found
@@ -165,15 +169,18 @@ class Follower:
         try:
             view = await self._scheduler.send(calls.job(known.status["jobId"]))
         except NotFound:
-            gone = Said(
-                kind=status.FOLLOWED,
-                holds=False,
-                reason="Forgotten",
-                message="The scheduler knows this job no more: its history was cleaned up.",
-            )
-            await self._write(known, status.of_failure(known.status, gone, now_ms=self._now_ms()))
+            text = "The scheduler knows this job no more: its history was cleaned up."
+            await self._fail(known, "Forgotten", text)
             return
-        await self._tell(known, view)
+        if made_of(view) == known.ref.uid:
+            await self._tell(known, view)
+        else:
+            text = f"The job {view.id} was not made of this object: nothing is done with it."
+            await self._fail(known, "NotItsJob", text)
+
+    async def _fail(self, known: Known, reason: str, message: str) -> None:
+        said = Said(kind=status.FOLLOWED, holds=False, reason=reason, message=message)
+        await self._write(known, status.of_failure(known.status, said, now_ms=self._now_ms()))
 
     async def _tell(self, known: Known, view: JobView) -> None:
         await self._write(known, status.of_job(view, known.status, now_ms=self._now_ms()))
@@ -186,14 +193,14 @@ class Follower:
 
     async def _end_orphans(self, ours: Iterable[JobView]) -> None:
         """Cancel jobs whose object was deleted while nobody could be told."""
-        suspects = [one for one in ours if _uid(one) not in self._books.by_uid]
+        suspects = [one for one in ours if made_of(one) not in self._books.by_uid]
         if not suspects:
             return
         # What was seen may lag; only the API server can say that an object is gone.
         bodies = await asyncio.to_thread(self._objects.jobs)
         there = {body["metadata"]["uid"] for body in bodies}
         for view in suspects:
-            if _uid(view) not in there:
+            if made_of(view) not in there:
                 log.warning("%s is cancelled: its object was deleted", view.name)
                 await self._cancel(view.id)
 
@@ -226,11 +233,3 @@ class Follower:
             except (ApiException, OSError) as problem:
                 log.warning("%s/%s: %s", known.ref.namespace, known.ref.name, problem)
                 return
-
-
-def _label(view: JobView) -> str | None:
-    return None if view.request is None else view.request.labels.get(OBJECT_LABEL)
-
-
-def _uid(view: JobView) -> str:
-    return uid_of(_label(view) or "")

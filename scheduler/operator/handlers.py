@@ -33,6 +33,7 @@ from gpucommons.scheduler.operator.objects import (
     TEAMS,
     VERSION,
     job_request,
+    made_of,
     ref_of,
     team_model,
 )
@@ -114,6 +115,9 @@ class Jobs:
         waited_s = around.now_ms() / 1000 - _deleted_s(body)
         try:
             view = await around.scheduler.send(calls.job(job_id))
+            if made_of(view) != body.metadata["uid"]:
+                # Whoever may write the status could name anybody's job there.
+                return
             if view.state not in {*status.FINAL, "cancelling"}:
                 view = await around.scheduler.send(calls.cancel(job_id))
         except (InvalidTransition, NotFound):

@@ -13,7 +13,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models import JobRequest, TeamModel, UserName
+from gpucommons.scheduler.models import JobRequest, JobView, TeamModel, UserName
+from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.models.mistakes import said
 
 GROUP = "gpucommons.io"
@@ -23,8 +24,6 @@ TEAMS = "teams"
 #: On a namespace: the team that pays for what is submitted in it. Whoever may label namespaces
 #: decides that, so it is no field of the objects inside.
 TEAM_LABEL = "gpucommons.io/team"
-#: On a job in the scheduler: which object it was made of.
-OBJECT_LABEL = "kubernetes-object"
 
 
 class TrainingJobSpec(JobRequest):
@@ -54,9 +53,10 @@ def ref_of(body: Mapping[str, Any]) -> ObjectRef:
     return ObjectRef(namespace=meta.get("namespace", ""), name=meta["name"], uid=meta["uid"])
 
 
-def uid_of(label: str) -> str:
-    """The object's uid, from the label of its job."""
-    return label.rpartition("/")[2]
+def made_of(view: JobView) -> str:
+    """The uid of the object that a job was made of; empty for every other job."""
+    labels = {} if view.request is None else view.request.labels
+    return labels.get(OBJECT_LABEL, "").rpartition("/")[2]
 
 
 def spec_of(manifest: Mapping[str, Any]) -> dict[str, Any]:

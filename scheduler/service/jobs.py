@@ -23,6 +23,7 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, check_pending, job_spec
+from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import (
     find_job,
@@ -66,6 +67,9 @@ def submit(
 ) -> models.JobView:
     """Store a job; it is durable when this returns."""
     authorization.submit(principal, request.user)
+    if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
+        message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
+        raise Misconfigured(message)
     return _submitted(
         service,
         principal,
@@ -216,7 +220,10 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
     stored = request_of(found.spec)
     base = _NUMBER.sub("", stored.name) or stored.name
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
-    request = stored.model_copy(update={"name": base, "after": [], "near": [], **_ANEW, **others})
+    # It is nobody's object, whatever the first one was made of.
+    labels = {name: text for name, text in stored.labels.items() if name != OBJECT_LABEL}
+    alone = {"name": base, "after": [], "near": [], "labels": labels}
+    request = stored.model_copy(update={**alone, **_ANEW, **others})
 
     def spec_of() -> Spec:
         if request.snapshot is not None and not service.snapshots.has(request.snapshot):

@@ -16,7 +16,7 @@ from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app
 
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.models import JobView
-from gpucommons.scheduler.operator.objects import OBJECT_LABEL
+from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import jobs
 from gpucommons.scheduler.sockets import listen_tcp
 

@@ -2,18 +2,24 @@
 
 import asyncio
 import contextlib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import httpx
+import kopf
 import pytest
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
 
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
+from gpucommons.scheduler.core.types import UserName
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.operator.following import Books, Follower, Pace
+from gpucommons.scheduler.operator.handlers import Jobs, Surroundings
 from gpucommons.scheduler.operator.objects import ObjectRef, job_request
 from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.principal import PrincipalKind
 
 SPEC = {"user": "ann", "roles": [{"command": ["x"], "milli_gpu": 1000}]}
 
@@ -144,6 +150,57 @@ async def test_a_job_without_object_is_cancelled_and_others_are_left(followed: F
     followed.world.pass_time(60_000)
     assert (await followed.client.send(calls.job(view.id))).state == "cancelled"
     assert (await followed.client.send(calls.job(foreign.id))).state != "cancelled"
+
+
+async def test_a_job_that_is_run_again_is_no_objects_job(followed: Followed) -> None:
+    view = await followed.submit("digits")
+    done(jobs.cancel(followed.world.service, followed.world.admin, view.id))
+    followed.world.pass_time(60_000)
+    ann = followed.world.principal("ann")
+    again = jobs.again(followed.world.service, ann, view.id, key=None)
+    assert again.request is not None
+    assert again.request.labels == {}
+    followed.books.by_uid.clear()
+    followed.objects.bodies.clear()
+    await followed.follower.look_at_all()
+    followed.world.pass_time(60_000)
+    assert (await followed.client.send(calls.job(again.id))).state == "running"
+
+
+async def test_a_person_may_not_say_that_an_object_made_a_job(followed: Followed) -> None:
+    request = job_request(SPEC, ObjectRef(namespace="n", name="x", uid="x"), team="vision")
+    with pytest.raises(Misconfigured, match="operator alone"):
+        jobs.submit(followed.world.service, followed.world.principal("ann"), request, key=None)
+
+
+async def test_what_another_service_labelled_is_not_ended(followed: Followed) -> None:
+    request = job_request(SPEC, ObjectRef(namespace="n", name="x", uid="x"), team="vision")
+    other = replace(followed.world.admin, name=UserName("ci"), kind=PrincipalKind.HUB_SERVICE)
+    view = jobs.submit(followed.world.service, other, request, key=None)
+    await followed.follower.look_at_all()
+    followed.world.pass_time(60_000)
+    assert (await followed.client.send(calls.job(view.id))).state == "running"
+
+
+async def test_an_object_that_names_anothers_job_does_nothing_with_it(followed: Followed) -> None:
+    view = await followed.submit("digits")
+    followed.world.pass_time(1000)
+    followed.objects.add("thief", {"jobId": view.id})
+    await followed.follower.look_at_all()
+    assert "state" not in followed.objects.bodies["uid-thief"]["status"]
+    assert followed.objects.condition("thief", "Followed")["reason"] == "NotItsJob"
+    meta = {"name": "thief", "uid": "uid-thief", "deletionTimestamp": "2026-01-01T00:00:00Z"}
+    body = kopf.Body({"metadata": meta, "status": {"jobId": view.id}})
+    around = Surroundings(
+        scheduler=followed.client,
+        objects=followed.objects,
+        books=followed.books,
+        pace=Pace(),
+        now_ms=lambda: 0,
+    )
+    await Jobs(around).end(body, kopf.Patch())
+    followed.world.pass_time(60_000)
+    assert (await followed.client.send(calls.job(view.id))).state == "running"
 
 
 async def test_a_job_whose_list_leaves_out_its_request_is_known_all_the_same(
