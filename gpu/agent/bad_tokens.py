@@ -1,4 +1,4 @@
-"""Whoever guesses tokens is turned away before theirs is looked at."""
+"""Whoever guesses tokens is turned away for a while; the right token passes all the same."""
 
 from __future__ import annotations
 

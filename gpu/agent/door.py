@@ -12,7 +12,9 @@ import logging
 import socket
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
 
 from gpucommons.gpu import wire
@@ -32,7 +34,7 @@ MAX_CONNECTION_S = 30.0
 _HEALTH_S = 1.0
 #: How soon it notices that it should close.
 _NOTICE_END_S = 0.25
-#: Whoever came first goes when one more comes.
+#: When one more comes, one without a token goes.
 _MAX_CONNECTIONS = 64
 
 
@@ -59,6 +61,16 @@ class Door:
         self._thread.join()
 
 
+@dataclass(kw_only=True, slots=True)
+class _Open:
+    """One connection."""
+
+    socket: socket.socket
+    since_s: float
+    address: str
+    has_token: bool = False
+
+
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
@@ -76,8 +88,8 @@ class _Server(ThreadingHTTPServer):
             if settings.cert_file is None
             else Certificate(settings.cert_file, settings.key_file)
         )
-        #: Oldest first, with the time that each began.
-        self._open: dict[int, tuple[socket.socket, float]] = {}
+        #: Oldest first.
+        self._open: dict[int, _Open] = {}
         self._lock = threading.Lock()
         if ":" in settings.host:
             self.address_family = socket.AF_INET6
@@ -87,19 +99,37 @@ class _Server(ThreadingHTTPServer):
         """Make room, then serve in a thread."""
         assert isinstance(request, socket.socket)  # noqa: S101 - what a TCP server accepts
         request.settimeout(_TIMEOUT_S)
+        address = str(client_address[0]) if isinstance(client_address, tuple) else ""
         with self._lock:
             if len(self._open) >= _MAX_CONNECTIONS:
                 # Its own thread closes it.
-                _shut(self._open.pop(next(iter(self._open)))[0])
-            self._open[id(request)] = (request, self._now_s())
+                _shut(self._open.pop(self._least_missed()).socket)
+            self._open[id(request)] = _Open(socket=request, since_s=self._now_s(), address=address)
         super().process_request(request, client_address)
+
+    def _least_missed(self) -> int:
+        """The oldest without a token, of the address that has most of them."""
+        crowds = Counter(one.address for one in self._open.values() if not one.has_token)
+        if not crowds:
+            return next(iter(self._open))
+        ((address, _),) = crowds.most_common(1)
+        return next(
+            key for key, one in self._open.items() if one.address == address and not one.has_token
+        )
+
+    def keep(self, request: socket.socket) -> None:
+        """Who showed the token does not make room for who has not."""
+        with self._lock:
+            for one in self._open.values():
+                if one.socket is request:
+                    one.has_token = True
 
     def service_actions(self) -> None:
         """End connections of those who take too long, byte by byte."""
         latest_s = self._now_s() - MAX_CONNECTION_S
         with self._lock:
-            for key in [key for key, (_, since_s) in self._open.items() if since_s < latest_s]:
-                _shut(self._open.pop(key)[0])
+            for key in [key for key, one in self._open.items() if one.since_s < latest_s]:
+                _shut(self._open.pop(key).socket)
 
     def is_well(self) -> bool:
         """Whether the agent answers; it is not asked again at once.
@@ -138,7 +168,7 @@ class _Server(ThreadingHTTPServer):
         )
         with self._lock:
             if key in self._open:
-                self._open[key] = (wrapped, self._open[key][1])
+                self._open[key].socket = wrapped
         try:
             wrapped.do_handshake()
         except BaseException:

@@ -41,6 +41,10 @@ class Behind(Protocol):
         """Speak TLS, where the door has a certificate."""
         ...
 
+    def keep(self, request: socket.socket) -> None:
+        """Who showed the token does not make room for who has not."""
+        ...
+
     def is_well(self) -> bool:
         """Whether the agent answers."""
         ...
@@ -144,10 +148,6 @@ class Caller(BaseHTTPRequestHandler):
 
     def _may_pass(self, also: Path | None = None) -> bool:
         """Whether the caller has the token, or the one in the other file."""
-        address = str(self.client_address[0])
-        if self.server.bad_tokens.is_blocked(address):
-            self._send(HTTPStatus.TOO_MANY_REQUESTS, b"Too many wrong tokens: wait a minute.\n")
-            return False
         files = (self.server.settings.token_file, also)
         try:
             tokens = [read_token(path) for path in files if path is not None]
@@ -157,7 +157,13 @@ class Caller(BaseHTTPRequestHandler):
             return False
         given = self.headers.get("Authorization", "").encode(errors="replace")
         if any(hmac.compare_digest(given, f"Bearer {token}".encode()) for token in tokens):
+            self.server.keep(self.request)
             return True
+        # Only now: behind one address there may be many callers, the scheduler among them.
+        address = str(self.client_address[0])
+        if self.server.bad_tokens.is_blocked(address):
+            self._send(HTTPStatus.TOO_MANY_REQUESTS, b"Too many wrong tokens: wait a minute.\n")
+            return False
         if self.server.bad_tokens.note(address):
             logger.warning("door: %s sends wrong tokens and is turned away for a while", address)
         self._send(HTTPStatus.UNAUTHORIZED, b"Send Authorization: Bearer TOKEN.\n")

@@ -9,8 +9,10 @@ import socket
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -179,10 +181,15 @@ def test_who_guesses_is_turned_away_for_a_while_and_then_heard_again(
 ) -> None:
     for _ in range(MAX_WRONG):
         assert request(door, "GET", "/metrics", token="wrong")[0] == 401
-    # The right one, too: otherwise guessing would go on.
-    assert request(door, "GET", "/metrics")[0] == 429
+    assert request(door, "GET", "/metrics", token="wrong")[0] == 429
     clock.now_s = WINDOW_S + 1
-    assert request(door, "GET", "/metrics")[0] == 200
+    assert request(door, "GET", "/metrics", token="wrong")[0] == 401
+
+
+def test_the_scheduler_passes_whoever_guesses_from_its_address(door: Door) -> None:
+    for _ in range(MAX_WRONG + 1):
+        request(door, "GET", "/metrics", token="wrong")
+    assert client(door).slices() == ()
 
 
 def test_who_scrapes_metrics_may_ask_for_nothing_else(
@@ -298,6 +305,46 @@ def test_callers_who_say_nothing_do_not_keep_others_out(door: Door) -> None:
     finally:
         for connection in idle:
             connection.close()
+
+
+def test_who_has_the_token_is_answered_however_many_come_meanwhile(
+    room: Room, token_file: Path
+) -> None:
+    came, go = threading.Event(), threading.Event()
+
+    def slowly(line: bytes) -> bytes:
+        came.set()
+        go.wait(60)
+        return room.ask(line)
+
+    settings = DoorSettings(host="127.0.0.1", port=0, token_file=token_file)
+    slow = Door(settings, Inside(ask=slowly, metrics=room.metrics))
+    idle: list[socket.socket] = []
+    try:
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(client(slow).slices)
+            assert came.wait(60)
+            idle += [socket.create_connection(("127.0.0.1", slow.port), 30) for _ in range(100)]
+            # Who is answered came after all of them.
+            assert request(slow, "GET", "/metrics")[0] == 200
+            go.set()
+            assert asked.result(60) == ()
+    finally:
+        go.set()
+        for connection in idle:
+            connection.close()
+        slow.close()
+
+
+def test_a_crowd_from_one_address_keeps_out_nobody_from_another(door: Door) -> None:
+    with ExitStack() as stack:
+        caller = stack.enter_context(socket.create_connection(("127.0.0.1", door.port), 60))
+        for _ in range(100):
+            crowd = socket.create_connection(("127.0.0.1", door.port), 60, ("127.0.0.2", 0))
+            stack.enter_context(crowd)
+        assert request(door, "GET", "/metrics")[0] == 200
+        caller.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert b" 200 " in caller.recv(4096)
 
 
 @pytest.fixture
