@@ -154,3 +154,26 @@ def test_old_attempts_are_dropped_without_following_their_links(
     assert not mine(files).exists()
     assert (outside / "kept").exists()
     assert (files.root / "attempts" / "attempt-2").exists()
+
+
+def test_a_folder_that_is_too_deep_for_the_interpreter_is_removed_with_the_others(
+    files: VolumeFiles,
+) -> None:
+    deep = os.open(mine(files), os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=deep)
+        below = os.open("a", os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(os.open("leaf", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
+    os.close(deep)
+    assert files.prune(needed=lambda _: False, before_s=float("inf")) == 2
+    assert list((files.root / "attempts").iterdir()) == []
+
+
+def test_a_link_in_what_is_removed_leads_nowhere(files: VolumeFiles) -> None:
+    (mine(files) / "results" / "theirs").symlink_to(files.root / "attempts" / "attempt-2")
+    (mine(files) / "more").symlink_to(files.root / "attempts" / "attempt-2")
+    files.prune(needed=lambda name: name == "attempt-2", before_s=float("inf"))
+    assert [one.name for one in (files.root / "attempts").iterdir()] == ["attempt-2"]
+    assert (files.root / "attempts" / "attempt-2" / "results" / "theirs").exists()
