@@ -18,7 +18,7 @@ from jupyterhub.services.auth import HubOAuth, HubOAuthenticated, UserNotAllowed
 from pydantic import BaseModel, ValidationError
 from tornado.web import HTTPError, RequestHandler
 
-from gpucommons.scheduler.client import AsyncSchedulerClient, calls
+from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
 from gpucommons.scheduler.models import JobList, LeaseList, LeaseView, WhoAmI
@@ -90,12 +90,7 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
 
     async def ask(self, call: Call[R]) -> R:
         """Send a call with the token of the user in front of the browser."""
-        client = AsyncSchedulerClient(
-            self.site.settings.api_url,
-            token=self.hub_auth.get_token(self),
-            transport=self.site.transport,
-        )
-        return await client.send(call)
+        return await self.site.scheduler.send(call, token=self.hub_auth.get_token(self))
 
     async def whoami(self) -> WhoAmI:
         """The user as the scheduler sees them; asked once per request."""

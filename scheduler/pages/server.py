@@ -16,6 +16,7 @@ from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RedirectHandler, StaticFileHandler
 
+from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.pages import admin, admin_writes, start_page, ticket
 from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
 from gpucommons.scheduler.pages.present import words
@@ -56,13 +57,13 @@ class Server:
     #: With the prefix, as the hub's service entry names it without: ``http://host:port``.
     url: str
     _http: HTTPServer
-    _transport: httpx.AsyncBaseTransport
+    _scheduler: AsyncSchedulerClient
 
     async def stop(self) -> None:
         """Take no more requests, finish those under way, let go of the port."""
         self._http.stop()
         await self._http.close_all_connections()
-        await self._transport.aclose()
+        await self._scheduler.close()
 
 
 def templates() -> jinja2.Environment:
@@ -119,16 +120,16 @@ async def start(
     settings: PagesSettings, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> Server:
     """Listen; returns once the port is open. ``transport`` replaces the network in tests."""
-    transport = transport or httpx.AsyncHTTPTransport()
+    scheduler = AsyncSchedulerClient(settings.api_url, transport=transport)
     site = Site(
         settings=settings,
         hub_auth=new_hub_auth(settings),
         templates=templates(),
-        transport=transport,
+        scheduler=scheduler,
         now_ms=lambda: time.time_ns() // 1_000_000,
     )
     http = HTTPServer(application(site), max_body_size=_MAX_BODY_BYTES)
     sockets = bind_sockets(settings.port, settings.host)
     http.add_sockets(sockets)
     port = int(sockets[0].getsockname()[1])
-    return Server(port=port, url=f"http://{settings.host}:{port}", _http=http, _transport=transport)
+    return Server(port=port, url=f"http://{settings.host}:{port}", _http=http, _scheduler=scheduler)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
-import httpx
 import jinja2
 from jupyterhub.services.auth import HubOAuth
+
+from gpucommons.scheduler.client import AsyncSchedulerClient
 
 SERVICE_NAME = "gpucommons"
 WRITES_OFF = (
@@ -74,8 +75,8 @@ class Site:
     settings: PagesSettings
     hub_auth: HubOAuth
     templates: jinja2.Environment
-    #: Shared by all calls: each request brings its own token, not its own connections.
-    transport: httpx.AsyncBaseTransport
+    #: Without a token: each request brings its own, not its own connections.
+    scheduler: AsyncSchedulerClient
     #: UTC milliseconds.
     now_ms: Callable[[], int]
 

@@ -121,3 +121,18 @@ async def test_a_socket_deep_in_a_home_is_reached(tmp_path: Path) -> None:
         with SchedulerClient(url) as blocking:
             found = await asyncio.to_thread(blocking.send, calls.whoami())
         assert found.name == "ann"
+
+
+async def test_one_client_asks_for_many_people_each_with_their_own_token() -> None:
+    seen: list[str | None] = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        seen.append(request.headers.get("Authorization"))
+        return httpx.Response(404, json={"error": "NotFound", "message": "no"})
+
+    transport = httpx.MockTransport(answer)
+    async with AsyncSchedulerClient("http://api", transport=transport) as client:
+        for token in ("ann", "bob", None):
+            with pytest.raises(SchedulerError):
+                await client.send(calls.whoami(), token=token)
+    assert seen == ["token ann", "token bob", None]

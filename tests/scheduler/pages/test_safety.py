@@ -8,6 +8,8 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 
+from gpucommons.scheduler.client import AsyncSchedulerClient
+
 TICKET = "ticket/0190aaaa-0000-7000-8000-000000000001"
 RECLAIM = "admin/reclaim/0190aaaa-0000-7000-8000-000000000002"
 PAGES = (
@@ -217,3 +219,19 @@ async def test_the_api_is_asked_as_the_user_in_front_of_the_browser(
     await (await visit("alice")).page("admin")
 
     assert {token for _, _, token, _ in scheduler.asked} == {"token-alice"}
+
+
+async def test_pages_open_no_client_for_each_call(
+    visit: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor = await visit("admin")
+    opened: list[str] = []
+    opening = AsyncSchedulerClient.__init__
+
+    def counted(self: AsyncSchedulerClient, url: str, **more: Any) -> None:
+        opened.append(url)
+        opening(self, url, **more)
+
+    monkeypatch.setattr(AsyncSchedulerClient, "__init__", counted)
+    assert (await visitor.get("admin")).status_code == 200
+    assert opened == []
