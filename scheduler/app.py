@@ -225,7 +225,7 @@ def _service(
             has_pod=outside.where.has_pod,
         ),
         why_not=outside.where.why_not,
-        now_ms=around.now,
+        now_ms=loop.now,
         new_ids=around.new_ids,
         forecasts=outside.forecaster,
         settings=ServiceSettings(idle=limits, shared_account=settings.shared_account),

@@ -30,6 +30,7 @@ from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.inbox import Inbox, curves_of
 from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.ledger import LedgerKeeper
+from gpucommons.scheduler.onward_clock import OnwardClock
 from gpucommons.scheduler.store.base import Epoch, Mirror, Store
 
 _LOG = logging.getLogger(__name__)
@@ -92,6 +93,7 @@ class Loop:
             written=lambda from_ms, to_ms: around.store.ledger(from_ms=from_ms, to_ms=to_ms),
             measured=self._measured,
         )
+        self._clock = OnwardClock(around.now, around.steady_s)
         self._epoch = Epoch(0)
         self._cluster = Cluster()
         self._leading = False
@@ -105,8 +107,7 @@ class Loop:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._lost: LeaderLost | None = None
-        self._stale = False
-        self._prune_due_ms = 0
+        self._stale, self._prune_due_ms = False, 0
         self._turned_s: float | None = None
 
     # --- for everyone else, from any thread --------------------------------------------------
@@ -127,6 +128,10 @@ class Loop:
         """Whether no other replica acts by now: also while the lead is being taken."""
         leadership = self._around.leadership
         return self._lost is None and (leadership is None or leadership.leads())
+
+    def now(self) -> Millis:
+        """The time by which is decided; what is asked is stamped with it, too."""
+        return self._clock(self._cluster.now_ms)
 
     def catch_up(self) -> None:
         """Have :attr:`cluster` show at least what is committed at this moment."""
@@ -206,7 +211,7 @@ class Loop:
             self._cluster = around.store.load()
         for gone in self._acting.adopt(self._cluster):
             self._inbox.put(gone)
-        self._ledger.resume(self._cluster, self._now())
+        self._ledger.resume(self._cluster, self.now())
         self._leading, self._stale, self._mirror = True, False, None
 
     def stop(self) -> None:
@@ -223,8 +228,7 @@ class Loop:
             began_s = self._around.steady_s()
             try:
                 self._alarm.within(self._turn())
-                self._turned(well=True)
-                took_s = self._around.steady_s() - began_s
+                took_s = self._turned(well=True) - began_s
                 self._stopping.wait(min(_LONGEST_REST_S, _REST * took_s))
                 self._alarm.wait()
             except LeaderLost as error:
@@ -238,10 +242,11 @@ class Loop:
             self._turned_s = self._around.steady_s()
         self._tell()
 
-    def _turned(self, *, well: bool) -> None:
-        self._turned_s = self._around.steady_s()
+    def _turned(self, *, well: bool) -> float:
+        self._turned_s = now_s = self._around.steady_s()
         if self._around.leadership is not None:
             self._around.leadership.works(well)
+        return now_s
 
     # --- leading and following ---------------------------------------------------------------
 
@@ -318,7 +323,7 @@ class Loop:
         """
         if self._stale:
             self._catch_up()
-        around, before, now_ms = self._around, self._cluster, self._now()
+        around, before, now_ms = self._around, self._cluster, self.now()
         told = self._inbox.peek()
         seen = (*told, *self._acting.see(before, now_ms))
         intents = around.store.pending_intents(MAX_INTENTS)
@@ -339,9 +344,6 @@ class Loop:
         self._cluster = self._around.store.load()
         self._acting.look_again()
         self._stale = False
-
-    def _now(self) -> Millis:
-        return Millis(max(self._around.now(), self._cluster.now_ms))
 
     def _commit(self, outcome: Outcome, seen: Sequence[Observation]) -> None:
         store, changes = self._around.store, outcome.changes
@@ -393,5 +395,5 @@ class Loop:
         delay_s = BUSY_S if current_attempts(outcome.cluster) else IDLE_S
         for due_ms in (outcome.wake_ms, self._ledger.due_at_ms()):
             if due_ms is not None:
-                delay_s = min(delay_s, max(0, due_ms - self._now()) / 1000)
+                delay_s = min(delay_s, max(0, due_ms - self.now()) / 1000)
         return delay_s
