@@ -103,7 +103,8 @@ class Election:
         self._seen_s = 0.0
         #: Until then we lead, by our clock.
         self._until_s = 0.0
-        #: Since when no turn of this replica has come to its end.
+        #: When a turn of this replica came to its end last; since when none does, if one failed.
+        self._well_s = self._steady()
         self._ails_since_s: float | None = None
         self._led = False
         self._stopping = threading.Event()
@@ -126,9 +127,10 @@ class Election:
     def works(self, well: bool) -> None:
         """Whether this replica's last turn came to its end; for longer than a lease it may not."""
         if well:
-            self._ails_since_s = None
-        elif self._ails_since_s is None:
-            self._ails_since_s = self._steady()
+            self._well_s, self._ails_since_s = self._steady(), None
+        else:
+            # Not since it failed: one with nothing to do finds out late.
+            self._ails_since_s = self._well_s
 
     # --- one try -----------------------------------------------------------------------------
 
