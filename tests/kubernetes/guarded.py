@@ -18,6 +18,8 @@ from kubernetes import client
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.pods import RESTRICTED
 
+#: Labels of a namespace, without their group, by which the policies judge in it.
+GUARDED = {"guarded": "true"}
 POLICIES = Path(__file__).parents[2] / "deploy/helm/gpucommons/files/policies"
 RESERVATION_PRIORITY = 1_000_000
 
@@ -90,7 +92,8 @@ def policies(unique: str, accounts: str) -> list[dict[str, Any]]:
         text = file.read_text()
         text = text.replace("gpucommons-accounts", accounts)
         text = text.replace("gpucommons-reservation-priority", str(RESERVATION_PRIORITY))
-        text = text.replace("gpucommons.io/guarded", f"gpucommons.io/guarded-{unique}")
+        for label in ("guarded", "team"):
+            text = text.replace(f"gpucommons.io/{label}", f"gpucommons.io/{label}-{unique}")
         for document in yaml.safe_load_all(text):
             document["metadata"]["name"] += f"-{unique}"
             if "policyName" in document["spec"]:
@@ -100,14 +103,17 @@ def policies(unique: str, accounts: str) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def guarded(api: client.ApiClient, **more_labels: str) -> Iterator[Guarded]:
+def guarded(
+    api: client.ApiClient, *, by: Mapping[str, str] = GUARDED, **more_labels: str
+) -> Iterator[Guarded]:
     """Install the policies, and a namespace that they guard; both are gone afterwards."""
     unique = uuid.uuid4().hex[:8]
     core, rules = client.CoreV1Api(api), client.AdmissionregistrationV1Api(api)
     system, users = f"gcp-system-{unique}", f"gcp-users-{unique}"
     accounts = f"system:serviceaccount:{system}:hub system:serviceaccount:{users}:careless-hub"
     core.create_namespace({"metadata": {"name": system}})
-    labels = {f"gpucommons.io/guarded-{unique}": "true", **more_labels}
+    ours = {f"gpucommons.io/{label}-{unique}": value for label, value in by.items()}
+    labels = {**ours, **more_labels}
     core.create_namespace({"metadata": {"name": users, "labels": labels}})
     try:
         hub = _account(api, system, "hub", into=users, role=_hub_role())

@@ -469,3 +469,11 @@ def test_the_hub_may_do_all_of_it(place: Guarded) -> None:
         body = copy.deepcopy(attack)
         body["spec"]["containers"][0].pop("volumeMounts", None)
         place.hub.ask("POST", place.path("pods") + "?dryRun=All", body)
+
+
+def test_the_namespace_of_a_team_is_guarded_by_that_label_alone(api: client.ApiClient) -> None:
+    with guarded(api, by={"team": "vision"}) as place:
+        attack = ATTACKS["a GPU as a limit"]
+        assert "handed out" in place.user.refused("POST", place.path("pods"), attack)
+        name = place.user.ask("POST", place.path("pods"), pod())["metadata"]["name"]
+        place.user.ask("DELETE", place.path("pods", name))

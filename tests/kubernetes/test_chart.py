@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -161,6 +162,47 @@ def test_all_but_the_agent_are_restricted() -> None:
         assert own["capabilities"] == {"drop": ["ALL"]}, name
         kinds = {key for volume in spec["volumes"] for key in volume} - {"name"}
         assert kinds <= {"configMap", "emptyDir", "secret", "persistentVolumeClaim"}, name
+
+
+def selected(selector: dict[str, Any], labels: dict[str, str]) -> bool:
+    """Whether a selector of this API takes these labels."""
+    asks: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "Exists": lambda one: one["key"] in labels,
+        "NotIn": lambda one: labels.get(one["key"]) not in one["values"],
+    }
+    return selector.get("matchLabels", {}).items() <= labels.items() and all(
+        asks[one["operator"]](one) for one in selector.get("matchExpressions", [])
+    )
+
+
+@pytest.mark.parametrize(
+    ("labels", "judged"),
+    [
+        ({"gpucommons.io/guarded": "true"}, True),
+        ({"gpucommons.io/team": "vision"}, True),
+        ({"gpucommons.io/team": "vision", "gpucommons.io/guarded": "true"}, True),
+        ({"gpucommons.io/team": "vision", "gpucommons.io/guarded": "false"}, True),
+        ({}, False),
+    ],
+)
+def test_namespaces_of_teams_are_guarded_as_those_of_users(
+    labels: dict[str, str], judged: bool
+) -> None:
+    judging = sorted(
+        one["spec"]["policyName"]
+        for one in of_kind(rendered(), "ValidatingAdmissionPolicyBinding")
+        if "matchResources" in one["spec"]
+        and selected(one["spec"]["matchResources"]["namespaceSelector"], labels)
+    )
+    # Each once: a refusal is said once.
+    assert judging == (["gpucommons-names", "gpucommons-workloads"] if judged else [])
+
+
+def test_the_recipe_for_a_teams_namespace_leaves_no_guard_out() -> None:
+    page = (CHART.parents[2] / "docs/howto/use-kubernetes-objects.md").read_text()
+    recipe = page.partition("## Give a team a namespace")[2].partition("## ")[0]
+    for label in ("gpucommons.io/guarded=true", "pod-security.kubernetes.io/enforce=restricted"):
+        assert label in recipe
 
 
 def test_no_role_may_read_secrets_or_do_anything_it_likes() -> None:
