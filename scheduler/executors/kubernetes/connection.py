@@ -18,6 +18,9 @@ import urllib3
 
 Document = dict[str, Any]
 
+_CHUNK_BYTES = 1 << 16
+#: Of a watch: etcd keeps objects of 1.5 MiB.
+MAX_LINE_BYTES = 16 << 20
 _TIMEOUT = urllib3.Timeout(connect=5, read=30)
 _REFUSED = 400
 _TRY_AGAIN = frozenset({0, 429, 500, 502, 503, 504})
@@ -69,18 +72,39 @@ class Streaming:
             with suppress(OSError):
                 socket_of.shutdown(socket.SHUT_RDWR)
 
-    def _lines(self) -> Iterator[bytes]:
-        rest = b""
+    def chunks(self) -> Iterator[bytes]:
+        """What comes, in pieces of bounded size.
+
+        Raises
+        ------
+        ApiError
+            When it breaks off.
+        """
         try:
-            while chunk := self._response.read1(1 << 16):
-                lines = (rest + chunk).split(b"\n")
-                rest = lines.pop()
-                yield from lines
+            while chunk := self._response.read1(_CHUNK_BYTES):
+                yield chunk
         except (urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             message = f"The stream of {self._path} ended: {error}"
             raise ApiError(0, "Interrupted", message) from error
-        if rest:
-            yield rest
+
+    def _lines(self) -> Iterator[bytes]:
+        begun: list[bytes] = []
+        size = 0
+        for chunk in self.chunks():
+            first, *others = chunk.split(b"\n")
+            begun.append(first)
+            size += len(first)
+            for other in others:
+                yield b"".join(begun)
+                begun, size = [other], len(other)
+            if size > MAX_LINE_BYTES:
+                message = (
+                    f"The stream of {self._path} has a line of more than"
+                    f" {MAX_LINE_BYTES >> 20} MiB, which no object is."
+                )
+                raise ApiError(0, "TooLong", message)
+        if size:
+            yield b"".join(begun)
 
 
 class Connection:
@@ -125,7 +149,7 @@ class Connection:
         return self._send("GET", path, query=query).data
 
     def stream(self, path: str, *, idle_s: float, **query: str | int) -> Streaming:
-        """Read as it comes: the lines of a watch, or of a log that is followed."""
+        """Read as it comes: the lines of a watch, or the chunks of a log that is followed."""
         timeout = urllib3.Timeout(connect=5, read=idle_s)
         response = self._send("GET", path, query=query, preload=False, timeout=timeout)
         return Streaming(path, response)

@@ -22,6 +22,7 @@ _LOG = logging.getLogger(__name__)
 
 #: Followed at a time; further ones wait for their turn and may come too late.
 _AT_ONCE = 16
+#: Kept of one log, and read of it; kubelets keep less.
 _MAX_BYTES = 64 << 20
 _SILENT_S = 3600
 
@@ -52,18 +53,19 @@ class PodLogs:
         return None if self._folder is None else self._folder / attempt_id / f"{rank}.log"
 
     def _follow(self, path: Path, pod: PodSeen) -> None:
-        written = 0
+        left = _MAX_BYTES
         try:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             streaming = self._connection.stream(
                 _log_path(pod), idle_s=_SILENT_S, container=names.CONTAINER, follow="true"
             )
-            with path.open("wb") as file, streaming as lines:
-                for line in lines:
-                    written += file.write(line + b"\n")
+            with path.open("wb") as file, streaming:
+                # Not by lines: a program may never end one.
+                for chunk in streaming.chunks():
+                    left -= file.write(chunk[:left])
                     # Whoever looks at the log meanwhile reads this copy.
                     file.flush()
-                    if written > _MAX_BYTES or self._closed:
+                    if not left or self._closed:
                         break
         except (ApiError, OSError) as error:
             _LOG.info("the log of %s is not kept to its end: %s", pod.name, error)
@@ -76,6 +78,9 @@ class PodLogs:
         """Whole lines from an offset; ``pod`` is None where it is gone from the API."""
         path = self._path(*place)
         over = pod is None or pod.terminal
+        if offset >= _MAX_BYTES:
+            # Nobody came there by reading: the whole log would be fetched for nothing.
+            return LogChunk(lines=(), next_offset=offset, end=True)
         if pod is not None:
             try:
                 # The API knows no offset: what was read before is sent again, and cut off here.
