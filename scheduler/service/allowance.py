@@ -1,7 +1,7 @@
 """How much one user may bring within a while: what is kept for long must not grow at anyone's will.
 
-Submits are counted by the store, for all replicas together. Uploads are counted in memory, by each
-replica: a restart forgets them, and nobody but the operator can restart a scheduler.
+Submits are counted by the store, for all replicas together. Uploads and other orders are counted in
+memory, by each replica: a restart forgets them, and nobody but the operator can restart a scheduler.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from gpucommons.scheduler.store.base import Submits
 #: Defaults of one user.
 SUBMITS_PER_HOUR = 1000
 UPLOAD_GIB_PER_DAY = 8
+#: Every other order of theirs leaves something in history, too: a ticket, a pause, a resume.
+ORDERS_PER_HOUR = 2 * SUBMITS_PER_HOUR
 #: However small they are.
 _UPLOADS_PER_DAY = 5000
 #: A job of usual length takes about one KiB.
@@ -121,5 +123,19 @@ def uploads(gib_per_day: int) -> Allowance:
             f"{user} has uploaded as many new files within one day as this scheduler takes"
             f" ({gib_per_day} GiB). Leave out data files and read them from their own place, go on"
             " tomorrow, or ask your admin (--upload-gib-per-day)."
+        ),
+    )
+
+
+def orders() -> Allowance:
+    """Everything that one person asks for beside jobs: enough to cancel all of those one by one."""
+    return Allowance(
+        within_ms=3_600_000,
+        most=ORDERS_PER_HOUR,
+        most_bytes=0,
+        refusal=lambda user: (
+            f"{user} has given as many orders within one hour as this scheduler takes"
+            f" ({ORDERS_PER_HOUR:,}: tickets, pauses, resumes, cancels). Nothing was done: wait a"
+            " little, and see whether a program of yours asks in a loop."
         ),
     )

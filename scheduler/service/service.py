@@ -15,10 +15,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.state import Action, Cluster, Intent, Observation, Verdict
+from gpucommons.scheduler.core.state import Action, Cluster, Intent, Observation, Submit, Verdict
 from gpucommons.scheduler.core.types import (
     Attempt,
     IntentId,
+    Kind,
     Millis,
     PoolName,
     TeamName,
@@ -33,8 +34,10 @@ from gpucommons.scheduler.service.allowance import (
     UPLOAD_GIB_PER_DAY,
     Allowance,
     SubmitLimit,
+    orders,
     uploads,
 )
+from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.principal import Principal, member_teams
 from gpucommons.scheduler.service.slices import Slices
 from gpucommons.scheduler.service.trials import KnownTrials
@@ -152,6 +155,8 @@ class Service:
     submits: SubmitLimit = field(default_factory=SubmitLimit)
     #: How much new content each user may upload.
     uploads: Allowance = field(default_factory=lambda: uploads(UPLOAD_GIB_PER_DAY))
+    #: How much else each person may ask for.
+    orders: Allowance = field(default_factory=orders)
 
     def ask(
         self,
@@ -163,6 +168,10 @@ class Service:
         admit: Admit | None = None,
     ) -> Intent:
         """Make an intent durable and wake the loop. The same key gives the first intent again."""
+        # Jobs are counted by the store.
+        is_job = isinstance(action, Submit) and action.spec.kind is not Kind.NOTEBOOK
+        if is_person(principal) and not principal.admin and not is_job:
+            self.orders.take(principal.name, 0, now_ms=self.now_ms())
         intent = self.store.put_intent(
             Intent(
                 intent_id=IntentId(next(self.new_ids)),

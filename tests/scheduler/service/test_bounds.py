@@ -11,7 +11,7 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
-from gpucommons.scheduler.service import jobs, quotes
+from gpucommons.scheduler.service import jobs, leases, quotes
 from gpucommons.scheduler.service.allowance import Allowance, SubmitLimit
 from gpucommons.scheduler.service.jobs import JobFilter
 from gpucommons.scheduler.service.views.listed import LISTED_REQUEST_BYTES
@@ -91,6 +91,27 @@ def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
     assert jobs.submit(service, alf, a_request(), key=None).name == "digits-3"
     world.pass_time(HOUR_MS)
     assert jobs.submit(service, ann, a_request(), key="c").name == "digits-4"
+
+
+def test_one_person_gives_so_many_orders_within_an_hour_and_others_do_not_feel_it(
+    world: ServiceWorld,
+) -> None:
+    orders = Allowance(
+        within_ms=HOUR_MS, most=2, most_bytes=0, refusal=lambda user: f"{user}, wait"
+    )
+    service = replace(world.service, orders=orders)
+    ann, alf = world.principal("ann"), world.principal("alf")
+    for milli_gpu in (250, 500):
+        leases.wait_in_line(service, ann, models.LeaseRequest(milli_gpu=milli_gpu), key=None)
+    with pytest.raises(TooManyRequests, match="ann, wait"):
+        leases.wait_in_line(service, ann, models.LeaseRequest(milli_gpu=250), key=None)
+    leases.wait_in_line(service, alf, models.LeaseRequest(milli_gpu=250), key=None)
+    # Admins and services order for many, and jobs have a bound of their own.
+    for _ in range(3):
+        view = jobs.submit(service, ann, a_request(), key=None)
+        jobs.cancel(service, world.admin, view.id)
+    world.pass_time(HOUR_MS)
+    leases.wait_in_line(service, ann, models.LeaseRequest(milli_gpu=250), key=None)
 
 
 def test_a_scheduler_that_starts_anew_or_beside_another_counts_what_was_submitted_before(

@@ -6,16 +6,19 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.state import Intent
 from gpucommons.scheduler.errors import (
     BadRequest,
     CannotLayOut,
     Forbidden,
     Misconfigured,
+    Unavailable,
     UnknownNode,
     UnknownPool,
     UnknownTeam,
 )
 from gpucommons.scheduler.service import history, jobs, settings
+from gpucommons.scheduler.store.base import Admit
 
 
 def changes(*rows: tuple[str, int, int], dry_run: bool = False) -> models.QuotaChanges:
@@ -292,3 +295,26 @@ def test_events_go_on_after_a_cursor(world: ServiceWorld) -> None:
     newest = history.EventFilter(newest=1)
     (last,) = done(history.events(world.service, ann, newest)).events
     assert last.number == found.events[-1].number
+
+
+@pytest.mark.parametrize("stored", [0, 1, 2])
+def test_a_first_configuration_that_is_cut_short_has_no_teams_yet(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch, stored: int
+) -> None:
+    config = models.ConfigModel(
+        pools=[models.PoolModel(name="gpu")],
+        teams=[models.TeamModel(name="new")],
+        policy=models.PolicyModel(show_names=True),
+    )
+    put, left = world.store.put_intent, iter(range(stored))
+
+    def cut(intent: Intent, *, admit: Admit | None = None) -> Intent:
+        if next(left, None) is None:
+            raise Unavailable("The scheduler ends.")
+        return put(intent, admit=admit)
+
+    monkeypatch.setattr(world.store, "put_intent", cut)
+    with pytest.raises(Unavailable):
+        settings.put_config(world.service, world.admin, config)
+    world.loop.cycle()
+    assert "new" not in world.cluster.teams
