@@ -33,7 +33,7 @@ from gpucommons.scheduler.service.lookup import (
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, request_of
-from gpucommons.scheduler.service.views.listed import listed
+from gpucommons.scheduler.service.views.listed import page_of
 from gpucommons.scheduler.store.base import Admit, WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
@@ -259,7 +259,7 @@ def jobs(
         unseen = [w for w in reversed(unseen_submits(service)) if _matches(w, restricted)]
         shown = [w for w in unseen if w.workload_id not in ids] + shown
     return models.JobList(
-        jobs=[listed(_view(service, principal, workload)) for workload in shown],
+        jobs=page_of(_view(service, principal, workload) for workload in shown),
         cursor=page.cursor,
     )
 

@@ -5,12 +5,16 @@ Only what is long is left out, and named: how many GPUs a job asks for is what i
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from gpucommons.scheduler import models
 
 #: A longer request loses its longest fields, until it is no longer.
 LISTED_REQUEST_BYTES = 8 << 10
+#: After so many bytes of requests a page has only short ones.
+PAGE_BYTES = 1 << 20
+SHORT_REQUEST_BYTES = 1 << 10
 #: Fields that people fill at any length.
 _LONG = ("env", "labels", "secrets", "after", "near", "data")
 _COMMANDS = "roles.command"
@@ -18,16 +22,28 @@ _COMMANDS = "roles.command"
 _LEFT_OUT = ["…"]
 
 
-def listed(view: models.JobView) -> models.JobView:
+def page_of(views: Iterable[models.JobView]) -> list[models.JobView]:
+    """A page of a list, which is held in memory until whoever asked has read it."""
+    shown: list[models.JobView] = []
+    total_bytes = 0
+    for view in views:
+        most_bytes = LISTED_REQUEST_BYTES if total_bytes < PAGE_BYTES else SHORT_REQUEST_BYTES
+        shown.append(listed(view, most_bytes))
+        request = shown[-1].request
+        total_bytes += 0 if request is None else _bytes(request)
+    return shown
+
+
+def listed(view: models.JobView, most_bytes: int = LISTED_REQUEST_BYTES) -> models.JobView:
     """A job as lists show it."""
     request = view.request
-    if request is None or _bytes(request) <= LISTED_REQUEST_BYTES:
+    if request is None or _bytes(request) <= most_bytes:
         return view
     lacks: list[str] = []
     for field in sorted((_COMMANDS, *_LONG), key=lambda one: -_field_bytes(request, one)):
         lacks.append(field)
         shown = request.model_copy(update=_without(request, lacks))
-        if _bytes(shown) <= LISTED_REQUEST_BYTES:
+        if _bytes(shown) <= most_bytes:
             break
     return view.model_copy(update={"request": shown, "request_lacks": sorted(lacks)})
 

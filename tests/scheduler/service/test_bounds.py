@@ -14,7 +14,11 @@ from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.service import jobs, leases, quotes
 from gpucommons.scheduler.service.allowance import Allowance, SubmitLimit
 from gpucommons.scheduler.service.jobs import JobFilter
-from gpucommons.scheduler.service.views.listed import LISTED_REQUEST_BYTES
+from gpucommons.scheduler.service.views.listed import (
+    LISTED_REQUEST_BYTES,
+    SHORT_REQUEST_BYTES,
+    page_of,
+)
 
 HOUR_MS = 3_600_000
 LONG = {f"VALUE_{number}": "x" * 8000 for number in range(7)}
@@ -91,6 +95,18 @@ def test_one_user_submits_so_many_jobs_within_an_hour_and_others_do_not_feel_it(
     assert jobs.submit(service, alf, a_request(), key=None).name == "digits-3"
     world.pass_time(HOUR_MS)
     assert jobs.submit(service, ann, a_request(), key="c").name == "digits-4"
+
+
+def test_a_page_of_long_requests_does_not_weigh_as_many_times_what_one_may(
+    world: ServiceWorld,
+) -> None:
+    ann = world.principal("ann")
+    long = a_request(env={"E": "x" * 7000}, labels={"run": "a"})
+    view = models.JobList(jobs=page_of([jobs.submit(world.service, ann, long, key=None)] * 500))
+    assert len(view.model_dump_json()) < 500 * 5 * SHORT_REQUEST_BYTES
+    assert [one.request_lacks for one in view.jobs[:1] + view.jobs[-1:]] == [[], ["env"]]
+    assert view.jobs[-1].request is not None
+    assert view.jobs[-1].request.labels == {"run": "a"}
 
 
 def test_one_person_gives_so_many_orders_within_an_hour_and_others_do_not_feel_it(
