@@ -22,6 +22,7 @@ from gpucommons.scheduler.operator import status
 from gpucommons.scheduler.operator.cluster import Objects
 from gpucommons.scheduler.operator.objects import ObjectRef, made_of, ref_of
 from gpucommons.scheduler.operator.status import Said
+from gpucommons.scheduler.repeating import Troubles
 
 log = logging.getLogger("gpucommons.operator")
 
@@ -105,7 +106,7 @@ class Follower:
     async def run(self) -> None:
         """Follow the feed. A scheduler or an API server that is away is tried again."""
         cursor: int | None = None
-        passed_ms = 0
+        passed_ms, troubles = 0, Troubles("following the feed")
         while True:
             try:
                 if cursor is None:
@@ -115,11 +116,15 @@ class Follower:
                     passed_ms = self._now_ms()
                 cursor = await self._follow(cursor)
                 self._away_since_ms = None
+                troubles.over()
             except Unavailable as error:
                 await self._is_away(error)
                 await asyncio.sleep(self._pace.away_s)
             except (SchedulerError, ApiException, OSError) as error:
                 log.warning("the feed could not be followed: %s", error)
+                await asyncio.sleep(self._pace.away_s)
+            except Exception as error:  # noqa: BLE001 - one odd object must not end it for all
+                troubles.note(error)
                 await asyncio.sleep(self._pace.away_s)
 
     async def _follow(self, cursor: int) -> int:

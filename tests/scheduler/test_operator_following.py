@@ -244,3 +244,28 @@ async def test_a_job_that_the_scheduler_forgot_is_said_to_be(followed: Followed)
     followed.objects.add("old", {"jobId": missing, "state": "running"})
     await followed.follower.look_at_all()
     assert followed.objects.condition("old", "Followed")["reason"] == "Forgotten"
+
+
+async def test_statuses_follow_on_after_an_object_that_nobody_thought_of(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await followed.submit("digits")
+    followed.world.pass_time(1000)
+    write, left = followed.objects.write_status, [TypeError("a status of another shape")]
+
+    def odd(ref: ObjectRef, status: dict[str, Any]) -> None:
+        if left:
+            raise left.pop()
+        write(ref, status)
+
+    monkeypatch.setattr(followed.objects, "write_status", odd)
+    following = asyncio.create_task(followed.follower.run())
+    async with asyncio.timeout(60):
+        while followed.objects.bodies["uid-digits"]["status"]["state"] != "running":
+            followed.now_ms += 1000
+            assert not following.done()
+            await asyncio.sleep(0.01)
+    following.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await following
+    assert not left
