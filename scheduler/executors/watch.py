@@ -7,10 +7,11 @@ Looking at them costs microseconds; the thread lives only while there are attemp
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from gpucommons.scheduler.core.types import AttemptId
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder
+from gpucommons.scheduler.repeating import Troubles
 
 #: A change is seen after so long at most.
 EVERY_S = 0.05
@@ -45,18 +46,26 @@ class Watch:
             self._traces.pop(attempt_id, None)
 
     def _run(self) -> None:
+        troubles = Troubles("a look at the attempts' folders")
         while not self._closed.wait(EVERY_S):
             with self._lock:
                 if not self._traces:
                     self._thread = None
                     return
                 before = dict(self._traces)
-            after = {attempt_id: self._trace(attempt_id) for attempt_id in before}
-            with self._lock:
-                for attempt_id in self._traces.keys() & after.keys():
-                    self._traces[attempt_id] = after[attempt_id]
-            if after != before:
-                self._on_change()
+            try:
+                self._look(before)
+                troubles.over()
+            except Exception as error:  # noqa: BLE001 - a folder that cannot be read must not end it
+                troubles.note(error)
+
+    def _look(self, before: Mapping[AttemptId, Trace | None]) -> None:
+        after = {attempt_id: self._trace(attempt_id) for attempt_id in before}
+        with self._lock:
+            for attempt_id in self._traces.keys() & after.keys():
+                self._traces[attempt_id] = after[attempt_id]
+        if after != before:
+            self._on_change()
 
     def _trace(self, attempt_id: AttemptId) -> Trace:
         folder = self._folder_of(attempt_id)

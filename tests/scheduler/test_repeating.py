@@ -5,10 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from launches import until
 
+from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.executors.watch import Watch
 from gpucommons.scheduler.leadership.clock import SharedClock
 from gpucommons.scheduler.leadership.election import Election, Lease, Terms
 from gpucommons.scheduler.leadership.memory import MemoryLease
@@ -73,6 +77,26 @@ def test_an_election_goes_on_after_an_answer_that_is_no_lease() -> None:
     election.start()
     until(election.leads)
     election.stop()
+
+
+def test_folders_are_looked_at_again_after_one_that_could_not_be_read() -> None:
+    class Folder:
+        looks = 0
+
+        def supervised(self) -> bool:
+            self.looks += 1
+            if self.looks == 1:
+                raise PermissionError("stale file handle")
+            return True
+
+        def __getattr__(self, _name: str) -> Path:
+            return Path("/")
+
+    changed, folder = threading.Event(), Folder()
+    watch = Watch(lambda _attempt: cast("Any", folder), changed.set)
+    watch.look_at(AttemptId("a"))
+    assert changed.wait(60)
+    watch.close()
 
 
 def test_the_time_is_looked_at_again_after_an_odd_answer(monkeypatch: pytest.MonkeyPatch) -> None:
