@@ -254,7 +254,9 @@ def _is_in_use(draft: Draft, node_id: NodeId) -> bool:
     attempts = (w.current for w in draft.among(draft.register.holding))
     promises = (w.nomination for w in draft.among(draft.register.nominated))
     held = (one for holder in (*attempts, *promises) if holder for one in holder.placements)
-    return any(one.node_id == node_id for one in (*held, *draft.blocks))
+    return any(one.node_id == node_id for one in held) or any(
+        block.node_id == node_id for block in draft.blocks
+    )
 
 
 def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
