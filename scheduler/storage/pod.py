@@ -106,7 +106,14 @@ def _init_container(
         "name": "gpucommons-prepare",
         "image": place.image,
         "imagePullPolicy": place.image_pull_policy,
-        "command": [place.python, "-m", "gpucommons.scheduler.storage.prepare", "--root", ROOT],
+        "command": [
+            place.python,
+            "-I",
+            "-m",
+            "gpucommons.scheduler.storage.prepare",
+            "--root",
+            ROOT,
+        ],
         # Never a GPU, whatever the image says.
         "env": [
             *(dict(entry) for entry in env),

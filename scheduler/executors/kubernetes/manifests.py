@@ -171,7 +171,7 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "tolerations": [*_tolerations(way.pool), *more.tolerations],
-        "initContainers": [_with_env(one, container) for one in files.init_containers],
+        "initContainers": [_before_the_job(one, container, way) for one in files.init_containers],
         "containers": [container],
         "volumes": [*files.volumes, *more.volumes, *(sliced.volumes if has_slice else ())],
     }
@@ -253,11 +253,15 @@ def _without_gpus(found: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]
     return [one for one in found if not environment.is_of_gpus(one["name"])]
 
 
-def _with_env(container: Mapping[str, Any], of_job: Mapping[str, Any]) -> Document:
-    """A container before the job's own: the same variables, its own first, and never a GPU."""
+def _before_the_job(container: Mapping[str, Any], of_job: Mapping[str, Any], way: Way) -> Document:
+    """Runs our image with the attempt's token: no variable of the job's user, and never a GPU.
+
+    A user's ``PYTHONPATH`` would put their program in place of ours.
+    """
+    ours = [environment.plain(*one) for one in way.files.env.items()]
     own = container.get("env") or ()
     blind = environment.gpu_variables(from_plugin=False, bound=False)
-    env = environment.last_wins([*_without_gpus(of_job["env"]), *own, *blind])
+    env = environment.last_wins([*ours, *_without_gpus(way.settings.pod.env), *own, *blind])
     return {**container, "envFrom": of_job["envFrom"], "env": env}
 
 

@@ -146,6 +146,29 @@ def test_init_containers_see_no_gpu_and_know_the_job() -> None:
     assert first["envFrom"] == [{"secretRef": {"name": JOB}}]
 
 
+def test_what_runs_before_a_job_is_told_nothing_by_the_jobs_user() -> None:
+    settings = SETTINGS.model_copy(
+        update={"pod": PodAdditions(env=({"name": "HTTPS_PROXY", "value": "http://proxy"},))}
+    )
+    launch = a_launch(
+        env={
+            "PYTHONPATH": "/gpucommons/evil",
+            "LD_LIBRARY_PATH": "/x",
+            "HTTPS_PROXY": "http://evil",
+        },
+        secrets={"PYTHONSTARTUP": "mine"},
+    )
+    (job,) = laid_out(launch, settings, PlannedFiles(place=PodPlace(image="ours"))).jobs
+    (first,) = pod_of(dict(job))["initContainers"]
+    env = {one["name"]: one for one in first["env"]}
+    assert not env.keys() & {"PYTHONPATH", "LD_LIBRARY_PATH", "PYTHONSTARTUP", "OMP_NUM_THREADS"}
+    assert env["HTTPS_PROXY"]["value"] == "http://proxy"
+    assert env["GPUCOMMONS_ATTEMPT_DIR"]["value"]
+    # Nor by the folder in which it happens to start.
+    assert first["command"][1] == "-I"
+    assert "PYTHONPATH" in env_of(pod_of(dict(job)))
+
+
 def test_the_token_lies_in_a_secret_that_goes_with_the_job_and_nowhere_else() -> None:
     plan = laid_out(a_launch())
     assert "gca-token" not in json.dumps(plan.jobs)
