@@ -7,7 +7,6 @@ import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from gpucommons.scheduler import models
@@ -51,8 +50,8 @@ async def attempt_orders(
     until_s = time.monotonic() + wait_s
     if wait_s == 0:
         return orders
-    service, principal = caller.doorway.service, caller.principal
-    workers = await run_in_threadpool(attempts.workers_of, service, principal)
+    principal = caller.principal
+    workers = await caller.in_turn(attempts.workers_of)
     most = SLACK + 2 * workers
     with caller.doorway.waiting.place(f"{principal.kind} {principal.name}", most=most) as place:
         while (orders.stop is not None) == announced and time.monotonic() < until_s:
@@ -72,8 +71,7 @@ async def attempt_inputs(caller: AnyCaller) -> models.AttemptInputs:
 @router.get("/snapshot", response_class=StreamingResponse, responses=_TAR)
 async def attempt_snapshot(caller: AnyCaller) -> StreamingResponse:
     """The files that the attempt's job runs from, as one tar."""
-    service, principal = caller.doorway.service, caller.principal
-    chunks = await run_in_threadpool(attempt_files.attempt_snapshot, service, principal)
+    chunks = await caller.in_turn(attempt_files.attempt_snapshot)
     return StreamingResponse(chunks, media_type="application/x-tar")
 
 

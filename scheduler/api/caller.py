@@ -22,6 +22,7 @@ from gpucommons.scheduler.service.principal import Identity, Principal, resolve
 from gpucommons.scheduler.service.service import Pending, Service
 
 R = TypeVar("R", bound=BaseModel)
+T = TypeVar("T")
 
 _READS = frozenset({"GET", "HEAD"})
 #: Only for the OpenAPI document: the header is read by :func:`read_token`.
@@ -60,13 +61,15 @@ class Caller:
         self, use_case: Callable[..., R | Pending[R]], *arguments: Any, **named: Any
     ) -> R:
         """Run a use case in a thread, and wait without one for what only a cycle can answer."""
+        return await self._settled(await self.in_turn(use_case, *arguments, **named))
+
+    async def in_turn(self, use_case: Callable[..., T], *arguments: Any, **named: Any) -> T:
+        """Run a use case in a thread when this caller has one free, and give what it gives."""
         call = partial(use_case, self.doorway.service, self.principal, *arguments, **named)
-        if self._takes_turns:
-            async with self.doorway.turns.turn(self._name):
-                found = await run_in_threadpool(call)
-        else:
-            found = await run_in_threadpool(call)
-        return await self._settled(found)
+        if not self._takes_turns:
+            return await run_in_threadpool(call)
+        async with self.doorway.turns.turn(self._name):
+            return await run_in_threadpool(call)
 
     async def run_dear(
         self, use_case: Callable[..., R | Pending[R]], *arguments: Any, **named: Any

@@ -113,7 +113,7 @@ async def why_job(ref: JobRef, caller: AnyCaller) -> models.Why:
 )
 async def results(ref: JobRef, caller: AnyCaller) -> StreamingResponse:
     """What a succeeded job wrote to its results, where it ran away from its notebook."""
-    found = await run_in_threadpool(job_results, caller.doorway.service, caller.principal, ref)
+    found = await caller.in_turn(job_results, ref)
     return StreamingResponse(found, media_type="application/x-tar")
 
 

@@ -30,6 +30,8 @@ from gpucommons.scheduler.storage.job_files import (
 PART_BYTES = 1 << 30
 #: Links of one request; making them all takes a moment of the scheduler's.
 MAX_PARTS = 2_000
+#: Of one checkpoint, parts counted: their links come in one answer when somebody resumes from it.
+MAX_CHECKPOINT_FILES = 10_000
 _PART = ".gpucommons-part-"
 _STEP = re.compile(r"^checkpoints/step-(\d{1,16})/")
 _FOLDER = re.compile(r"^(results|checkpoints/step-\d{1,16})$")
@@ -49,7 +51,7 @@ class BucketFiles:
     def checkpoint_files(self, checkpoint: Checkpoint) -> list[models.DownloadView] | None:
         """Links to every part of every file."""
         root = f"{attempt_folder(checkpoint.attempt_id)}/{checkpoint.path}"
-        files = self._files(root)
+        files = self._files(root, most=MAX_CHECKPOINT_FILES)
         links = iter(self._links("GET", [part.key for parts in files.values() for part in parts]))
         return [
             models.DownloadView(
@@ -60,17 +62,20 @@ class BucketFiles:
             for path, parts in files.items()
         ]
 
-    def _files(self, root: str) -> dict[str, list[Stored]]:
+    def _files(self, root: str, *, most: int = MAX_MEMBERS) -> dict[str, list[Stored]]:
         """Paths below a folder, each with its parts in order."""
         found: dict[str, list[Stored]] = defaultdict(list)
-        below = list(islice(self.storage.below(root), MAX_MEMBERS + 1))
-        if len(below) > MAX_MEMBERS:
-            message = f"{root} holds more than {MAX_MEMBERS:,} files: pack them into fewer."
-            raise TooLarge(message)
-        for stored in sorted(below, key=lambda one: one.key):
+        for stored in sorted(self._below(root, most), key=lambda one: one.key):
             inside = stored.key.removeprefix(f"{root}/")
             found[inside.partition(f"/{_PART}")[0]].append(stored)
         return dict(found)
+
+    def _below(self, root: str, most: int) -> list[Stored]:
+        found = list(islice(self.storage.below(root), most + 1))
+        if len(found) > most:
+            message = f"{root} holds more than {most:,} files: pack them into fewer."
+            raise TooLarge(message)
+        return found
 
     def _links(self, method: str, keys: list[str]) -> list[str]:
         links = self.storage.links("PUT" if method == "PUT" else "GET", keys)
@@ -126,7 +131,7 @@ class BucketFiles:
         if not _STEP.match(f"{checkpoint.path}/"):
             message = f"{checkpoint.path!r} is no complete checkpoint: name it checkpoints/step-N."
             raise BadRequest(message)
-        stored = sum(one.size_bytes for one in self.storage.below(root))
+        stored = sum(one.size_bytes for one in self._below(root, MAX_CHECKPOINT_FILES))
         if stored != checkpoint.size_bytes:
             message = (
                 f"The checkpoint of step {checkpoint.step} has {checkpoint.size_bytes:,} bytes, but"

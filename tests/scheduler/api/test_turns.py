@@ -160,6 +160,23 @@ async def test_one_person_does_not_take_all_threads(
     assert gate.most == turns.OF_ONE
 
 
+async def test_tars_of_results_are_looked_for_in_turn(
+    http: httpx.AsyncClient, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow(_service: Any, _principal: Any, _ref: str) -> Iterator[bytes]:
+        gate.pass_through()
+        return iter((b"tar",))
+
+    monkeypatch.setattr("gpucommons.scheduler.api.jobs.job_results", slow)
+    flood = [asyncio.create_task(ask(http, "jobs/digits/results")) for _ in range(30)]
+    await until(lambda: gate.running == turns.OF_ONE)
+    assert (await ask(http, "whoami", "bob")).status_code == 200
+
+    gate.open.set()
+    assert {answer.content for answer in await asyncio.gather(*flood)} == {b"tar"}
+    assert gate.most == turns.OF_ONE
+
+
 async def at_a_time(caller: Caller, gate: Gate, *, dear: bool, most: int) -> int:
     """How many of three questions of one caller are answered at a time."""
 
@@ -186,6 +203,7 @@ async def test_who_asks_for_one_person_takes_turns_and_the_hub_asks_for_everybod
     of_one = (
         world.principal("ann"),
         world.principal("ann", kind=PrincipalKind.LOCAL),
+        world.principal("ann", kind=PrincipalKind.ATTEMPT),
         world.principal("portal", submit, kind=PrincipalKind.HUB_SERVICE),
     )
     doorway = Doorway(

@@ -200,6 +200,22 @@ def test_a_receipt_counts_only_when_all_its_bytes_are_stored(
         files.check(replace(a_checkpoint(1, 5), path="results"))
 
 
+def test_a_checkpoint_of_more_files_than_one_answer_has_links_is_refused_with_its_receipt(
+    files: BucketFiles, storage: LinkedMemory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bucket_files, "MAX_CHECKPOINT_FILES", 3)
+    step = "attempts/attempt-1/checkpoints/step-5"
+    storage.fill({f"{step}/{name}": b"1" for name in "abc"})
+    files.check(a_checkpoint(1, 5))
+    assert len(files.checkpoint_files(a_checkpoint(1, 5)) or ()) == 3
+    # Nor does one become so later.
+    storage.fill({f"{step}/d": b""})
+    with pytest.raises(TooLarge, match="more than 3 files: pack them into fewer"):
+        files.check(a_checkpoint(1, 5))
+    with pytest.raises(TooLarge, match="more than 3 files"):
+        files.checkpoint_files(a_checkpoint(1, 5))
+
+
 def latest(storage: LinkedMemory) -> tuple[int, int]:
     found = storage.read("jobs/job-1/latest")
     assert found is not None
