@@ -69,6 +69,7 @@ def _full_for(log: Path) -> object:
 def _plan(workers: int) -> Plan:
     return Plan(
         attempt_id="a1",
+        job="digits-1",
         workers=tuple(WorkerPlan(rank=rank, command=("true",), env={}) for rank in range(workers)),
         working_dir=".",
         snapshot=None,
