@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 from gpucommons.scheduler.core.types import AttemptId
@@ -25,13 +28,25 @@ _AT_ONCE = 16
 #: Kept of one log, and read of it; kubelets keep less.
 _MAX_BYTES = 64 << 20
 _SILENT_S = 3600
+#: Fetched again of one log for those who wait at its end: a longer one is looked at less often.
+_AGAIN_BYTES_PER_S = 4 << 20
+#: Logs of which the last such look is remembered.
+_MAX_LOOKS = 1024
 
 
 class PodLogs:
     """Reads logs, and keeps those that would be lost."""
 
-    def __init__(self, connection: Connection, folder: Path | None) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        folder: Path | None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._connection = connection
+        self._now_s = now_s
+        #: By pod and whether it had ended: from which offset there was nothing, and until when that holds.
+        self._nothing: dict[tuple[str, bool], tuple[int, float]] = {}
         self._folder = folder
         self._lock = threading.Lock()
         self._kept: set[str] = set()
@@ -78,10 +93,13 @@ class PodLogs:
         """Whole lines from an offset; ``pod`` is None where it is gone from the API."""
         path = self._path(*place)
         over = pod is None or pod.terminal
+        nothing = LogChunk(lines=(), next_offset=offset, end=over)
         if offset >= _MAX_BYTES:
             # Nobody came there by reading: the whole log would be fetched for nothing.
-            return LogChunk(lines=(), next_offset=offset, end=True)
+            return replace(nothing, end=True)
         if pod is not None:
+            if self._is_early(pod, offset):
+                return nothing
             try:
                 # The API knows no offset: what was read before is sent again, and cut off here.
                 asked = offset + limit_bytes + 1
@@ -91,16 +109,33 @@ class PodLogs:
             except ApiError as error:
                 _LOG.info("the log of %s cannot be read: %s", pod.name, error)
             else:
-                return cut_log(
+                chunk = cut_log(
                     content[offset : offset + limit_bytes],
                     more=len(content) >= asked,
                     offset=offset,
                     over=over,
                     limit_bytes=limit_bytes,
                 )
+                if not chunk.lines:
+                    self._note_nothing(pod, offset, fetched_bytes=len(content))
+                return chunk
         if path is not None and path.exists():
             return read_log(path, offset=offset, limit_bytes=limit_bytes, over=over)
-        return LogChunk(lines=(), next_offset=offset, end=over)
+        return nothing
+
+    def _is_early(self, pod: PodSeen, offset: int) -> bool:
+        """There was nothing from here on, a moment ago."""
+        with self._lock:
+            since, until_s = self._nothing.get((pod.uid, pod.terminal), (offset + 1, 0.0))
+        return offset >= since and self._now_s() < until_s
+
+    def _note_nothing(self, pod: PodSeen, offset: int, *, fetched_bytes: int) -> None:
+        until_s = self._now_s() + fetched_bytes / _AGAIN_BYTES_PER_S
+        with self._lock:
+            self._nothing.pop((pod.uid, pod.terminal), None)
+            self._nothing[pod.uid, pod.terminal] = (offset, until_s)
+            if len(self._nothing) > _MAX_LOOKS:
+                del self._nothing[next(iter(self._nothing))]
 
     def close(self) -> None:
         """Let go."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -106,3 +107,26 @@ def test_the_api_is_not_asked_for_a_whole_log_by_who_names_an_offset_beyond_all(
     chunk = found.read((ATTEMPT, 0), POD, offset=10**15, limit_bytes=100)
     assert (chunk.lines, chunk.end, cluster.asked) == ((), True, [])
     assert found.read((ATTEMPT, 0), POD, offset=0, limit_bytes=100).lines == ("one",)
+
+
+def test_those_who_wait_at_the_end_of_a_long_log_do_not_fetch_it_with_every_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(logs, "_AGAIN_BYTES_PER_S", 4)
+    now_s = [100.0]
+    cluster = Cluster(b"one\ntwo\n")
+    found = PodLogs(cast("Connection", cluster), tmp_path, lambda: now_s[0])
+
+    def look(pod: PodSeen = POD, offset: int = 8) -> tuple[tuple[str, ...], bool]:
+        chunk = found.read((ATTEMPT, 0), pod, offset=offset, limit_bytes=100)
+        return chunk.lines, chunk.end
+
+    assert [look(), look(), look(offset=9)] == [((), False)] * 3
+    assert len(cluster.asked) == 1
+    # Who is not so far reads all the same, and that it has ended is seen at once.
+    assert look(offset=4) == (("two",), False)
+    assert look(replace(POD, exit_code=0, phase="Succeeded")) == ((), True)
+    cluster.pieces = (b"one\ntwo\nthree\n",)
+    assert look() == ((), False)
+    now_s[0] += 2
+    assert look() == (("three",), False)
