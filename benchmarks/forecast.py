@@ -233,6 +233,8 @@ _work: list[tuple[Moment, Sequence[Run], Budget]] = []
 def forecast_all(replay: Replay, plan: Plan, processes: int) -> list[Lengths]:
     """Play the futures of every moment."""
     _work[:] = [(one, replay.runs[: one.runs], plan.budget) for one in replay.moments]
+    if processes == 1:
+        return [_forecast(index) for index in range(len(_work))]
     with multiprocessing.get_context("fork").Pool(processes) as pool:
         return pool.map(_forecast, range(len(_work)), chunksize=1)
 

@@ -115,8 +115,8 @@ def _worker_obstacle(worker: Worker, nodes: Sequence[Node]) -> str | None:
     memory = max(node.memory_mib for node in fitting)
     if worker.memory_mib > memory:
         return (
-            f"{worker.memory_mib / 1024:g} GiB of memory asked for a worker, the largest node has"
-            f" {memory / 1024:g}."
+            f"{round(worker.memory_mib / 1024, 1):g} GiB of memory asked for a worker, the largest"
+            f" node has {round(memory / 1024, 1):g}."
         )
     if not any(
         node.cpu_milli >= worker.cpu_milli and node.memory_mib >= worker.memory_mib
