@@ -82,7 +82,8 @@ class ClusterAgents:
         #: Nodes that did not answer, and when.
         self._away: dict[NodeId, float] = {}
         #: Of those that gave no answer at all, when they are asked again.
-        self._silent_until_s: dict[NodeId, float] = {}
+        #: Where the agent was that did not answer, and until when it is not asked again there.
+        self._silent: dict[NodeId, tuple[str, float]] = {}
         #: Slices to be closed when their node is back.
         self._unclosed: dict[NodeId, set[SliceId]] = {}
         self._reports: Mapping[NodeId, NodeReport] = {}
@@ -281,7 +282,7 @@ class ClusterAgents:
             message = f"Node {node} has no agent now; look at the agents' DaemonSet."
             raise AgentUnavailable(message)
         if not patient:
-            self._refuse_silent(node)
+            self._refuse_silent(node, address)
         client = self._client(address)
         try:
             answer = question(client)
@@ -293,7 +294,7 @@ class ClusterAgents:
         except AgentUnavailable:
             self._note_away(node)
             with self._lock:
-                self._silent_until_s[node] = self._now_s() + AWAY_S
+                self._silent[node] = (address, self._now_s() + AWAY_S)
                 # Perhaps its token changed: the next time it is read anew.
                 self._clients.pop(address, None)
             raise
@@ -301,17 +302,18 @@ class ClusterAgents:
         self._note_back(node)
         return answer
 
-    def _refuse_silent(self, node: NodeId) -> None:
+    def _refuse_silent(self, node: NodeId, address: str) -> None:
         """Hundreds of slices on one dead node must not wait for it one after the other.
 
-        After a while one of them asks it again; until that is answered the others still do not.
+        After a while one of them asks it again; until that is answered the others still do not. A new
+        address is another pod: nothing is known of it.
         """
         with self._lock:
-            now_s, until_s = self._now_s(), self._silent_until_s.get(node)
-            if until_s is None:
+            silent, until_s = self._silent.get(node, ("", 0.0))
+            if silent != address:
                 return
-            if now_s >= until_s:
-                self._silent_until_s[node] = now_s + AWAY_S
+            if self._now_s() >= until_s:
+                self._silent[node] = (address, self._now_s() + AWAY_S)
                 return
         message = (
             f"The agent of node {node} did not answer a moment ago; it is asked again within"
@@ -371,7 +373,7 @@ class ClusterAgents:
     def _note_back(self, node: NodeId) -> None:
         with self._lock:
             was_away = self._away.pop(node, None) is not None
-            self._silent_until_s.pop(node, None)
+            self._silent.pop(node, None)
             unclosed = self._unclosed.pop(node, set())
         if was_away:
             log.info("the agent of node %s answers again", node)

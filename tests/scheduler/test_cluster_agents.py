@@ -104,7 +104,7 @@ class Cluster:
     def new_agents(self) -> ClusterAgents:
         return ClusterAgents(
             addresses=lambda: self.addresses,
-            connect=lambda address: AgentClient(Wire(self, NodeId(address[7:]))),
+            connect=lambda address: AgentClient(Wire(self, NodeId(address[7:].split(":")[0]))),
             devices_of=lambda: self.slots,
             node_of=self.holders.get,
             now_s=lambda: self.now_s,
@@ -309,6 +309,21 @@ def test_a_dead_node_holds_nobody_up_for_every_slice_that_lies_on_it(cluster: Cl
     cluster.agents.open(a_slice("a0", "node-2/gpu-0"))
     cluster.agents.open(a_slice("a1", "node-2/gpu-0"))
     assert dead.open == {"a0", "a1"}
+
+
+def test_an_agent_at_a_new_address_is_asked_at_once(cluster: Cluster) -> None:
+    """Its pod was made anew: that the old one was silent says nothing of it."""
+    node = cluster.nodes[NODES[1]]
+    node.is_away = True
+    with pytest.raises(AgentUnavailable):
+        cluster.agents.open(a_slice("a", "node-2/gpu-0"))
+    node.is_away = False
+    with pytest.raises(AgentUnavailable, match="a moment ago"):
+        cluster.agents.open(a_slice("a", "node-2/gpu-0"))
+
+    cluster.addresses[NODES[1]] += ":8443"
+    cluster.agents.open(a_slice("a", "node-2/gpu-0"))
+    assert node.open == {"a"}
 
 
 def test_an_agent_that_is_not_understood_is_asked_all_the_same(cluster: Cluster) -> None:
