@@ -5,7 +5,6 @@ export const MAX_LINES = 5000;
 
 /** What terminals obey and a page cannot: colours, cursor moves, titles. */
 const ESCAPES =
-  // eslint-disable-next-line no-control-regex
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\^_])/g;
 
 /** A line as a terminal would leave it: a progress bar that was drawn over and over stands once. */
