@@ -39,6 +39,7 @@ def grow(draft: Draft) -> None:
         return
     wanted = frozenset(_waited_for(draft))
     growing = set(_growing(draft))
+    idle: dict[tuple[PoolName, WorkloadId], Spare] = {}
     for workload in draft.among(draft.register.growable):
         attempt = workload.current
         pool = None if attempt is None else pool_of(draft.nodes, attempt.placements)
@@ -57,7 +58,9 @@ def grow(draft: Draft) -> None:
             stops.end_now(draft, workload, why=GROW, text=text)
         else:
             again_ms = Millis(max(due_ms, draft.now_ms + _AGAIN_MS))
-            draft.spare[workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
+            idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
+    # Room that one of them is about to take is idle for none of the others, those before it too.
+    draft.spare = {one: spare for (pool, one), spare in idle.items() if pool not in growing}
 
 
 def next_growth(draft: Draft) -> Iterator[int]:

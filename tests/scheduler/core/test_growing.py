@@ -122,6 +122,21 @@ def test_of_two_one_grows_at_a_time(world: World) -> None:
     assert sum(world.stop_of(job) is not None for job in jobs) == 1
 
 
+def test_who_grows_takes_the_room_that_an_older_one_waited_for(world: World) -> None:
+    large, small = world.run(a_job("large", 2000)), world.run(a_job("small", 1000))
+    older = world.run(a_job("e-1", 1000, min_workers=1, max_workers=2))
+    world.end(small)
+    younger = world.run(a_job("e-2", 1000, min_workers=1, max_workers=2))
+    world.end(large)
+    assert set(world.cluster.spare) == {older, younger}
+    save(world, younger)
+    until_it_stops(world, younger)
+    assert world.cluster.spare == {}
+    decided = world.cluster
+    world.step()
+    assert world.cluster == decided
+
+
 def test_its_place_goes_to_a_guarantee_that_comes_meanwhile(
     world: World, small: WorkloadId
 ) -> None:
