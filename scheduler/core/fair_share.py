@@ -96,6 +96,8 @@ class Account:
     usage: int
     borrowed: int
     weight: int
+    #: Milli-CPU that its work without a GPU holds.
+    cpu_milli: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,13 +140,14 @@ class Accounts:
         return found
 
     def _add_up(self, team: TeamName) -> Account:
-        usage = borrowed = weight = 0
+        usage = borrowed = weight = cpu_milli = 0
         for leaf in leaves(self.teams, team):
             key = (leaf, self.pool)
             usage += self.usage.get(key, 0)
-            borrowed += self.uses.get(key, NO_USE).borrowed
+            use = self.uses.get(key, NO_USE)
+            borrowed, cpu_milli = borrowed + use.borrowed, cpu_milli + use.cpu_milli
             weight += quota_of(self.teams, *key).over_quota_weight
-        return Account(usage, borrowed, max(1, weight))
+        return Account(usage, borrowed, max(1, weight), cpu_milli)
 
     def line(self, team: TeamName) -> tuple[int, ...]:
         """Standings from the department down to the team: in this order they are compared."""
@@ -155,6 +158,14 @@ class Accounts:
                 standing(one.usage, one.borrowed, one.weight, self.half_life_ms) for one in accounts
             )
         return found
+
+    def line_without_gpu(self, team: TeamName) -> tuple[int, ...]:
+        """Processors held for the weight, from the department down to the team.
+
+        Only what is held counts: nobody is stopped for processors, so nothing is owed later.
+        """
+        accounts = [self.of(one) for one in path_to(self.teams, team)]
+        return tuple(one.cpu_milli * _SCALE // one.weight for one in accounts)
 
     def budget(self, claimant: TeamName, need_milli_gpu: int) -> dict[TeamName, int]:
         """How much of what each team borrows a claimant may take for its share, in milli-GPU.

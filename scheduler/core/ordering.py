@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from gpucommons.scheduler.core.demand import on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.lines import Front, Fronts, Rank, fronts, in_turn, keyed_fronts
@@ -114,25 +116,34 @@ def by_standing(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> li
     )
 
 
+class _Contender(NamedTuple):
+    """A team, and what for: its work on GPUs and its work without one take turns apart."""
+
+    without_gpu: bool
+    team: TeamName
+
+
 def for_surplus(
     draft: Draft, usage: Usage, obstacles: Mapping[WorkloadId, Reason]
 ) -> Iterator[Workload]:
     """Line up over-quota work: each time the team that has had least for its weight.
 
-    Looks at what teams hold at each step, so what was admitted a moment ago already counts.
+    Looks at what teams hold at each step, so what was admitted a moment ago already counts. Work
+    without a GPU comes after: there it is the team that holds fewest processors for its weight.
     """
-    by_team: dict[TeamName, list[Front]] = {}
+    by_team: dict[_Contender, list[Front]] = {}
     for key, front in keyed_fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],)):
-        by_team.setdefault(key.team, []).append(front)
-    teams = {team: Fronts(fronts_of) for team, fronts_of in by_team.items()}
+        without_gpu = on_cpu_only(draft.workloads[front.workload_id].spec)
+        by_team.setdefault(_Contender(without_gpu, key.team), []).append(front)
+    ahead = {one: Fronts(fronts_of) for one, fronts_of in by_team.items()}
     dues = _Dues(draft, usage)
-    while teams:
-        team = dues.most_due(teams)
-        yield draft.workloads[teams[team].first.workload_id]
-        teams[team].step(draft)
-        dues.had_turn(team)
-        if not teams[team]:
-            del teams[team]
+    while ahead:
+        first = dues.most_due(ahead)
+        yield draft.workloads[ahead[first].first.workload_id]
+        ahead[first].step(draft)
+        dues.had_turn(first)
+        if not ahead[first]:
+            del ahead[first]
 
 
 class _Dues:
@@ -142,33 +153,35 @@ class _Dues:
         self._draft = draft
         self._usage = usage
         self._uses = dict(draft.uses)
-        self._known: dict[TeamName, tuple[tuple[int, ...], Place]] = {}
-        self._pools: dict[TeamName, PoolName] = {}
+        self._known: dict[_Contender, tuple[bool, tuple[int, ...], Place]] = {}
+        self._pools: dict[_Contender, PoolName] = {}
 
-    def most_due(self, teams: Mapping[TeamName, Fronts]) -> TeamName:
+    def most_due(self, ahead: Mapping[_Contender, Fronts]) -> _Contender:
         """The team that has had least, then whose first in line is oldest."""
         self._look()
-        for team, fronts_of in teams.items():
-            if team not in self._known:
-                self._known[team] = self._due(team, fronts_of.first)
-        return min(teams, key=self._known.__getitem__)
+        for one, fronts_of in ahead.items():
+            if one not in self._known:
+                self._known[one] = self._due(one, fronts_of.first)
+        return min(ahead, key=self._known.__getitem__)
 
-    def had_turn(self, team: TeamName) -> None:
+    def had_turn(self, one: _Contender) -> None:
         """Another of the team is next, if any."""
-        self._known.pop(team, None)
+        self._known.pop(one, None)
 
     def _look(self) -> None:
         uses = self._draft.uses
         if uses == self._uses:
             return
         changed = {key[1] for key, use in uses.items() if self._uses.get(key) != use}
-        for team in [team for team in self._known if self._pools[team] in changed]:
-            del self._known[team]
+        for one in [one for one in self._known if self._pools[one] in changed]:
+            del self._known[one]
         self._uses = dict(uses)
 
-    def _due(self, team: TeamName, front: Front) -> tuple[tuple[int, ...], Place]:
-        pool = self._pools[team] = self._draft.workloads[front.workload_id].spec.pools[0]
-        return team_line(self._draft, self._usage, team, pool), front.place
+    def _due(self, one: _Contender, front: Front) -> tuple[bool, tuple[int, ...], Place]:
+        pool = self._pools[one] = self._draft.workloads[front.workload_id].spec.pools[0]
+        accounts = self._draft.accounts(pool, self._usage, self._draft.uses)
+        line = accounts.line_without_gpu if one.without_gpu else accounts.line
+        return one.without_gpu, line(one.team), front.place
 
 
 def by_priority(

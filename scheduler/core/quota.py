@@ -28,18 +28,21 @@ NO_QUOTA = Quota()
 @quick
 @dataclass(frozen=True, slots=True)
 class Use:
-    """Milli-GPU held, by the quota they count against."""
+    """Milli-GPU held, by the quota they count against; processors of work without a GPU."""
 
     fixed: int = 0
     guaranteed: int = 0
     borrowed: int = 0
+    #: Milli-CPU of work that holds no GPU.
+    cpu_milli: int = 0
 
-    def plus(self, hold_class: HoldClass, milli_gpu: int) -> Use:
-        """More (or less, if negative) of one class."""
+    def plus(self, hold_class: HoldClass, amount: int) -> Use:
+        """More (or less, if negative) of one class: milli-GPU, or milli-CPU without a GPU."""
         return Use(
-            self.fixed + (milli_gpu if hold_class is HoldClass.FIXED else 0),
-            self.guaranteed + (milli_gpu if hold_class is HoldClass.GUARANTEED else 0),
-            self.borrowed + (milli_gpu if hold_class is HoldClass.OVER_QUOTA else 0),
+            self.fixed + (amount if hold_class is HoldClass.FIXED else 0),
+            self.guaranteed + (amount if hold_class is HoldClass.GUARANTEED else 0),
+            self.borrowed + (amount if hold_class is HoldClass.OVER_QUOTA else 0),
+            self.cpu_milli + (amount if hold_class is HoldClass.CPU else 0),
         )
 
     def of(self, hold_class: HoldClass) -> int:
@@ -78,7 +81,9 @@ def count(
     use = uses.get(key, NO_USE)
     for placement in placements:
         worker_class = class_of_worker(hold_class, placement)
-        use = use.plus(worker_class, sign * placed_milli_gpu(placement))
+        on_cpu = worker_class is HoldClass.CPU
+        held = placement.cpu_milli if on_cpu else placed_milli_gpu(placement)
+        use = use.plus(worker_class, sign * held)
     uses[key] = use
 
 
@@ -147,6 +152,7 @@ def summed_use(uses: Uses, teams: Mapping[TeamName, Team], team: TeamName, pool:
         sum(part.fixed for part in parts),
         sum(part.guaranteed for part in parts),
         sum(part.borrowed for part in parts),
+        sum(part.cpu_milli for part in parts),
     )
 
 

@@ -173,3 +173,33 @@ def test_who_had_more_so_far_takes_nothing_from_who_had_less() -> None:
     nominated = [w for w in world.cluster.workloads.values() if w.nomination is not None]
 
     assert len(nominated) == 2
+
+
+def without_gpu(world: World, team: str, jobs: int) -> list[WorkloadId]:
+    return [world.submit(a_job(f"{team}-{i}", 0, team=TeamName(team))) for i in range(jobs)]
+
+
+def test_processors_go_to_the_team_that_holds_fewest_for_its_weight() -> None:
+    teams = [a_team("a", over_quota_weight=2), a_team("b", over_quota_weight=1)]
+    world = World(a_node(gpus=0, cpu_milli=6000), teams=teams)
+    many = without_gpu(world, "a", 12)
+    few = without_gpu(world, "b", 4)
+    for job in many[:6]:
+        world.start(job)
+        world.end(job)
+
+    def running(jobs: list[WorkloadId]) -> int:
+        return sum(world.state(job) is State.STARTING for job in jobs)
+
+    assert (running(many), running(few)) == (4, 2)
+
+
+def test_work_without_a_gpu_is_no_reason_to_wait_for_one() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("a"), a_team("b")])
+    first = world.run(a_job("b-1", team=TeamName("b")))
+    without_gpu(world, "a", 10)
+    of_b = world.submit(a_job("b-2", team=TeamName("b")))
+    of_a = world.submit(a_job("a-gpu", team=TeamName("a")))
+    world.wait(HOUR)
+    world.end(first)
+    assert (world.state(of_a), world.state(of_b)) == (State.STARTING, State.QUEUED)
