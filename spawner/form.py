@@ -134,8 +134,8 @@ def _section(offer: OfferView, context: FormContext, chosen: str) -> Section:
     return Section(
         team=offer.team,
         pool=offer.pool,
-        free=f"{free / 1000:g}",
-        total=f"{offer.fixed_milli_gpu / 1000:g}",
+        free=format_milli_gpu(free),
+        total=format_milli_gpu(offer.fixed_milli_gpu),
         cards=tuple(_card(offer, size, context, chosen) for size in offer.sizes),
         isolation=isolation_sentence(offer.isolation),
         idle_after_min=offer.idle_after_min,

@@ -80,7 +80,7 @@ def test_the_form_shows_the_live_quota_and_starts_what_is_chosen(hub: Any) -> No
         page = browser.get("/hub/spawn", follow_redirects=True)
     text = " ".join(BeautifulSoup(page.text, "html.parser").get_text(" ").split())
     assert "Start a notebook" in text
-    assert "vision: 0.5 of 1 notebook GPUs free" in text
+    assert "vision: ½ of 1 notebook GPUs free" in text
     assert "GPU Commons" in text
     assert "Wait in line" in text
     status, _ = spawn_by_form(hub, "alice", {"offer": "vision/gpu/500"})

@@ -66,7 +66,7 @@ def words(soup: BeautifulSoup | Tag) -> str:
 
 def test_the_quota_line_says_what_is_free_and_how_old_the_number_is() -> None:
     text = words(page(OFFER))
-    assert "vision: 0.5 of 2 notebook GPUs free · updated 3 s ago" in text
+    assert "vision: ½ of 2 notebook GPUs free · updated 3 s ago" in text
 
 
 def test_free_sizes_can_be_chosen_and_others_say_why_not() -> None:

@@ -296,7 +296,7 @@ def test_the_admin_sees_capacity_use_and_who_waits(people: LogIn, product: Produ
     expect(main).to_contain_text(re.compile(r"GPUs held\s*1\.5\s*of 4"))
     expect(main).to_contain_text("really used, last hour")
     expect(main).to_contain_text("held idle")
-    expect(main).to_contain_text("2.5 of 4 free")
+    expect(main).to_contain_text("2½ of 4 free")
     waiting = main.get_by_role("row").filter(has_text="alice · vision")
     expect(waiting).to_contain_text("3 GPUs")
     expect(waiting).to_contain_text("Needs 3 GPUs on one node; 2 are free.")
@@ -357,7 +357,7 @@ def test_a_researcher_sees_use_without_names_and_changes_nothing(
     nora.goto(f"{product.url}/services/gpucommons/admin")
     main = nora.locator("main")
 
-    expect(main).to_contain_text("2.5 of 4 free")
+    expect(main).to_contain_text("2½ of 4 free")
     expect(main).to_contain_text("vision")
     assert "alice" not in nora.content()
     expect(nora.get_by_role("button", name="Save")).to_have_count(0)

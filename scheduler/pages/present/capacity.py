@@ -64,7 +64,7 @@ class Field:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figure:
-    """One figure of the row: ``28.5 of 32 GPUs held``."""
+    """One figure of the row: ``28½ of 32 GPUs held``."""
 
     key: str
     value: str
@@ -103,13 +103,13 @@ def figures(
     return (
         Figure(
             key="held",
-            value=words.decimal(sum(held.values())),
+            value=format_milli_gpu(sum(held.values())),
             of=f"of {len(devices)}",
             label="GPUs held",
         ),
         Figure(key="used", value=_used(last_hour), of="", label="really used, last hour"),
-        Figure(key="idle", value=words.decimal(held["notebook-idle"]), of="", label="held idle"),
-        Figure(key="borrowed", value=words.decimal(held["borrowed"]), of="", label="borrowed"),
+        Figure(key="idle", value=format_milli_gpu(held["notebook-idle"]), of="", label="held idle"),
+        Figure(key="borrowed", value=format_milli_gpu(held["borrowed"]), of="", label="borrowed"),
         Figure(
             key="waiting",
             value=str(len(waiting)),
@@ -136,7 +136,9 @@ def _used(last_hour: Report | None) -> str:
 def _pool_detail(pool: PoolView | None) -> str:
     if pool is None or not pool.total_milli_gpu:
         return "no GPUs"
-    free = f"{words.decimal(pool.free_milli_gpu)} of {words.decimal(pool.total_milli_gpu)} free"
+    free = (
+        f"{format_milli_gpu(pool.free_milli_gpu)} of {format_milli_gpu(pool.total_milli_gpu)} free"
+    )
     return f"{free} · isolation: {pool.isolation}"
 
 

@@ -24,7 +24,7 @@ class IdleRow:
     share: str
     where: str
     idle_gpu_h: str
-    #: ``idle 41 min``, ``active``, ``no report``.
+    #: ``idle about 41 min``, ``active``, ``no report``.
     state: str
     #: For the style: ``idle``, ``busy``, ``unverified``, ``active``.
     mark: str
@@ -32,7 +32,7 @@ class IdleRow:
     last_active_ms: int | None
     busy: bool
     busy_with: str
-    keeps: str
+    more_time: str
     returns_ms: int | None
     #: How long its user is asked before the GPU is taken.
     warning_min: int
@@ -89,7 +89,7 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         last_active_ms=max((at for at in seen if at is not None), default=None),
         busy=bool(busy),
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
-        keeps="" if idle is None else _keeps(idle.keeps_left, idle.kept_until_ms, now_ms),
+        more_time="" if idle is None else _more_time(idle.keeps_left, idle.kept_until_ms, now_ms),
         returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
         warning_min=_warning_min(lease),
     )
@@ -111,10 +111,12 @@ def _percent(item: ActivityView) -> str:
     return f"{item.compute_percent_p95} %"
 
 
-def _keeps(left: int, until_ms: int | None, now_ms: int) -> str:
+def _more_time(left: int, until_ms: int | None, now_ms: int) -> str:
+    """What *Keep 30 min* gave its user, and how often it may still be pressed."""
+    again = {0: "may not ask again", 1: "may ask once more"}.get(left, f"may ask {left} more times")
     if until_ms is not None and until_ms > now_ms:
-        return f"kept {words.duration(until_ms - now_ms)} more, {left} left"
-    return f"{left} left"
+        return f"asked: {words.duration(until_ms - now_ms)} left, {again}"
+    return again
 
 
 def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
@@ -125,4 +127,4 @@ def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
     since = item.lease.idle.idle_since_ms if item.lease.idle else None
     if since is None:
         return "active", "in use"
-    return "idle", f"idle {words.duration(now_ms - since)}"
+    return "idle", f"idle {words.about(now_ms - since)}"

@@ -6,7 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.providers import isolation_sentence
-from gpucommons.scheduler.models import JobView, LeaseView, OfferView, PoolView, TeamView
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import (
+    JobView,
+    LeaseView,
+    OfferView,
+    PoolView,
+    TeamUseView,
+    TeamView,
+)
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment, quota_tables
 
@@ -25,7 +33,7 @@ class TeamLine:
 
     team: str
     pool: str
-    #: "0.5 of 2 notebook GPUs free"
+    #: "½ of 2 notebook GPUs free"
     notebooks: str
     #: "4 guaranteed, 2 in use" and what is borrowed.
     training: str
@@ -62,6 +70,7 @@ def team_lines(
 ) -> tuple[TeamLine, ...]:
     """My teams' quotas and use."""
     mine = [team for team in teams if team.mine]
+    with_gpus = {pool.name for pool in pools if pool.total_milli_gpu}
     shown = {(o.team, o.pool): o for o in offers}
     bars = {
         (row.team, table.pool): row for table in quota_tables(mine, pools) for row in table.rows
@@ -77,11 +86,7 @@ def team_lines(
                     team=team.name,
                     pool=use.pool,
                     notebooks=_notebooks(fixed, used),
-                    training=_training(
-                        use.quota.guaranteed_milli_gpu,
-                        use.guaranteed_used_milli_gpu,
-                        use.borrowed_milli_gpu,
-                    ),
+                    training=_training(use, has_gpus=use.pool in with_gpus),
                     segments=bar.segments if bar else (),
                     in_use=bar.in_use if bar else "",
                 )
@@ -95,8 +100,8 @@ def pool_lines(pools: Sequence[PoolView]) -> tuple[PoolLine, ...]:
         PoolLine(
             name=pool.name,
             kind=pool.gpu_kind or "GPU",
-            free=words.decimal(pool.free_milli_gpu),
-            total=words.decimal(pool.total_milli_gpu),
+            free=format_milli_gpu(pool.free_milli_gpu),
+            total=format_milli_gpu(pool.total_milli_gpu),
             next_free_ms=None if pool.free_milli_gpu else pool.next_free_ms,
             isolation=isolation_sentence(pool.isolation),
         )
@@ -121,18 +126,26 @@ def mine(
 
 def _notebooks(fixed: int, used: int) -> str:
     if not fixed:
-        return "no notebook GPUs"
-    free = words.decimal(max(0, fixed - used))
-    return f"{free} of {words.decimal(fixed)} notebook GPUs free"
+        return "No notebook GPUs"
+    free = format_milli_gpu(max(0, fixed - used))
+    return f"{free} of {format_milli_gpu(fixed)} notebook GPUs free"
 
 
-def _training(guaranteed: int, used: int, borrowed: int) -> str:
-    text = (
-        f"{words.decimal(used)} of {words.decimal(guaranteed)} guaranteed in use"
-        if guaranteed
-        else "nothing guaranteed for training"
-    )
-    return f"{text}, {words.decimal(borrowed)} borrowed" if borrowed else text
+def _training(use: TeamUseView, *, has_gpus: bool) -> str:
+    quota = use.quota
+    if not has_gpus and not quota.fixed_milli_gpu and not quota.guaranteed_milli_gpu:
+        return "This pool has no GPUs: jobs that need none run here."
+    if quota.guaranteed_milli_gpu:
+        used = format_milli_gpu(use.guaranteed_used_milli_gpu)
+        text = f"{used} of {format_milli_gpu(quota.guaranteed_milli_gpu)} guaranteed in use"
+    elif quota.fixed_milli_gpu:
+        text = "nothing guaranteed for training"
+    elif quota.over_quota_weight and quota.limit_milli_gpu != 0:
+        text = "for notebooks, ask your admin for fixed quota; training may borrow what is idle"
+    else:
+        text = "for GPUs of this pool, ask your admin for quota"
+    borrowed = use.borrowed_milli_gpu
+    return f"{text}, {format_milli_gpu(borrowed)} borrowed" if borrowed else text
 
 
 def _lease(lease: LeaseView, lab_url: str) -> Mine:

@@ -18,7 +18,6 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
-from gpucommons.scheduler.pages.present import words
 
 _MAX_WEIGHT = 1000
 
@@ -239,10 +238,10 @@ def _table(pool: PoolView, teams: Sequence[TeamView]) -> QuotaTable:
 def _sum_text(fixed: int, guaranteed: int, total: int) -> str:
     both = fixed + guaranteed
     text = (
-        f"{words.decimal(fixed)} fixed + {words.decimal(guaranteed)} guaranteed ="
-        f" {words.decimal(both)} of {words.decimal(total)} GPUs"
+        f"{format_milli_gpu(fixed)} fixed + {format_milli_gpu(guaranteed)} guaranteed ="
+        f" {format_milli_gpu(both)} of {format_milli_gpu(total)} GPUs"
     )
-    return text if both <= total else f"{text}: over by {words.decimal(both - total)}"
+    return text if both <= total else f"{text}: over by {format_milli_gpu(both - total)}"
 
 
 def _tree(teams: Sequence[TeamView]) -> tuple[tuple[TeamView, int], ...]:
@@ -292,9 +291,11 @@ def _row(
 
 
 def _full(quota: QuotaModel, total: int) -> int:
-    if quota.limit_milli_gpu is None:
-        return total
-    return quota.fixed_milli_gpu + max(quota.limit_milli_gpu, quota.guaranteed_milli_gpu)
+    """A team that uses all that is its own has a full bar; what it borrows squeezes the rest."""
+    own = quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
+    if own:
+        return own
+    return total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
 
 
 def _segments(held: Sequence[tuple[str, int]], full: int) -> tuple[Segment, ...]:

@@ -77,6 +77,7 @@ class Choice:
 
     milli_gpu: int
     label: str
+    memory: str
     text: str
     free: bool
 
@@ -121,7 +122,8 @@ def choices(offer: OfferView) -> tuple[Choice, ...]:
         Choice(
             milli_gpu=size.milli_gpu,
             label=format_milli_gpu(size.milli_gpu),
-            text=size.text,
+            memory=words.memory(size.memory_mib),
+            text="free now, starts at once" if size.availability == "free" else size.text,
             free=size.availability == "free",
         )
         for size in sorted(offer.sizes, key=lambda size: size.milli_gpu)
@@ -202,7 +204,7 @@ def _holders_title(lease: LeaseView, offer: OfferView | None) -> str:
         return f"{lease.team}'s notebooks:"
     used, fixed = offer.fixed_used_milli_gpu, offer.fixed_milli_gpu
     noun = "GPU" if fixed <= 1000 else "GPUs"  # noqa: PLR2004 - one GPU is 1000 milli-GPU
-    return f"{lease.team} holds {words.decimal(used)} of its {words.decimal(fixed)} fixed {noun}:"
+    return f"{lease.team} holds {format_milli_gpu(used)} of its {format_milli_gpu(fixed)} fixed {noun}:"
 
 
 def _holders(ticket: LeaseView, leases: Sequence[LeaseView], now_ms: int) -> tuple[Holder, ...]:
@@ -236,9 +238,10 @@ def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
         return "starting", False
     if idle is None or idle.idle_since_ms is None:
         return "active", False
-    spent = f"idle {words.duration(now_ms - idle.idle_since_ms)}"
+    spent = f"idle {words.about(now_ms - idle.idle_since_ms)}"
     if idle.kept_until_ms and idle.kept_until_ms > now_ms:
-        return f"{spent}, kept for {words.duration(idle.kept_until_ms - now_ms)} more", False
+        left = words.duration(idle.kept_until_ms - now_ms)
+        return f"{spent}, its user keeps it for {left} more", False
     return f"{spent}, {_returned(idle, now_ms)}", True
 
 

@@ -37,11 +37,6 @@ def gpus(milli_gpu: int) -> str:
     return format_gpus(milli_gpu)
 
 
-def decimal(milli_gpu: int) -> str:
-    """``28.5``: for sums, where a fraction glyph would be hard to compare."""
-    return f"{milli_gpu / WHOLE_MILLI_GPU:g}"
-
-
 def asked(milli_gpu: int, kind: str | None) -> str:
     """``½ of an A100-40``, ``2 × A100-40``; without a known kind ``½ GPU``."""
     if not kind:
@@ -50,6 +45,11 @@ def asked(milli_gpu: int, kind: str | None) -> str:
         article = "an" if kind[0] in "AEFHILMNORSXaeio8" else "a"
         return f"{format_milli_gpu(milli_gpu)} of {article} {kind}"
     return f"{format_milli_gpu(milli_gpu)} × {kind}"
+
+
+def memory(memory_mib: int) -> str:
+    """``19.4 GiB``."""
+    return f"{memory_mib / 1024:.1f} GiB"
 
 
 def ordinal(place: int) -> tuple[str, str]:
@@ -75,6 +75,11 @@ def duration(span_ms: int) -> str:
         hours, minutes = span // _HOUR, span % _HOUR // _MINUTE
         return f"{hours} h {minutes} min" if minutes else f"{hours} h"
     return f"{span // _DAY} d"
+
+
+def about(span_ms: int) -> str:
+    """``about 18 min``: the culler looks once a minute, so idleness is known no better than that."""
+    return f"about {duration(span_ms)}"
 
 
 def person(name: str) -> str:

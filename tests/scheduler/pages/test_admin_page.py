@@ -21,7 +21,7 @@ async def test_now_shows_figures_map_teams_and_who_waits(visit: Any) -> None:
     text = await (await visit("admin", allow_admin_writes=True)).page("admin")
 
     for words in (
-        "28.5 <span",
+        "28½ <span",
         "really used, last hour",
         "81 %",
         "waiting, longest 18 min",
@@ -237,7 +237,7 @@ async def test_saving_what_cannot_be_laid_out_is_refused(visit: Any) -> None:
 async def test_idle_lists_holders_with_reclaim(visit: Any) -> None:
     text = await (await visit("admin", allow_admin_writes=True)).page("admin/idle")
 
-    for words in ("user-b · vision", "idle 41 min", "87 %", "no report: counts as in use"):
+    for words in ("user-b · vision", "idle about 41 min", "87 %", "no report: counts as in use"):
         assert words in text
     assert text.count("data-reclaim=") == 3
     assert 'data-minutes="10"' in text
@@ -291,7 +291,7 @@ async def test_the_start_page_says_what_one_has_and_may_have(visit: Any) -> None
 
     for words in (
         "0 of 2 notebook GPUs free",
-        ">3.5</span> of",
+        ">3½</span> of",
         "1st in line",
         "digits-7",
         "/hub/spawn",

@@ -69,6 +69,7 @@ async def open_page(
         ("ticket", "alice", TICKET),
         ("new-ticket", "alice", "ticket?milli_gpu=1000"),
         ("admin", "admin", "admin"),
+        ("admin-teams", "admin", "admin/teams"),
         ("admin-idle", "admin", "admin/idle"),
         ("admin-evictions", "admin", "admin/evictions"),
         ("admin-report", "admin", "admin/report"),
@@ -83,6 +84,27 @@ async def test_no_page_is_wider_than_the_screen(
             await _picture(page, f"{name}-{kind}-{scheme}")
 
             assert await page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+async def test_no_tab_of_the_admin_page_is_out_of_sight_on_a_phone(open_page: Any) -> None:
+    page = await open_page("admin", "admin", size={"width": 320, "height": 844})
+
+    tabs = await page.locator(".tabs a").evaluate_all(
+        "tabs => tabs.map(tab => tab.getBoundingClientRect().right)"
+    )
+
+    assert len(tabs) == 6
+    assert max(tabs) <= 320
+
+
+async def test_quotas_stand_below_each_other_on_a_phone(open_page: Any) -> None:
+    page = await open_page("admin", "admin/teams", size=PHONE, allow_admin_writes=True)
+
+    box = "one => { const box = one.getBoundingClientRect(); return [box.left, box.right]; }"
+    edges = await page.locator(".quotas input").evaluate_all(f"all => all.map({box})")
+
+    assert len({right for _, right in edges}) == 1
+    assert min(left for left, _ in edges) > PHONE["width"] / 2
 
 
 async def test_the_ticket_shows_its_place_and_follows_the_notebook(

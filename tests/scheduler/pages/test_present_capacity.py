@@ -17,7 +17,7 @@ def _figures(cluster: Any, report: models.Report | None) -> dict[str, tuple[str,
 
 def test_figures_are_those_of_the_holds(cluster: Any) -> None:
     assert _figures(cluster, cluster.report()) == {
-        "held": ("28.5", "of 32", "GPUs held"),
+        "held": ("28½", "of 32", "GPUs held"),
         "used": ("81 %", "", "really used, last hour"),
         "idle": ("2", "", "held idle"),
         "borrowed": ("9", "", "borrowed"),
@@ -52,7 +52,7 @@ def test_slices_grow_from_the_bottom_to_scale(cluster: Any) -> None:
 def test_a_pool_names_its_isolation_and_what_is_free(cluster: Any) -> None:
     field = capacity_map(cluster.nodes(), cluster.pools().pools)[0]
 
-    assert field.detail == "3.5 of 32 free · isolation: none"
+    assert field.detail == "3½ of 32 free · isolation: none"
     assert "Memory is not limited" in field.isolation
 
 

@@ -71,7 +71,7 @@ def test_holders_are_sorted_by_idle_gpu_hours(cluster: Any) -> None:
     rows = idle_rows(cluster.activities())
 
     assert [(row.owner, row.idle_gpu_h, row.state, row.mark, row.gpu_percent) for row in rows] == [
-        ("user-b", "0.34", "idle 41 min", "idle", "0 %"),
+        ("user-b", "0.34", "idle about 41 min", "idle", "0 %"),
         ("user-c", "0.00", "busy", "busy", "87 %"),
         ("user-d", "0.00", "no report: counts as in use", "unverified", "no data"),
     ]
@@ -202,8 +202,48 @@ def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
     lines = team_lines(cluster.teams().teams, cluster.pools().pools, [offer])
 
     assert [(line.team, line.notebooks, line.training) for line in lines] == [
-        ("vision", "0.5 of 2 notebook GPUs free", "4 of 4 guaranteed in use, 2 borrowed")
+        ("vision", "½ of 2 notebook GPUs free", "4 of 4 guaranteed in use, 2 borrowed")
     ]
+
+
+def test_a_team_without_notebook_gpus_is_told_what_there_is_instead(cluster: Any) -> None:
+    team = cluster.teams().teams[0]
+    use = team.use[0].model_copy(update={"borrowed_milli_gpu": 0})
+    unfunded = models.QuotaModel(over_quota_weight=1)
+    closed = models.QuotaModel(over_quota_weight=0)
+    uses = [
+        use.model_copy(update={"quota": unfunded}),
+        use.model_copy(update={"quota": closed}),
+        use.model_copy(update={"pool": "cpu", "quota": unfunded}),
+    ]
+
+    lines = team_lines([team.model_copy(update={"use": uses})], cluster.pools().pools, [])
+
+    assert [(line.notebooks, line.training) for line in lines] == [
+        (
+            "No notebook GPUs",
+            "for notebooks, ask your admin for fixed quota; training may borrow what is idle",
+        ),
+        ("No notebook GPUs", "for GPUs of this pool, ask your admin for quota"),
+        ("No notebook GPUs", "This pool has no GPUs: jobs that need none run here."),
+    ]
+    assert [bool(line.in_use) for line in lines] == [True, True, False]
+
+
+def test_more_time_is_counted_in_words(cluster: Any) -> None:
+    found = cluster.activities()
+    idle = next(one for one in found.activities if one.lease.user == "user-b")
+
+    def shown(**changes: Any) -> str:
+        after = idle.lease.idle.model_copy(update=changes)
+        lease = idle.lease.model_copy(update={"idle": after})
+        one = idle.model_copy(update={"lease": lease})
+        return idle_rows(found.model_copy(update={"activities": [one]}))[0].more_time
+
+    assert shown(keeps_left=2) == "may ask 2 more times"
+    assert shown(keeps_left=0) == "may not ask again"
+    kept = shown(keeps_left=1, kept_until_ms=cluster.NOW + 12 * cluster.MINUTE)
+    assert kept == "asked: 12 min left, may ask once more"
 
 
 def test_pools_say_when_the_next_gpu_frees_only_when_none_is_free(cluster: Any) -> None:

@@ -64,13 +64,41 @@ def test_a_team_whose_parent_is_hidden_is_still_shown(cluster: Any) -> None:
     assert quota_tables([orphan], cluster.pools().pools)[0].rows[0].team == "vision"
 
 
-def test_the_bar_is_what_the_team_holds_of_what_it_may(cluster: Any) -> None:
+def test_the_bar_is_full_when_a_team_uses_all_that_is_its_own(cluster: Any) -> None:
+    team = cluster.teams().teams[0]
+    use = team.use[0].model_copy(update={"borrowed_milli_gpu": 0})
+
+    row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
+
+    assert [(part.shown_as, part.left, part.width) for part in row.segments] == [
+        ("notebook", 0, 33.333),
+        ("guaranteed", 33.333, 66.667),
+    ]
+
+
+def test_the_bar_of_a_team_without_quota_is_what_it_borrows_of_what_it_may(cluster: Any) -> None:
+    team = cluster.teams().teams[0]
+    use = team.use[0].model_copy(
+        update={
+            "quota": models.QuotaModel(limit_milli_gpu=64_000, over_quota_weight=1),
+            "fixed_used_milli_gpu": 0,
+            "guaranteed_used_milli_gpu": 0,
+            "borrowed_milli_gpu": 8000,
+        }
+    )
+
+    row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
+
+    assert [(part.shown_as, part.width) for part in row.segments] == [("borrowed", 25)]
+
+
+def test_the_bar_makes_room_for_what_is_borrowed(cluster: Any) -> None:
     row = quota_tables(cluster.teams().teams, cluster.pools().pools)[0].rows[2]
 
     assert [(part.shown_as, part.left, part.width) for part in row.segments] == [
-        ("notebook", 0, 20),
-        ("guaranteed", 20, 40),
-        ("borrowed", 60, 20),
+        ("notebook", 0, 25),
+        ("guaranteed", 25, 50),
+        ("borrowed", 75, 25),
     ]
     assert row.in_use == "2 notebook, 4 guaranteed, 2 borrowed"
 

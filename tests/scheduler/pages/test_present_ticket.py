@@ -73,7 +73,7 @@ def test_holders_are_listed_idle_ones_first(cluster: Any) -> None:
 
     assert state.holders_title == "vision holds 2 of its 2 fixed GPUs:"
     assert [(holder.text, holder.frees) for holder in state.holders] == [
-        ("user-b · ½ · idle 41 min, returned at 60 min", "frees ½"),
+        ("user-b · ½ · idle about 41 min, returned at 60 min", "frees ½"),
         ("someone · ½ · active", ""),
         ("user-c · 1 · active", ""),
     ]
@@ -90,7 +90,9 @@ def test_a_kept_notebook_is_not_said_to_free_anything(cluster: Any) -> None:
 
     state = _state(cluster, cluster.lease(), [kept])
 
-    assert state.holders[0].text == "user-b · ½ · idle 1 min, kept for 20 min more"
+    assert (
+        state.holders[0].text == "user-b · ½ · idle about 1 min, its user keeps it for 20 min more"
+    )
     assert state.holders[0].frees == ""
 
 
@@ -105,7 +107,7 @@ def test_a_known_return_is_told_as_time_left(cluster: Any) -> None:
 
     state = _state(cluster, cluster.lease(), [ending])
 
-    assert state.holders[0].text == "user-b · ½ · idle 55 min, returned in 5 min"
+    assert state.holders[0].text == "user-b · ½ · idle about 55 min, returned in 5 min"
 
 
 def test_many_holders_are_cut_and_counted(cluster: Any) -> None:
@@ -181,4 +183,7 @@ def test_sizes_that_can_never_be_had_are_not_shown(cluster: Any) -> None:
 
     shown = choices(offer.model_copy(update={"sizes": [never, *reversed(offer.sizes)]}))
 
-    assert [(size.label, size.free) for size in shown] == [("½", True), ("1", False)]
+    assert [(size.label, size.memory, size.text, size.free) for size in shown] == [
+        ("½", "19.4 GiB", "free now, starts at once", True),
+        ("1", "38.8 GiB", "all are held", False),
+    ]
