@@ -82,9 +82,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     """
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     first_config = None if settings.config is None else read_config(settings.config)
-    hub = None
-    if settings.hub is not None:
-        hub = Hub(settings.hub.api_url, token=settings.hub.token)
+    hub = None if settings.hub is None else Hub(settings.hub.api_url, token=settings.hub.token)
     store = open_store(settings.database)
     replica = _replica(settings, store, lambda: loop.wake())  # noqa: PLW0108 - made below
     now_ms = wall_ms if replica is None else replica.clock
@@ -95,34 +93,20 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         settings.state,
         max_bytes=settings.max_snapshot_mib << 20,
     )
-    servers = None
-    if hub is not None:
-        # Its callback needs the service, which needs the loop, which needs this.
-        servers = Servers(
-            hub,
-            now_ms=now_ms,
-            on_down=lambda lease: _server_is_down(service, lease),
-            on_restarted=lambda lease: _server_is_back(service, lease),
-            on_refused=lambda lease, text: _server_is_refused(service, lease, text),
-            is_due=lambda act: loop.leading and acts.is_due(loop.cluster.workloads, act),
-            wake=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
-        )
-    where = premises(
-        settings,
-        kept,
-        Asked(
-            cluster=lambda: loop.cluster,
-            wake=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
-            leading=lambda: loop.leading,
-            may_act=lambda: loop.may_act,
-            now_ms=now_ms,
-            pools=lambda: _pools(loop.cluster, first_config),
-        ),
+    # Those below are asked by parts that they themselves are made of.
+    asked = Asked(
+        cluster=lambda: loop.cluster,
+        wake=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
+        leading=lambda: loop.leading,
+        may_act=lambda: loop.may_act,
+        now_ms=now_ms,
+        pools=lambda: _pools(loop.cluster, first_config),
     )
-    executor = where.executor
+    servers = None if hub is None else _servers(hub, asked, lambda: service)
+    where = premises(settings, kept, asked)
     around = Surroundings(
         store=store,
-        executors={executor.name: executor},
+        executors={where.executor.name: where.executor},
         now=now_ms,
         new_ids=IdSource(now_ms),
         token_of=partial(attempt_tokens.token_of, key),
@@ -152,7 +136,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         ),
         retention=Retention(
             store=store,
-            places=_places(executor, kept, settings.retention_days * _DAY_MS),
+            places=_places(where.executor, kept, settings.retention_days * _DAY_MS),
             snapshots_for_ms=settings.snapshot_days * _DAY_MS,
             now_ms=now_ms,
         ),
@@ -162,6 +146,19 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         servers=servers,
         replica=replica,
         now_ms=now_ms,
+    )
+
+
+def _servers(hub: Hub, asked: Asked, service: Callable[[], Service]) -> Servers:
+    """Who starts and stops notebook servers, and tells the service what became of them."""
+    return Servers(
+        hub,
+        now_ms=asked.now_ms,
+        on_down=lambda lease: _server_is_down(service(), lease),
+        on_restarted=lambda lease: _server_is_back(service(), lease),
+        on_refused=lambda lease, text: _server_is_refused(service(), lease, text),
+        is_due=lambda act: asked.leading() and acts.is_due(asked.cluster().workloads, act),
+        wake=asked.wake,
     )
 
 
