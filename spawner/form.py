@@ -34,8 +34,8 @@ class FormContext:
     cpu_text: str = ""
     ticket_url: str = ""
     shared_account: bool = False
-    #: An admin can give quota.
-    is_admin: bool = False
+    #: Whether its reader may give quota themselves.
+    gives_quota: bool = False
     #: Why there are no offers; None = the scheduler answered.
     problem: str | None = None
 
@@ -92,7 +92,7 @@ class Form:
 
 def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -> Form:
     """Decide what the form shows."""
-    chosen = _last_choice(offers, context)
+    chosen = _choice(offers, context.last or {})
     sections = tuple(
         _section(offer, context, chosen) for offer in (offers.offers if offers else ())
     )
@@ -113,7 +113,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         line=_line(ticket),
         line_url=_ticket_url(context),
         shared_account=context.shared_account,
-        problem=context.problem or _no_quota(offers, is_admin=context.is_admin),
+        problem=context.problem or _no_quota(offers, gives_quota=context.gives_quota),
     )
 
 
@@ -161,19 +161,27 @@ def _value(offer: OfferView, size: SizeView) -> str:
     return f"{offer.team}/{offer.pool}/{size.milli_gpu}"
 
 
-def _last_choice(offers: OfferList | None, context: FormContext) -> str:
-    """The card of the last start if it is free again, else CPU: nobody holds a GPU by default."""
-    last = context.last or {}
-    for offer in offers.offers if offers else ():
-        for size in offer.sizes:
-            if (
-                size.availability == "free"
-                and last.get("milli_gpu") == size.milli_gpu
-                and last.get("team", offer.team) == offer.team
-                and last.get("pool", offer.pool) == offer.pool
-            ):
-                return _value(offer, size)
-    return "cpu"
+def _choice(offers: OfferList | None, last: Mapping[str, object]) -> str:
+    """The card of the last start; where that cannot start now, the smallest GPU that can, else CPU."""
+    if last.get("milli_gpu") == 0:
+        return "cpu"
+    free = [
+        (offer, size)
+        for offer in (offers.offers if offers else ())
+        for size in offer.sizes
+        if size.availability == "free"
+    ]
+    again = [one for one in free if _is_again(*one, last)]
+    smallest_first = sorted(free, key=lambda one: one[1].milli_gpu)
+    return next((_value(*one) for one in (*again, *smallest_first)), "cpu")
+
+
+def _is_again(offer: OfferView, size: SizeView, last: Mapping[str, object]) -> bool:
+    return (
+        last.get("milli_gpu") == size.milli_gpu
+        and last.get("team", offer.team) == offer.team
+        and last.get("pool", offer.pool) == offer.pool
+    )
 
 
 def _ticket_url(
@@ -209,9 +217,12 @@ def _line(ticket: LeaseView | None) -> str | None:
     return f"You are in line for {size} GPU in {ticket.team}{place}."
 
 
-def _no_quota(offers: OfferList | None, *, is_admin: bool) -> str | None:
+def _no_quota(offers: OfferList | None, *, gives_quota: bool) -> str | None:
     if offers is None or offers.offers:
         return None
-    help_text = "Give a team of yours fixed quota" if is_admin else "Ask your admin for fixed quota"
-    where = " under GPU Commons, above." if is_admin else "."
-    return f"None of your teams has notebook GPUs, so only CPU can be started. {help_text}{where}"
+    help_text = (
+        "Give a team of yours fixed quota under GPU Commons, above."
+        if gives_quota
+        else "Ask your admin for fixed quota."
+    )
+    return f"None of your teams has notebook GPUs, so only CPU can be started. {help_text}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from jupyterhub.roles import get_roles_for, roles_to_expanded_scopes
 
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.spawner.form import FormContext, build_form, render_form
+from gpucommons.spawner.hub_config import ADMIN
 
 if TYPE_CHECKING:
     from gpucommons.spawner.lease import LeaseMixin
@@ -29,10 +32,18 @@ async def options_form(spawner: LeaseMixin) -> str:
         cpu_text=spawner.cpu_text,
         ticket_url=spawner.ticket_url,
         shared_account=spawner.shared_account,
-        is_admin=bool(getattr(spawner.user, "admin", False)),
+        gives_quota=_gives_quota(spawner.user),
         problem=problem,
     )
     return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))
+
+
+def _gives_quota(user: Any) -> bool:
+    """Whether this user is a GPU admin, as the scheduler sees it: by scope. A hub's admin need not be."""
+    orm_user = getattr(user, "orm_user", None)
+    if orm_user is None:
+        return False
+    return ADMIN in roles_to_expanded_scopes(get_roles_for(orm_user), owner=orm_user)
 
 
 async def apply_user_options(spawner: LeaseMixin, user_options: Mapping[str, object]) -> None:

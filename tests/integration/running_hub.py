@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 
@@ -78,6 +79,8 @@ c.JupyterHub.tornado_settings = {"slow_spawn_timeout": 60}
 c.JupyterHub.authenticator_class = "dummy"
 c.DummyAuthenticator.password = facts["password"]
 c.Authenticator.allowed_users = {"alice", "ada", "admin"}
+# An admin of the hub, not of its GPUs.
+c.Authenticator.admin_users = {"operator"}
 c.JupyterHub.services.append({"name": "tests", "api_token": facts["tests_token"]})
 c.JupyterHub.load_roles.append(
     {"name": "tests", "services": ["tests"], "scopes": ["admin:users", "admin:servers", "tokens"]}
@@ -116,12 +119,15 @@ class OneGpuScheduler:
         self.ended: list[tuple[str, str]] = []
         self.started: dict[str, int] = {}
         self.tokens: set[str] = set()
+        #: Who is offered nothing.
+        self.without_team = {"admin", "operator"}
         scheduler = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 scheduler.tokens.add(self.headers["Authorization"])
-                self._answer(200, scheduler.offers())
+                asked = parse_qs(urlsplit(self.path).query)
+                self._answer(200, scheduler.offers(asked.get("user", [""])[0]))
 
             def do_POST(self) -> None:
                 length = int(self.headers.get("Content-Length") or 0)
@@ -195,7 +201,7 @@ class OneGpuScheduler:
         }
         return 200, self.leases[lease_id]
 
-    def offers(self) -> dict[str, Any]:
+    def offers(self, user: str) -> dict[str, Any]:
         free = TOTAL_MILLI_GPU - self.held_milli_gpu
         sizes = [
             {
@@ -216,7 +222,8 @@ class OneGpuScheduler:
             "isolation": "none",
             "simulated": True,
         }
-        return {"user": "alice", "offers": [offer], "now_ms": time.time_ns() // 1_000_000}
+        offers = [] if user in self.without_team else [offer]
+        return {"user": user, "offers": offers, "now_ms": time.time_ns() // 1_000_000}
 
 
 class RunningHub:

@@ -89,6 +89,16 @@ def test_the_form_shows_the_live_quota_and_starts_what_is_chosen(hub: Any) -> No
     assert hub.scheduler.held_milli_gpu == 1000
 
 
+def test_who_may_give_quota_is_told_where_and_others_whom_to_ask(hub: Any) -> None:
+    pages = {}
+    for user in ("admin", "operator"):
+        with hub.browser(user) as browser:
+            page = browser.get("/hub/spawn", follow_redirects=True)
+        pages[user] = " ".join(BeautifulSoup(page.text, "html.parser").get_text(" ").split())
+    assert "Give a team of yours fixed quota under GPU Commons, above." in pages["admin"]
+    assert "Ask your admin for fixed quota." in pages["operator"]
+
+
 def test_the_form_comes_back_with_the_reason_when_the_gpu_went_to_someone_else(hub: Any) -> None:
     assert hub.start_server("ada", {"milli_gpu": 1000}).status_code == 201
     status, page = spawn_by_form(hub, "alice", {"offer": "vision/gpu/500"})

@@ -85,14 +85,27 @@ def test_a_size_that_would_wait_leads_to_the_line_and_one_that_never_fits_does_n
     assert links == ["/services/gpucommons/ticket?team=vision&pool=gpu&milli_gpu=1000"]
 
 
-def test_cpu_is_chosen_unless_the_last_size_is_free_again() -> None:
-    assert card(page(OFFER), "cpu").has_attr("checked")
-    again = FormContext(last={"milli_gpu": 500, "team": "vision", "pool": "gpu"})
-    soup = page(OFFER, again)
-    assert card(soup, "vision/gpu/500").has_attr("checked")
-    assert not card(soup, "cpu").has_attr("checked")
-    gone = FormContext(last={"milli_gpu": 1000, "team": "vision"})
-    assert card(page(OFFER, gone), "cpu").has_attr("checked")
+def checked(offer: dict[str, Any], last: dict[str, object] | None) -> list[str]:
+    soup = page(offer, FormContext(last=last))
+    return [str(one["value"]) for one in soup.find_all("input") if one.has_attr("checked")]
+
+
+def test_what_was_started_last_is_chosen_again() -> None:
+    half = {"milli_gpu": 500, "team": "vision", "pool": "gpu"}
+    assert checked(OFFER, half) == ["vision/gpu/500"]
+    assert checked(OFFER, {"milli_gpu": 0}) == ["cpu"]
+
+
+def test_else_the_smallest_gpu_that_starts_now_is_chosen() -> None:
+    assert checked(OFFER, None) == ["vision/gpu/250"]
+    assert checked(OFFER, {}) == ["vision/gpu/250"]
+    taken_meanwhile = {"milli_gpu": 1000, "team": "vision"}
+    assert checked(OFFER, taken_meanwhile) == ["vision/gpu/250"]
+    assert checked(OFFER | {"sizes": OFFER["sizes"][::-1]}, None) == ["vision/gpu/250"]
+
+
+def test_else_cpu_is_chosen() -> None:
+    assert checked(OFFER | {"sizes": OFFER["sizes"][2:]}, None) == ["cpu"]
 
 
 def test_isolation_idle_rule_and_simulation_are_said() -> None:
@@ -128,7 +141,7 @@ def test_without_quota_only_cpu_is_offered_and_it_says_so() -> None:
 
 def test_an_admin_without_quota_is_told_where_to_give_it() -> None:
     none = OfferList.model_validate({"user": "root", "offers": [], "now_ms": NOW_MS})
-    form = build_form(none, FormContext(is_admin=True), now_ms=NOW_MS)
+    form = build_form(none, FormContext(gives_quota=True), now_ms=NOW_MS)
     soup = BeautifulSoup(render_form(form), "html.parser")
     assert "Give a team of yours fixed quota under GPU Commons, above." in words(soup)
 
