@@ -53,6 +53,7 @@ class Quoted:
     """What would happen to a job if it were submitted now."""
 
     hold_class: HoldClass
+    #: For people: whether others could stop it, and whether it would start.
     text: str
     starts_now: bool
     #: Why it would not start now; None when it would.
@@ -89,13 +90,18 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     guaranteed = guarantee.in_force(draft).get(pool, {}).get(spec.team, 0)
     return Quoted(
         hold_class=hold_class,
-        text=_line(
-            job,
-            pool,
-            hold_class,
-            (guaranteed, use.guaranteed),
-            beside_gpus.beyond_its_part(draft, spec, pool),
-        ),
+        text=" ".join(
+            (
+                _line(
+                    job,
+                    pool,
+                    hold_class,
+                    (guaranteed, use.guaranteed),
+                    beside_gpus.beyond_its_part(draft, spec, pool),
+                ),
+                _when(job),
+            )
+        ).rstrip(),
         starts_now=job.state is State.STARTING,
         reason=job.reason,
         guaranteed_milli_gpu=guaranteed,
@@ -126,6 +132,12 @@ def _class(draft: Draft, job: Workload, pool: PoolName) -> HoldClass:
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 
+def _when(job: Workload) -> str:
+    if job.state is State.STARTING:
+        return "It would start now."
+    return job.reason.text if job.reason is not None else ""
+
+
 def _line(
     job: Workload,
     pool: PoolName,
@@ -142,26 +154,24 @@ def _line(
             f"Guaranteed. {team} has {format_milli_gpu(saved - used)} of"
             f" {format_milli_gpu(saved)} guaranteed GPUs free: no other team can stop this job."
         )
-    whole, rest = divmod(asked, WHOLE_MILLI_GPU)
-    all_of_it = {1: "it", 2: "both"}.get(whole, f"all {whole}") if whole and not rest else "it"
-    stoppable = f"{all_of_it} can be stopped"
+    if beyond is not None and used < saved:
+        return f"Borrowed. {beyond}, so other teams can stop it, and it waits again."
+    amount, it = format_milli_gpu(asked), "it" if asked <= WHOLE_MILLI_GPU else "them"
+    consequence = f"other teams can take {it} back, and it waits again."
     if not saved:
         return (
-            f"Over-quota. {team} has no guaranteed GPUs in {pool}, so {stoppable} for their owners."
+            f"Borrowed. {team} has no guaranteed GPUs in {pool}, so this job borrows {amount}:"
+            f" {consequence}"
         )
-    if used >= saved:
+    if asked <= saved - used:
         return (
-            f"Over-quota. All of {team}'s {format_milli_gpu(saved)} guaranteed GPUs are in use,"
-            f" so {stoppable} for their owners."
+            "Borrowed. Only GPUs that are kept for others fit it now, so this job borrows"
+            f" {amount}: {consequence}"
         )
-    if beyond is not None:
-        return f"Over-quota. {beyond}: {stoppable} for their owners."
-    left = format_milli_gpu(saved - used)
-    return (
-        f"Over-quota. {team} guarantee {format_milli_gpu(saved)}, in use {format_milli_gpu(used)}:"
-        f" {format_milli_gpu(asked)} asked is over-quota, {stoppable};"
-        f" {left} would be guaranteed."
-    )
+    left = format_milli_gpu(max(0, saved - used))
+    free = f"{team} has {left} of {format_milli_gpu(saved)} guaranteed GPUs free"
+    text = f"Borrowed. {free}, so this job borrows {amount}: {consequence}"
+    return f"{text} With {left} no other team could stop it." if used < saved else text
 
 
 # --- notebooks -------------------------------------------------------------------------------

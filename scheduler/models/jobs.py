@@ -162,7 +162,8 @@ class Quote(View):
     """What would happen to a job if it were submitted now: the panel's quota line."""
 
     hold_class: str
-    #: "Over-quota. All of vision's 4 guaranteed GPUs are in use, so both can be stopped…"
+    #: "Borrowed. vision has 0 of 4 guaranteed GPUs free, so this job borrows 2: other teams…"; it
+    #: ends with why the job would wait, or that it would start.
     text: str
     starts_now: bool
     reason: ReasonView | None = None

@@ -17,21 +17,23 @@ def sizes(world: World, user: str = "ann") -> dict[int, tuple[str, str]]:
     return {one.milli_gpu: (one.availability, one.text) for one in found}
 
 
-def test_a_quote_says_guaranteed_over_quota_or_neither() -> None:
+def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_starts() -> None:
     world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=2000)])
     one = preview.quote(world.cluster, a_job("d", 1000), world.now)
     assert one.hold_class is HoldClass.GUARANTEED
     assert one.starts_now
     assert one.text == (
         "Guaranteed. vision has 2 of 2 guaranteed GPUs free: no other team can stop this job."
+        " It would start now."
     )
     world.run(a_job("d-1"))
     four = preview.quote(world.cluster, a_job("d", 4000), world.now)
     assert four.hold_class is HoldClass.OVER_QUOTA
     assert not four.starts_now
     assert four.text == (
-        "Over-quota. vision guarantee 2, in use 1: 4 asked is over-quota, all 4 can be stopped;"
-        " 1 would be guaranteed."
+        "Borrowed. vision has 1 of 2 guaranteed GPUs free, so this job borrows 4: other teams can"
+        " take them back, and it waits again. With 1 no other team could stop it."
+        " Needs 4 GPUs on one node; 3 are free."
     )
     assert four.reason is not None
     assert four.reason.text == "Needs 4 GPUs on one node; 3 are free."
@@ -40,8 +42,8 @@ def test_a_quote_says_guaranteed_over_quota_or_neither() -> None:
     two = preview.quote(world.cluster, a_job("d", 2000), world.now)
     assert two.starts_now
     assert two.text == (
-        "Over-quota. All of vision's 2 guaranteed GPUs are in use, so both can be stopped for"
-        " their owners."
+        "Borrowed. vision has 0 of 2 guaranteed GPUs free, so this job borrows 2: other teams can"
+        " take them back, and it waits again. It would start now."
     )
 
 

@@ -89,8 +89,8 @@ def test_the_quote_says_why_a_guarantee_does_not_cover_it() -> None:
     quoted = quote(world.cluster, asking(1000, 8000), world.now)
     assert quoted.hold_class is HoldClass.OVER_QUOTA
     assert quoted.text == (
-        "Over-quota. It asks for 8 CPUs, and no more than 2 CPUs and 4 GiB go with 1 GPU of a"
-        " guarantee: it can be stopped for their owners."
+        "Borrowed. It asks for 8 CPUs, and no more than 2 CPUs and 4 GiB go with 1 GPU of a"
+        " guarantee, so other teams can stop it, and it waits again. It would start now."
     )
 
 
