@@ -16,6 +16,7 @@ from pydantic import BaseModel
 
 from gpucommons.labextension.fanout import Fanout, Message, Tab
 from gpucommons.labextension.place import Place
+from gpucommons.labextension.requests import TIME_LIMITS_S
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
@@ -82,6 +83,7 @@ class Feed:
             "shared_account": self._place.shared_account,
             "scheduler": self._state,
             "now_ms": time.time_ns() // 1_000_000,
+            "time_limits_s": list(TIME_LIMITS_S),
         }
         return hello if self._state == "ok" else {**hello, "message": self._trouble}
 

@@ -8,6 +8,9 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler.models.mistakes import said
 
+#: Time limits that forms offer, in seconds; None is whatever the team's rules allow.
+TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)
+
 
 def results_below(home: Path, folder: Path) -> str | None:
     """Where results come back to: the file's folder, as seen from the owner's home.

@@ -68,6 +68,23 @@ export function openSocket(onMessage, onLost) {
   };
 }
 
+/** Jupyter marks what has lost its kernel; the server's socket, where there is one, goes on. */
+function watchKernel(model, el, isLive) {
+  const note = element('div', 'gc-widget-note', el);
+  note.setAttribute('role', 'status');
+  const look = () => {
+    const gone = el.classList.contains('jupyter-widgets-disconnected');
+    const sentence = isLive
+      ? 'The kernel was restarted or shut down: this tile lasts until the page is closed. Run the cell again to keep it.'
+      : 'Not connected any more: the kernel was restarted or shut down. Run the cell again.';
+    note.textContent = gone ? sentence : '';
+    el.querySelectorAll('button').forEach(button => (button.disabled = gone));
+  };
+  model.on('comm_live_update', look);
+  look();
+  return () => model.off('comm_live_update', look);
+}
+
 function render({ model, el }) {
   const tile = element('div', 'gc-widget', el);
   tile.setAttribute('role', 'group');
@@ -161,9 +178,17 @@ function render({ model, el }) {
     show();
     const row = element('div', 'gc-row', tile);
     element('button', '', row, 'Refresh').onclick = () => model.send('refresh');
-    return () => model.off('change:text', show);
+    const stopWatching = watchKernel(model, el, false);
+    return () => {
+      model.off('change:text', show);
+      stopWatching();
+    };
   }
-  return close;
+  const stopWatching = watchKernel(model, el, true);
+  return () => {
+    close();
+    stopWatching();
+  };
 }
 
 export default { render };

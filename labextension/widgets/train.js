@@ -1,21 +1,5 @@
 /** The Train form. Everything that comes from outside is set as text. */
 
-const GLYPHS = {
-  125: '⅛',
-  250: '¼',
-  375: '⅜',
-  500: '½',
-  625: '⅝',
-  750: '¾',
-  875: '⅞'
-};
-const LIMITS = [
-  [0, "The team's limit"],
-  [3600, '1 hour'],
-  [7200, '2 hours'],
-  [28800, '8 hours'],
-  [86400, '1 day']
-];
 const LINES = 200;
 const FINAL = ['succeeded', 'failed', 'cancelled'];
 
@@ -25,10 +9,6 @@ function element(tag, className, parent, text = '') {
   found.textContent = text;
   parent?.append(found);
   return found;
-}
-
-function share(milli) {
-  return milli === 0 ? 'CPU' : (GLYPHS[milli] ?? String(milli / 1000));
 }
 
 function select(parent, label, options, value, onChange) {
@@ -62,6 +42,21 @@ function follow(id, onMessage) {
   return () => socket.close();
 }
 
+/** Jupyter marks what has lost its kernel; nothing pressed here would be heard. */
+function watchKernel(model, el, form) {
+  const note = element('div', 'gc-widget-note', el);
+  note.setAttribute('role', 'status');
+  const look = () => {
+    form.inert = el.classList.contains('jupyter-widgets-disconnected');
+    note.textContent = form.inert
+      ? 'Not connected any more: the kernel was restarted or shut down. Run the cell again.'
+      : '';
+  };
+  model.on('comm_live_update', look);
+  look();
+  return () => model.off('comm_live_update', look);
+}
+
 function render({ model, el }) {
   const form = element('div', 'gc-widget', el);
   form.setAttribute('role', 'group');
@@ -77,16 +72,17 @@ function render({ model, el }) {
     model.set(name, value);
     // What was said of another choice is not to be read as an answer to this one.
     model.set('quota_line', '');
+    model.set('trouble', '');
     model.save_changes();
-    model.send('quote');
   };
   let buttons = [];
   const showSizes = () => {
     for (const [, button] of buttons) {
       button.remove();
     }
-    buttons = model.get('sizes').map(milli => {
-      const button = element('button', '', sizes, share(milli));
+    const words = model.get('size_words');
+    buttons = model.get('sizes').map((milli, index) => {
+      const button = element('button', '', sizes, words[index]);
       button.onclick = () => set('milli_gpu', milli);
       return [milli, button];
     });
@@ -95,9 +91,7 @@ function render({ model, el }) {
   const canSubmit = () =>
     Boolean(model.get('target') && model.get('quota_line'));
   const teams = element('div', '', form);
-  select(form, 'Time limit', LIMITS, model.get('max_run_s'), value =>
-    set('max_run_s', Number(value))
-  );
+  const limits = element('div', '', form);
   const quota = element('div', 'gc-muted', form);
   quota.style.marginTop = '8px';
   const row = element('div', 'gc-row', form);
@@ -135,7 +129,11 @@ function render({ model, el }) {
   };
   const show = () => {
     target.textContent = model.get('target');
-    quota.textContent = model.get('quota_line');
+    // Until the kernel has asked the scheduler, which a running cell puts off.
+    const isAsking = model.get('target') && !model.get('trouble');
+    quota.textContent =
+      model.get('quota_line') ||
+      (isAsking ? 'Asking… A running cell comes first.' : '');
     trouble.textContent = model.get('trouble');
     for (const [milli, button] of buttons) {
       button.setAttribute(
@@ -170,6 +168,16 @@ function render({ model, el }) {
       );
     }
   };
+  const showLimits = () => {
+    limits.textContent = '';
+    select(
+      limits,
+      'Time limit',
+      model.get('time_limits'),
+      model.get('max_run_s'),
+      value => set('max_run_s', Number(value))
+    );
+  };
   submit.onclick = () => {
     submit.disabled = true;
     state.textContent = 'Submitting…';
@@ -189,13 +197,18 @@ function render({ model, el }) {
   model.on('change:sizes', onSizes);
   model.on('change:trouble', onTrouble);
   model.on('change:teams', showTeams);
+  model.on('change:time_limits change:max_run_s', showLimits);
+  const stopWatching = watchKernel(model, el, form);
   showTeams();
+  showLimits();
   onSizes();
   return () => {
     model.off('change', show);
     model.off('change:sizes', onSizes);
     model.off('change:trouble', onTrouble);
     model.off('change:teams', showTeams);
+    model.off('change:time_limits change:max_run_s', showLimits);
+    stopWatching();
     stop?.();
   };
 }

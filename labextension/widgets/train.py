@@ -20,7 +20,7 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.labextension import packages
-from gpucommons.labextension.requests import results_below, sentence_of
+from gpucommons.labextension.requests import TIME_LIMITS_S, results_below, sentence_of
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
 from gpucommons.scheduler.client import calls, snapshot
 from gpucommons.scheduler.client.submission import FileJob, default_name, request_for_file
@@ -42,11 +42,15 @@ class TrainPanel(anywidget.AnyWidget):
     target = traitlets.Unicode().tag(sync=True)
     #: What the team may train on, as the scheduler offers it.
     sizes = traitlets.List(traitlets.Int()).tag(sync=True)
+    #: The same for people: "½".
+    size_words = traitlets.List(traitlets.Unicode()).tag(sync=True)
     milli_gpu = traitlets.Int(1000, min=0, max=1_024_000).tag(sync=True)
     teams = traitlets.List(traitlets.Unicode()).tag(sync=True)
     team = traitlets.Unicode("").tag(sync=True)
     #: 0 = the team's own limit.
     max_run_s = traitlets.Int(7200, min=0).tag(sync=True)
+    #: What forms offer for it, with words.
+    time_limits: traitlets.List[list[int | str]] = traitlets.List().tag(sync=True)
     #: What would happen to it now, as the scheduler says.
     quota_line = traitlets.Unicode().tag(sync=True)
     #: The submitted job, as the API shows it; empty before.
@@ -55,6 +59,10 @@ class TrainPanel(anywidget.AnyWidget):
 
     #: The teams as the scheduler shows them, once it was asked.
     _views: Sequence[TeamView] = ()
+    #: What is submitted; None where there is nothing to run.
+    _file: FileJob | None = None
+    #: A changed choice is quoted anew: not while the form is made, nor where nothing can run.
+    _follows = False
 
     def __init__(
         self,
@@ -66,8 +74,8 @@ class TrainPanel(anywidget.AnyWidget):
     ) -> None:
         super().__init__(**options)
         self._environ = os.environ if environ is None else environ
-        self._file: FileJob | None = None
         self.on_msg(self._on_message)
+        self._offer()
         if is_in_job(self._environ):
             return
         with self._telling():
@@ -75,17 +83,24 @@ class TrainPanel(anywidget.AnyWidget):
             call = f": {self._file.function}()" if self._file.function else ""
             self.target = f"{self._file.path}{call}"
             self._choose_team()
-            self._offer_sizes()
             self.quote()
+        self._follows = self._file is not None
 
     # --- plain Python ------------------------------------------------------------------------
 
     def quote(self) -> Quote:
-        """Ask what would happen to this job if it were submitted now."""
+        """Ask what would happen to this job if it were submitted now.
+
+        Raises
+        ------
+        SchedulerError
+            With what is wrong, also inside a job, which submits no other.
+        """
         # What was said of another size is not to be read as an answer to this one.
         self.quota_line = ""
+        request = self._unpacked()
         with connect(self._environ) as scheduler:
-            quote = scheduler.send(calls.quote_job(self._unpacked()))
+            quote = scheduler.send(calls.quote_job(request))
         self.quota_line = quote.text
         return quote
 
@@ -128,7 +143,12 @@ class TrainPanel(anywidget.AnyWidget):
     @property
     def _chosen(self) -> FileJob:
         if is_in_job(self._environ):
-            raise Misconfigured("This notebook runs as a job already: it submits no other.")
+            message = (
+                "This notebook runs as a job already, and a job submits no other. Submit from the"
+                " notebook in JupyterLab; a cell that jobs run as well asks first:"
+                " if 'GPUCOMMONS_JOB_ID' not in os.environ."
+            )
+            raise Misconfigured(message)
         if self._file is None:
             raise Misconfigured(self.trouble or "There is nothing to run.")
         return self._file
@@ -159,20 +179,30 @@ class TrainPanel(anywidget.AnyWidget):
             self._views = scheduler.send(calls.teams()).teams
         if self.team not in self.teams:
             self.team = self.teams[0] if self.teams else ""
+        self._offer()
 
-    @traitlets.observe("team")
-    def _on_team(self, _change: object) -> None:
-        self._offer_sizes()
+    @traitlets.observe("team", "milli_gpu", "max_run_s")
+    def _on_choice(self, _change: object) -> None:
+        """The page or a cell asks for something else: what was said is said anew."""
+        self._offer()
+        if self._follows:
+            with self._telling():
+                self.quote()
 
-    def _offer_sizes(self) -> None:
+    def _offer(self) -> None:
         found = next((team for team in self._views if team.name == self.team), None)
         offered = found.sizes if found is not None else []
-        self.sizes = sorted({*offered, self.milli_gpu})
+        limits = [limit or 0 for limit in TIME_LIMITS_S]
+        chosen = [] if self.max_run_s in limits else [self.max_run_s]
+        # Sizes and their words reach the page together.
+        with self.hold_sync():
+            self.sizes = sorted({*offered, self.milli_gpu})
+            self.size_words = [format_milli_gpu(size) if size else "CPU" for size in self.sizes]
+            self.time_limits = [[limit, _limit_words(limit)] for limit in (*chosen, *limits)]
 
     def _on_message(self, _widget: object, message: object, _buffers: object) -> None:
         """The page's buttons; everything else was set through the traits."""
         actions: dict[object, Callable[[], object]] = {
-            "quote": self.quote,
             "submit": self.submit,
             "refresh": self.refresh,
         }
@@ -194,6 +224,16 @@ class TrainPanel(anywidget.AnyWidget):
             return ""
         size = format_milli_gpu(self.milli_gpu)
         return f"TrainPanel: {self.target} on {size} GPU. {self.quota_line}".rstrip()
+
+
+def _limit_words(seconds: int) -> str:
+    """``2 hours``; 0 is whatever the team's rules allow."""
+    if seconds == 0:
+        return "The team's limit"
+    units = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+    unit, length = next((name, length) for name, length in units if seconds % length == 0)
+    count = seconds // length
+    return f"{count} {unit}{'s' if count != 1 else ''}"
 
 
 class _Telling:

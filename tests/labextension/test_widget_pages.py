@@ -124,6 +124,8 @@ async def test_without_a_jupyter_page_the_tile_asks_the_kernel(widget: Widget) -
 FORM = {
     "target": "train.ipynb: train()",
     "sizes": [0, 500, 1000, 2000],
+    "size_words": ["CPU", "½", "1", "2"],
+    "time_limits": [[3600, "1 hour"], [7200, "2 hours"], [0, "The team's limit"]],
     "milli_gpu": 1000,
     "teams": ["vision", "nlp"],
     "team": "vision",
@@ -137,8 +139,9 @@ FORM = {
 async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     await widget.show("train.js", {**FORM}, jupyter=True)
     await widget.page.click("button:text-is('2')")
-    assert await widget.sent() == ["quote"]
     # Nothing is said or sent of a size before the kernel has asked about it.
+    assert await widget.sent() == []
+    assert "Asking… A running cell comes first." in await widget.text()
     assert "Inside vision's guarantee." not in await widget.text()
     assert await widget.page.is_disabled("text=Submit")
     await widget.page.select_option("select >> nth=0", "nlp")
@@ -146,7 +149,9 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
         2000,
         "nlp",
     ]
-    await widget.page.evaluate("model.change({quota_line: 'Over-quota.', sizes: [0, 3000]})")
+    await widget.page.evaluate(
+        "model.change({quota_line: 'Borrowed.', sizes: [0, 3000], size_words: ['CPU', '3']})"
+    )
     assert await widget.page.inner_text("[aria-label=GPUs]") == "GPUsCPU3"
     await widget.page.click("text=Submit")
     assert (await widget.sent())[-1] == "submit"
@@ -160,6 +165,28 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     running = {"id": "j1", "name": "digits-7", "state": "running", "progress": {"step": 3}}
     await widget.say({"type": "job", "job": running})
     assert "digits-7: running · step 3" in await widget.text()
+
+
+@pytest.mark.parametrize("name", ["train.js", "monitor.js"])
+async def test_without_its_kernel_a_widget_says_so_and_what_to_do(
+    widget: Widget, name: str
+) -> None:
+    await widget.show(name, {**FORM, "text": "no GPU data"}, jupyter=False)
+    assert "Not connected" not in await widget.text()
+    await widget.page.evaluate(
+        "here.classList.add('jupyter-widgets-disconnected'); model.change({})"
+    )
+    assert (
+        "Not connected any more: the kernel was restarted or shut down. Run the cell again."
+        in await widget.text()
+    )
+    assert await widget.page.evaluate(
+        "[...here.querySelectorAll('button')].every(b => b.disabled || b.closest('[inert]'))"
+    )
+    await widget.page.evaluate(
+        "here.classList.remove('jupyter-widgets-disconnected'); model.change({})"
+    )
+    assert "Not connected" not in await widget.text()
 
 
 async def test_a_refusal_is_shown_and_the_button_works_again(widget: Widget) -> None:

@@ -138,8 +138,11 @@ def test_inside_a_job_the_widgets_ask_nothing_and_say_nothing(
     monitor, panel = GpuMonitor(environ=inside), TrainPanel(train, environ=inside)
 
     assert (repr(monitor), repr(panel), api.requests) == ("", "", [])
-    with pytest.raises(Misconfigured, match="runs as a job already"):
-        panel.submit()
+    for call in (panel.submit, panel.quote):
+        with pytest.raises(Misconfigured, match="a job submits no other"):
+            call()
+    panel.milli_gpu = 2000
+    assert (repr(panel), api.requests) == ("", [])
 
 
 def test_the_form_offers_what_the_scheduler_offers_to_the_team(environ: dict[str, str]) -> None:
@@ -147,11 +150,31 @@ def test_the_form_offers_what_the_scheduler_offers_to_the_team(environ: dict[str
     assert TrainPanel(train, milli_gpu=250, environ=environ).sizes == [0, 250, 500, 1000, 3000]
 
 
+def test_the_form_writes_sizes_and_time_limits_as_the_panel_does(environ: dict[str, str]) -> None:
+    panel = TrainPanel(train, milli_gpu=750, max_run_s=5400, environ=environ)
+    assert panel.size_words == ["CPU", "½", "¾", "1", "3"]
+    assert panel.time_limits == [
+        *([5400, "90 minutes"], [1800, "30 minutes"], [3600, "1 hour"], [7200, "2 hours"]),
+        *([14_400, "4 hours"], [28_800, "8 hours"], [86_400, "1 day"], [0, "The team's limit"]),
+    ]
+
+
+@pytest.mark.parametrize("change", [{"milli_gpu": 3000}, {"max_run_s": 60}, {"team": "nlp"}])
+def test_what_is_chosen_anew_is_quoted_anew(
+    environ: dict[str, str], api: Any, change: dict[str, Any]
+) -> None:
+    panel = TrainPanel(train, environ=environ)
+    asked = len(api.asked("POST"))
+    panel.set_trait(*next(iter(change.items())))
+    assert api.asked("POST")[asked:] == ["/v1/quote"]
+    assert panel.quota_line == "Inside vision's guarantee."
+
+
 def test_a_refused_size_leaves_no_quota_line_of_another(environ: dict[str, str], api: Any) -> None:
     panel = TrainPanel(train, environ=environ)
     assert panel.quota_line != ""
     api.refusal = httpx.Response(422, json={"error": "Unplaceable", "message": "8 is too much."})
-    panel._on_message(panel, "quote", [])
+    panel.milli_gpu = 8000
 
     assert (panel.quota_line, panel.trouble) == ("", "8 is too much.")
 
