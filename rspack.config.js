@@ -101,6 +101,8 @@ module.exports = {
   },
   plugins: [new SheetsAsSheets(), new ShorterLoader()],
   optimization: {
+    // What panel and job page share comes once, in a chunk of its own.
+    splitChunks: { chunks: 'async', minSize: 500 },
     minimizer: [
       new rspack.SwcJsMinimizerRspackPlugin({
         minimizerOptions: {

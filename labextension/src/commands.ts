@@ -20,6 +20,7 @@ import {
   canCancel,
   canPause,
   canResume,
+  cancelWords,
   hasRequest,
   isFinal,
   maySteer,
@@ -135,8 +136,17 @@ function addTrainCommands(options: ICommandOptions): void {
   const { app, train, msg, notebooks } = options;
   const { commands } = app;
   const { trans } = msg;
+  const hasNotebook = () => Boolean(notebooks?.currentWidget);
+  notebooks?.currentChanged.connect(() => {
+    commands.notifyCommandChanged(CommandIDs.trainNotebook);
+  });
   commands.addCommand(CommandIDs.trainNotebook, {
-    label: trans.__('Turn This Notebook into a Job'),
+    // The palette shows no captions: why it cannot be chosen is part of its name there.
+    label: () =>
+      hasNotebook()
+        ? trans.__('Turn This Notebook into a Job')
+        : trans.__('Turn a Notebook into a Job (Open One First)'),
+    isEnabled: hasNotebook,
     icon: gpuIcon,
     describedBy: NO_ARGS,
     execute: () => {
@@ -145,6 +155,9 @@ function addTrainCommands(options: ICommandOptions): void {
         const cell = panel.content.activeCell?.model.sharedModel.getSource();
         const [selected] = trainFunctions(cell ? [cell] : []);
         train.choose(panel.context.path, selected ?? '');
+      } else if (train.form.source === null) {
+        // A warning's button stays where its notebook was closed: it asks for the file.
+        return commands.execute(CommandIDs.trainFile, { asks: true });
       }
       options.showPanel('first');
     }
@@ -289,29 +302,42 @@ async function confirmed(
   if (lostMs === null) {
     return true;
   }
-  const { button } = await showDialog({
-    title: msg.trans.__('Pause %1?', job.name),
-    body: msg.pausingLoses(lostMs),
-    buttons: [
-      Dialog.cancelButton({ label: msg.trans.__('Let it run') }),
-      Dialog.warnButton({ label: msg.trans.__('Pause job') })
-    ]
-  });
-  return button.accept;
+  const { trans } = msg;
+  return asked(
+    trans.__('Pause %1?', job.name),
+    msg.pausingLoses(lostMs),
+    trans.__('Let it run'),
+    trans.__('Pause job')
+  );
 }
 
 async function confirmCancel(job: IJob, msg: Messages): Promise<boolean> {
   if (isFinal(job)) {
     return false;
   }
+  const { trans } = msg;
+  const [body, keep] = cancelWords(job, msg);
+  return asked(
+    trans.__('Cancel %1?', job.name),
+    body,
+    keep,
+    trans.__('Cancel job')
+  );
+}
+
+/** Ask; false is the answer that changes nothing. */
+async function asked(
+  title: string,
+  body: string,
+  no: string,
+  yes: string
+): Promise<boolean> {
   const { button } = await showDialog({
-    title: msg.trans.__('Cancel %1?', job.name),
-    body: job.checkpoint
-      ? msg.trans.__('It ends for good. Its newest checkpoint is kept.')
-      : msg.trans.__('It ends for good. Nothing of it is saved yet.'),
+    title,
+    body,
     buttons: [
-      Dialog.cancelButton({ label: msg.trans.__('Let it run') }),
-      Dialog.warnButton({ label: msg.trans.__('Cancel job') })
+      Dialog.cancelButton({ label: no }),
+      Dialog.warnButton({ label: yes })
     ]
   });
   return button.accept;
@@ -349,6 +375,8 @@ async function chooseFile(
     return selected.path;
   }
   if (!browser) {
+    // The form says to open a notebook or script first.
+    options.showPanel('first');
     return null;
   }
   const { value } = await FileDialog.getOpenFiles({

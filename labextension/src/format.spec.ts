@@ -3,7 +3,6 @@ import { describe, expect, it } from 'vitest';
 import {
   bytes,
   countdown,
-  decimalGpus,
   duration,
   gib,
   gpuHours,
@@ -13,6 +12,7 @@ import {
   percent,
   shortNumber
 } from './format';
+import { msg } from './testing/make';
 
 describe('numbers as people write them', () => {
   it.each([
@@ -26,9 +26,9 @@ describe('numbers as people write them', () => {
     expect(gpus(milli)).toBe(text);
   });
 
-  it('compares in decimals', () => {
-    expect(decimalGpus(1500)).toBe('1.5');
-    expect(decimalGpus(2000)).toBe('2');
+  it('is one way of writing a size, also where sizes are compared', () => {
+    expect(msg.usedOfFixed(1500, 2000)).toBe('1½ of 2 fixed');
+    expect(msg.plusBorrowed(750)).toBe('+ ¾ borrowed');
   });
 
   it.each([

@@ -26,16 +26,7 @@ export function gpus(milliGpu: number): string {
     return String(whole);
   }
   const glyph = GLYPHS[rest];
-  return glyph ? `${whole > 0 ? String(whole) : ''}${glyph}` : tidy(milliGpu);
-}
-
-/** `0.5`, `1.5`, `2`: where numbers are compared ("1.5 of 2"), decimals read better than glyphs. */
-export function decimalGpus(milliGpu: number): string {
-  return tidy(milliGpu);
-}
-
-function tidy(milliGpu: number): string {
-  return String(Number((milliGpu / 1000).toFixed(3)));
+  return glyph ? `${whole || ''}${glyph}` : String(milliGpu / 1000);
 }
 
 /** MiB as GiB with one decimal: `19.4`. */

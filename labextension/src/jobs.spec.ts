@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import {
   canCancel,
   canPause,
+  cancelWords,
   dot,
   hasRequest,
   jobRow,
@@ -190,6 +191,25 @@ describe('order and actions', () => {
     expect(maySteer(job, { ...bob, admin: true })).toBe(true);
     expect(maySteer(makeJob({ owner: '' }), bob)).toBe(false);
     expect(maySteer(job, null)).toBe(false);
+  });
+
+  it('says of a cancel what it means where the job stands', () => {
+    const attempts = [makeAttempt()];
+    const ended = [makeAttempt({ state: 'ended' })];
+    const checkpoint = { step: 1, size_bytes: 1, at_ms: 0 };
+    const waits = { state: 'queued' };
+
+    expect(cancelWords(makeJob({ attempts, checkpoint }), msg)).toEqual([
+      'It ends for good. Its newest checkpoint is kept.',
+      'Let it run'
+    ]);
+    expect(cancelWords(makeJob(waits), msg)).toEqual([
+      'It leaves the line for good. Nothing of it has run yet.',
+      'Keep it'
+    ]);
+    expect(cancelWords(makeJob({ ...waits, attempts: ended }), msg)[0]).toBe(
+      'It leaves the line for good. Nothing of it is saved yet.'
+    );
   });
 
   it('knows what a pause would lose', () => {

@@ -53,6 +53,23 @@ export function canCancel(job: IJob): boolean {
   return !isFinal(job) && job.state !== 'cancelling';
 }
 
+/** What a cancel means where the job stands, and the word for leaving it there. */
+export function cancelWords(job: IJob, { trans }: Messages): [string, string] {
+  const holds = currentAttempt(job) !== null;
+  const ends = holds
+    ? trans.__('It ends for good.')
+    : trans.__('It leaves the line for good.');
+  const saved = job.checkpoint
+    ? trans.__('Its newest checkpoint is kept.')
+    : job.attempts.length > 0
+      ? trans.__('Nothing of it is saved yet.')
+      : trans.__('Nothing of it has run yet.');
+  return [
+    `${ends} ${saved}`,
+    holds ? trans.__('Let it run') : trans.__('Keep it')
+  ];
+}
+
 export function dot(job: IJob): Dot {
   switch (job.state) {
     case 'queued':

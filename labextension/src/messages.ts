@@ -8,7 +8,6 @@ import {
   bytes,
   clock,
   countdown,
-  decimalGpus,
   duration,
   gpuHours,
   gpus,
@@ -68,15 +67,15 @@ export function messages(trans: TranslationBundle) {
     // --- teams --------------------------------------------------------------------------------
 
     usedOfFixed(used: number, fixed: number): string {
-      return trans.__('%1 of %2 fixed', decimalGpus(used), decimalGpus(fixed));
+      return trans.__('%1 of %2 fixed', gpus(used), gpus(fixed));
     },
 
     usedOf(used: number, guaranteed: number): string {
-      return trans.__('%1 of %2', decimalGpus(used), decimalGpus(guaranteed));
+      return trans.__('%1 of %2', gpus(used), gpus(guaranteed));
     },
 
     plusBorrowed(milliGpu: number): string {
-      return trans.__('+ %1 borrowed', decimalGpus(milliGpu));
+      return trans.__('+ %1 borrowed', gpus(milliGpu));
     },
 
     waiting(count: number): string {
@@ -267,6 +266,17 @@ export function messages(trans: TranslationBundle) {
       return path.endsWith('.ipynb')
         ? trans.__('This notebook (%1)', which)
         : trans.__('This script (%1)', which);
+    },
+
+    openFirst(): string {
+      return trans.__('Open a notebook or script first');
+    },
+
+    noSecret(line: string): string {
+      return trans.__(
+        '“%1” is no secret’s name: write VARIABLE=name, never a value.',
+        line
+      );
     },
 
     sameAs(job: string): string {

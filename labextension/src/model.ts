@@ -77,6 +77,7 @@ export class Model implements IFollowing {
   jobs: readonly IJob[] | null = null;
   teams: readonly ITeam[] | null = null;
   pools: readonly IPool[] = [];
+  timeLimits: readonly (number | null)[] = [null];
 
   /** A simulated GPU is said to be one wherever anything of it shows. */
   get isSimulated(): boolean {
@@ -207,6 +208,7 @@ export class Model implements IFollowing {
     }
     this._scheduler = hello.scheduler;
     this.trouble = hello.message ?? null;
+    this.timeLimits = hello.time_limits_s ?? this.timeLimits;
     this.sharedAccount = hello.shared_account;
     if (hello.scheduler === 'ok') {
       this.whoami = hello.whoami;

@@ -120,6 +120,17 @@ describe('what happened', () => {
     expect(segments.reduce((sum, each) => sum + each.percent, 0)).toBe(100);
   });
 
+  it.each(['succeeded', 'failed', 'cancelled'])(
+    'draws the last attempt as the job ended: %s',
+    state => {
+      const ended = [makeAttempt({ state: 'ended', ended_ms: 60_000 })];
+      const over = makeJob({ state, attempts: ended, ended_ms: 60_000 });
+      const [segment] = timeline(over, 60_000, msg).segments;
+
+      expect(segment?.kind).toBe(state === 'succeeded' ? 'running' : state);
+    }
+  );
+
   it('tells each stop with its time', () => {
     expect(timeline(job, 1_200_000, msg).receipts[0]?.text).toBe(
       'attempt 1: stopped for nlp (its guarantee)'

@@ -19,17 +19,6 @@ export function offeredSizes(
   return [...new Set([...offered, chosen])].sort((a, b) => a - b);
 }
 
-/** Time limits that the form offers, in seconds; null = what the team's rules allow. */
-export const TIME_LIMITS: readonly (number | null)[] = [
-  1800,
-  3600,
-  7200,
-  14_400,
-  28_800,
-  86_400,
-  null
-];
-
 /** `canReplace`: the reader's own job, which still waits and may give way to the new one. */
 export type Source =
   | { kind: 'file'; path: string }

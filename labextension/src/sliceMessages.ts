@@ -118,9 +118,13 @@ export function sliceMessages(trans: TranslationBundle) {
 
     returnedIdle(idle: string): string {
       return trans.__(
-        'Your notebook was idle for %1: its server was stopped and the GPU returned. Files are kept; start it again from the hub.',
+        'Your notebook was idle for %1: its server was stopped and the GPU returned. Files are kept.',
         idle
       );
+    },
+
+    returnedAt(ms: number): string {
+      return trans.__('The GPU was returned at %1.', clock(ms));
     },
 
     // --- idle notification (A8) ---------------------------------------------------------------

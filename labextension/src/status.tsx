@@ -18,7 +18,7 @@ const TOPICS: readonly Topic[] = ['usage', 'lease', 'status'];
 export function statusText(model: Model, msg: Messages): string | null {
   const slice = model.lease?.slice;
   const last = model.usage.state === 'ok' ? model.usage.last : null;
-  if (!slice && !last) {
+  if ((!slice && !last) || model.returnedAfterMs !== null) {
     return null;
   }
   const share = slice ? gpus(slice.milli_gpu) : '';

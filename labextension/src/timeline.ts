@@ -5,7 +5,13 @@ import type { Messages } from './messages';
 import { IAttempt, IJob } from './tokens';
 
 export type SegmentKind =
-  'waited' | 'paused' | 'borrowed' | 'held' | 'running' | 'failed';
+  | 'waited'
+  | 'paused'
+  | 'borrowed'
+  | 'held'
+  | 'running'
+  | 'failed'
+  | 'cancelled';
 
 export interface ISegment {
   kind: SegmentKind;
@@ -110,7 +116,9 @@ function kindOf(attempt: IAttempt, job: IJob): SegmentKind {
   }
   const last = job.attempts[job.attempts.length - 1] === attempt;
   if (last && isFinal(job)) {
-    return job.state === 'succeeded' ? 'running' : 'failed';
+    return job.state === 'succeeded'
+      ? 'running'
+      : (job.state as 'failed' | 'cancelled');
   }
   return attempt.hold_class === 'over-quota' ? 'borrowed' : 'held';
 }

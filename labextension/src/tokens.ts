@@ -136,9 +136,8 @@ export interface IJob {
 
 export interface IQuote {
   hold_class: string;
+  /** Whether others could stop the job, and why it would wait. */
   text: string;
-  starts_now: boolean;
-  reason?: IReason | null;
 }
 
 export interface ICurvePoint {
@@ -276,6 +275,8 @@ export type ServerMessage =
       scheduler: SchedulerState;
       message?: string | null;
       now_ms?: number;
+      /** What forms offer; null = what the team's rules allow. */
+      time_limits_s?: (number | null)[];
     }
   | { type: 'usage'; state: UsageState; samples: IUsageSample[] }
   | { type: 'lease'; lease: ILease | null }

@@ -5,7 +5,7 @@ import { fakeApi } from './testing/sockets';
 import { EMPTY_FORM } from './request';
 import { ICandidate, TrainModel } from './train';
 
-const QUOTE = { hold_class: 'guaranteed', text: 'Fits.', starts_now: true };
+const QUOTE = { hold_class: 'guaranteed', text: 'Fits.' };
 
 let canAsk = true;
 let asked: { url: string; body: string; key: string | null }[] = [];
@@ -95,6 +95,33 @@ describe('the quota line', () => {
 
     expect(model.problem).toBe('Ask for 4 or less.');
     expect(model.quote).toBeNull();
+  });
+});
+
+describe('a refusal of the form', () => {
+  it('stands until the form asks for something else', async () => {
+    let status = 422;
+    const api = fakeApi(
+      () => new Response(JSON.stringify({ message: 'No.' }), { status })
+    );
+    const refused = new TrainModel(api, () => true);
+    refused.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(refused.refusal).toBe('No.');
+
+    status = 200;
+    refused.update({ milliGpu: 500 });
+    await vi.advanceTimersByTimeAsync(500);
+    expect(refused.refusal).toBeNull();
+  });
+
+  it.each([429, 503])('is not what a busy scheduler says: %i', async status => {
+    const model = train(status, { message: 'Later.' });
+    model.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+
+    expect(model.problem).toBe('Later.');
+    expect(model.refusal).toBeNull();
   });
 });
 

@@ -18,6 +18,8 @@ import { IFilesPreview, IJob, IQuote } from './tokens';
 /** The quota line may follow the form at most this late. */
 const DEBOUNCE_MS = 300;
 
+const TOO_MANY_REQUESTS = 429;
+
 /** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
 export interface ICandidate {
   path: string;
@@ -55,6 +57,9 @@ export class TrainModel {
   get problem(): string | null {
     return this._refusal ?? this._quoteProblem;
   }
+
+  /** Why a submit of this very form would be refused; null where it would not, or nobody can say. */
+  refusal: string | null = null;
 
   get candidate(): ICandidate | null {
     const source = this.form.source;
@@ -128,7 +133,7 @@ export class TrainModel {
   refreshQuote(): void {
     window.clearTimeout(this._timer);
     if (this.form.source === null || !this._canAsk()) {
-      this.quote = null;
+      this.quote = this.refusal = this._quoteProblem = null;
       return;
     }
     this._timer = window.setTimeout(() => {
@@ -186,7 +191,7 @@ export class TrainModel {
       return job;
     } catch (error) {
       this._refusal = text(error);
-      if (error instanceof ApiError && error.status < 500) {
+      if (isRefusal(error)) {
         this._key = null;
       }
       return null;
@@ -222,12 +227,13 @@ export class TrainModel {
       const quote = await this._api.quote(jobRequest(this.form));
       if (asked === this._asked) {
         this.quote = quote;
-        this._quoteProblem = null;
+        this._quoteProblem = this.refusal = null;
       }
     } catch (error) {
       if (asked === this._asked) {
         this.quote = null;
         this._quoteProblem = text(error);
+        this.refusal = isRefusal(error) ? this._quoteProblem : null;
       }
     }
     this.changed.emit();
@@ -262,6 +268,15 @@ export class TrainModel {
   private _isChosen = false;
   private _timer = 0;
   private _asked = 0;
+}
+
+/** The same again would be answered the same; a server in trouble may answer later. */
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof ApiError &&
+    error.status < 500 &&
+    error.status !== TOO_MANY_REQUESTS
+  );
 }
 
 function text(error: unknown): string {

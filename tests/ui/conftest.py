@@ -60,7 +60,7 @@ def context(browser: Browser) -> Iterator[BrowserContext]:
 
 def _errors(said: ConsoleMessage) -> list[str]:
     """What is an error of the page; a server that refuses on purpose is one of the browser's."""
-    refused = said.text.startswith("Failed to load resource")
+    refused = said.text.startswith(("Failed to load resource", "WebSocket connection to"))
     return [said.text] if said.type == "error" and not refused else []
 
 

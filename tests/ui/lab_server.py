@@ -137,6 +137,10 @@ class LabServer:
         """Cut every page's connection."""
         self.ask("POST", "gpucommons/fake", {"hang_up": True})
 
+    def go_away(self) -> None:
+        """Cut every page's connection, and take none until :meth:`greet_with`."""
+        self.ask("POST", "gpucommons/fake", {"hang_up": True, "deaf": True})
+
     def asked(self, path: str) -> list[dict[str, Any]]:
         """Bodies that the pages posted to a path below ``gpucommons/``."""
         calls = self.ask("GET", "gpucommons/fake")

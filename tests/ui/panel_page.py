@@ -39,3 +39,17 @@ def picture(target: Page | Locator, name: str) -> None:
 
 def usage(*samples: dict[str, Any], state: str = "ok") -> dict[str, Any]:
     return {"type": "usage", "state": state, "samples": samples}
+
+
+def job_row(page: Page, name: str) -> Locator:
+    button = page.get_by_role("button", name=name, exact=True)
+    return page.locator("li.gc-Job").filter(has=button)
+
+
+def jobs(*each: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "jobs", "jobs": each}
+
+
+def open_job(page: Page) -> None:
+    page.get_by_role("button", name="digits-7", exact=True).click()
+    expect(page.locator(".gc-JobPage h1")).to_have_text("digits-7")

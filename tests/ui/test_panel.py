@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 from ui.lab_server import FAKE, LabServer
 from ui.panel_page import (
     Open,
+    job_row,
+    jobs,
     now_ms,
+    open_job,
     picture,
     section,
+    show_panel,
     usage,
 )
 
@@ -26,15 +29,6 @@ import scene
 pytestmark = pytest.mark.ui
 
 PHONE = {"width": 390, "height": 844}
-
-
-def job_row(page: Page, name: str) -> Locator:
-    button = page.get_by_role("button", name=name, exact=True)
-    return page.locator("li.gc-Job").filter(has=button)
-
-
-def jobs(*each: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "jobs", "jobs": each}
 
 
 # --- my GPU ----------------------------------------------------------------------------------
@@ -104,7 +98,7 @@ def test_a_shared_account_is_never_silent(lab: LabServer, open_lab: Open) -> Non
 def test_team_shows_fixed_guaranteed_and_borrowed(open_lab: Open) -> None:
     team = section(open_lab(), "vision")
 
-    expect(team).to_contain_text("1.5 of 2 fixed")
+    expect(team).to_contain_text("1½ of 2 fixed")
     expect(team).to_contain_text("4 of 4 + 2 borrowed")
 
 
@@ -173,10 +167,15 @@ def test_the_quota_line_follows_the_form(open_lab: Open) -> None:
 def test_a_refusal_is_a_sentence(open_lab: Open) -> None:
     train = section(open_lab(), "Train")
     train.get_by_role("radio", name="8", exact=True).check()
+    sentence = "8 GPUs on one node is more than any node has: ask for 4 or less."
 
-    expect(train.get_by_role("alert")).to_have_text(
-        "8 GPUs on one node is more than any node has: ask for 4 or less."
-    )
+    expect(train.get_by_role("alert")).to_have_text(sentence)
+    submit = train.get_by_role("button", name="Submit")
+    expect(submit).to_be_disabled()
+    expect(submit).to_have_attribute("title", sentence)
+    picture(train, "panel-refused")
+    train.get_by_role("radio", name="2", exact=True).check()
+    expect(submit).to_be_enabled()
 
 
 def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None:
@@ -213,6 +212,23 @@ def test_a_secret_value_is_refused_before_it_is_sent(open_lab: Open) -> None:
         "“TOKEN=Abc/123+” is no secret’s name: write VARIABLE=name, never a value."
     )
     expect(train.get_by_role("button", name="Submit")).to_be_disabled()
+
+
+def test_without_a_notebook_the_command_says_to_open_one(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    page.goto(f"{lab.url}/lab?reset")
+    expect(page.locator(".jp-Launcher")).to_be_visible()
+    show_panel(page)
+    page.keyboard.press("ControlOrMeta+Shift+C")
+    page.locator("#modal-command-palette input").fill("notebook into a job")
+    found = "#modal-command-palette .lm-CommandPalette-item"
+    item = page.locator(found, has_text="Turn a Notebook into a Job (Open One First)")
+
+    expect(item).to_have_class(re.compile("lm-mod-disabled"))
+    picture(page, "panel-no-notebook")
+    page.keyboard.press("Escape")
+    submit = section(page, "Train").get_by_role("button", name="Submit")
+    expect(submit).to_have_attribute("title", "Open a notebook or script first")
 
 
 def test_the_notebook_toolbar_turns_the_notebook_into_a_job(open_lab: Open) -> None:
@@ -298,6 +314,33 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
     expect(toast).to_have_count(0)
 
 
+def test_once_the_gpu_is_returned_nothing_counts_any_more(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    over = scene.warned(now_ms() - 11 * scene.MINUTE)
+    lab.send({"type": "lease", "lease": over})
+    expect(section(page, "My GPU")).to_contain_text("GPU is returned in 0 s")
+    lab.go_away()
+
+    panel = page.locator("#gpucommons-panel")
+    expect(panel).to_contain_text(
+        "Your notebook was idle for 1 h: its server was stopped and the GPU returned."
+        " Files are kept."
+    )
+    expect(section(page, "My GPU")).to_contain_text(re.compile(r"GPU was returned at \d\d:\d\d\."))
+    expect(section(page, "My GPU")).not_to_contain_text(re.compile("Idle|Memory|Compute"))
+    expect(page.locator(".gc-Status-item")).to_be_hidden()
+    picture(page, "panel-returned")
+
+
+def test_a_lost_connection_stops_the_idle_clock(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    expect(section(page, "My GPU")).to_contain_text("Active · returned after 60 idle min")
+    lab.go_away()
+
+    expect(section(page, "My GPU")).not_to_contain_text("idle min")
+    expect(section(page, "My GPU")).to_contain_text("of A100-40")
+
+
 def test_keep_asks_for_30_minutes(lab: LabServer, open_lab: Open) -> None:
     page = open_lab(size=PHONE)
     lab.send({"type": "lease", "lease": scene.warned(now_ms())})
@@ -308,132 +351,6 @@ def test_keep_asks_for_30_minutes(lab: LabServer, open_lab: Open) -> None:
         toast.get_by_text("Your GPU stays yours: it is returned only after 60 idle min anyway.")
     ).to_be_visible()
     assert lab.asked(f"leases/{scene.LEASE}/keep")[-1] == {"minutes": 30}
-
-
-# --- job page --------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def job_page(open_lab: Open) -> Page:
-    page = open_lab()
-    open_job(page)
-    return page
-
-
-def open_job(page: Page) -> None:
-    page.get_by_role("button", name="digits-7", exact=True).click()
-    expect(page.locator(".gc-JobPage h1")).to_have_text("digits-7")
-
-
-def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
-    body = job_page.locator(".gc-JobPage")
-
-    for text in (
-        "borrowed, can be stopped",
-        "2 × A100-40",
-        "gpu-02, one node",
-        "epoch 21 of 50",
-        "epoch 20, 3.1 MB, verified",
-        "0.41 GPU-h",
-        "0.01 lost to stops",
-        "vision · user-a",
-        "waited 4 min",
-        "attempt 1 · 8 min",
-        "attempt 2 · running",
-        "stopped for nlp (its guarantee): notice 30 s, saved in 2 s, 6 s of work lost",
-        "loss and accuracy",
-        "epoch 21  loss 0.131  accuracy 0.969  saved",
-    ):
-        expect(body).to_contain_text(text, ignore_case=True)
-
-
-def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
-    lab: LabServer, job_page: Page
-) -> None:
-    waiting = scene.waiting(now_ms()) | {"id": scene.running(now_ms())["id"]}
-    lab.send({"type": "job", "job": waiting})
-
-    expect(job_page.locator(".gc-JobPage .gc-Callout")).to_have_text(
-        "Needs 4 GPUs on one node; 3 are free. 2nd in line."
-        " Likely 10–25 min (past estimates right 8 of 10)."
-        " Would start now with 2 GPUs. Would start now in pool h100."
-    )
-
-
-def test_a_log_line_is_text_never_markup(job_page: Page) -> None:
-    log = job_page.get_by_role("log")
-
-    expect(log).to_contain_text("<b>not markup</b>")
-    expect(log.locator("b")).to_have_count(0)
-
-
-def test_new_log_lines_are_followed_until_the_reader_looks_back(
-    lab: LabServer, job_page: Page
-) -> None:
-    def more(first: int) -> dict[str, Any]:
-        lines = [f"line {number}" for number in range(first, first + 100)]
-        place = {"job": scene.RUNNING, "attempt": 2, "rank": 0}
-        return {"type": "log", **place, "lines": lines, "end": False}
-
-    log = job_page.get_by_role("log")
-    lab.send(more(0))
-    expect(log.get_by_text("line 99", exact=True)).to_be_in_viewport()
-
-    log.evaluate("node => { node.scrollTop = 0; }")
-    expect(job_page.get_by_role("button", name="Follow")).to_be_visible()
-    lab.send(more(100))
-    expect(log).to_contain_text("line 199")
-    expect(log.get_by_text("line 199", exact=True)).not_to_be_in_viewport()
-
-
-def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
-    job_page.get_by_role("button", name="Pause", exact=True).click()
-
-    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
-    assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
-
-
-def test_a_pause_that_loses_everything_is_asked_about(lab: LabServer, job_page: Page) -> None:
-    asked = len(lab.asked(f"jobs/{scene.RUNNING}/pause"))
-    unsaved = scene.running(now_ms()) | {"checkpoint": None}
-    lab.send(jobs(unsaved))
-    expect(job_page.locator(".gc-Facts")).to_contain_text("nothing saved yet")
-    job_page.get_by_role("button", name="Pause", exact=True).click()
-
-    dialog = job_page.get_by_role("dialog")
-    said = re.compile(r"Nothing is saved yet: pausing loses up to \d+ min\.")
-    expect(dialog).to_contain_text(said)
-    dialog.get_by_role("button", name="Let it run").click()
-    expect(dialog).to_have_count(0)
-    assert len(lab.asked(f"jobs/{scene.RUNNING}/pause")) == asked
-
-    job_page.get_by_role("button", name="Pause", exact=True).click()
-    dialog.get_by_role("button", name="Pause job").click()
-    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
-
-
-def test_a_teammates_job_has_no_buttons_that_would_be_refused(
-    lab: LabServer, job_page: Page
-) -> None:
-    lab.send(jobs(scene.running(now_ms()) | {"owner": "user-b"}))
-    header = job_page.locator(".gc-JobHeader")
-
-    expect(header.get_by_role("button")).to_have_text(["Run again…"])
-
-
-def test_a_finished_job_says_nothing_of_being_stopped(lab: LabServer, job_page: Page) -> None:
-    over = {"state": "failed", "checkpoint": None, "ended_ms": now_ms()}
-    lab.send(jobs(scene.running(now_ms()) | over))
-
-    expect(job_page.locator(".gc-JobHeader")).to_contain_text("failed")
-    expect(job_page.locator(".gc-Facts")).not_to_contain_text("nothing saved yet")
-
-
-def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
-    job_page.wait_for_timeout(1500)  # Lab saves its layout a second after a change.
-    job_page.goto(job_page.url.replace("?reset", ""))
-
-    expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7")
 
 
 # --- trouble ---------------------------------------------------------------------------------

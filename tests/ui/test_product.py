@@ -121,7 +121,7 @@ def test_lab_shows_the_slice_the_quota_and_the_idle_rule(people: LogIn, product:
     expect(tile).to_contain_text("Active · returned after 60 idle min")
     expect(tile).to_contain_text("simulated")
     expect(tile).to_contain_text(ACCOUNT)
-    expect(section(panel, "vision")).to_contain_text("0.5 of 2 fixed")
+    expect(section(panel, "vision")).to_contain_text("½ of 2 fixed")
     expect(page.locator(".gc-Status-item")).to_have_text(
         re.compile(r"GPU ½ \d\.\d/19\.4 GiB · simulated")
     )
@@ -164,13 +164,13 @@ def test_the_quota_line_says_what_can_be_stopped(people: LogIn) -> None:
     panel = open_panel(people("alice"))
     ask_for(panel, "½")
     quote = panel.locator("#gc-quote")
-    expect(quote).to_contain_text("guarantee")
-    expect(quote).not_to_contain_text("can be stopped")
+    expect(quote).to_contain_text("no other team can stop this job. It would start now.")
     ask_for(panel, "4")
 
     expect(quote).to_have_text(
-        "Over-quota. vision guarantee ½, in use 0: 4 asked is over-quota, all 4 can be stopped;"
-        " ½ would be guaranteed. Needs 4 GPUs on one node; 3 are free."
+        "Borrowed. vision has ½ of ½ guaranteed GPUs free, so this job borrows 4: other teams can"
+        " take them back, and it waits again. With ½ no other team could stop it."
+        " Needs 4 GPUs on one node; 3 are free."
     )
 
 
@@ -213,7 +213,7 @@ def test_the_job_page_shows_log_curve_and_checkpoints(people: LogIn) -> None:
     expect(job).to_contain_text(re.compile(r"epoch \d+ of 100"))
     expect(job).to_contain_text("verified")
     expect(job.locator("svg").first).to_be_visible()
-    expect(section(panel, "vision")).to_contain_text("0 of 0.5 + 3 borrowed")
+    expect(section(panel, "vision")).to_contain_text("0 of ½ + 3 borrowed")
     picture(page, "job-light")
 
 
@@ -346,7 +346,7 @@ def test_a_saved_quota_applies_at_once_and_touches_no_notebook(
     )
 
     panel = open_panel(people("alice"))
-    expect(section(panel, "vision")).to_contain_text("0.5 of 1.5 fixed")
+    expect(section(panel, "vision")).to_contain_text("½ of 1½ fixed")
     expect(section(panel, "My GPU")).to_contain_text("½of A100-40")
 
 
@@ -412,7 +412,7 @@ def test_dropping_the_gpu_restarts_the_server_and_loads_the_page_anew(
     page.wait_for_function("window.old === undefined")
     panel = open_panel(page)
     expect(section(panel, "My GPU")).to_contain_text("This notebook has no GPU.")
-    expect(section(panel, "vision")).to_contain_text("0.5 of 1.5 fixed")
+    expect(section(panel, "vision")).to_contain_text("½ of 1½ fixed")
     with page.expect_popup() as hub:
         panel.get_by_role("button", name="Restart it with a GPU from the hub…").click()
     hub.value.wait_for_url("**/hub/home")
@@ -428,7 +428,7 @@ def test_notebook_7_opens_the_panel_beside_its_files(people: LogIn, product: Pro
     panel = call_panel(page)
 
     expect(section(panel, "My GPU")).to_contain_text("½of A100-40")
-    expect(section(panel, "vision")).to_contain_text("0.5 of 1.5 fixed")
+    expect(section(panel, "vision")).to_contain_text("½ of 1½ fixed")
     expect(job_row(panel, SECOND)).to_contain_text("finished")
     expect(section(panel, "Train")).to_contain_text("Open a notebook or script first")
     expect(page.locator(".jp-DirListing-item", has_text="train.ipynb")).to_be_visible()

@@ -46,8 +46,8 @@ describe('rows of the log', () => {
 
 describe('the quota line', () => {
   it('sets a short verdict apart', () => {
-    expect(leadOf('Over-quota. All are in use.')).toEqual([
-      'Over-quota.',
+    expect(leadOf('Borrowed. All are in use.')).toEqual([
+      'Borrowed.',
       'All are in use.'
     ]);
     expect(leadOf('This is guaranteed and starts at once.')).toEqual([

@@ -3,8 +3,7 @@ import type * as React from 'react';
 
 import { Fragment, h } from './h';
 
-import { percent } from '../format';
-import { gpus } from '../format';
+import { gpus, percent } from '../format';
 import { idleLine } from '../idle';
 import { ILease, IUsageSample } from '../tokens';
 import { spark } from '../usage';
@@ -18,7 +17,7 @@ const HEIGHT = 44;
 const HUB_HOME = 'hub:control-panel';
 
 export function MyGpu(): React.JSX.Element {
-  const { model, msg, commands, trans } = usePanel();
+  const { model, msg, trans } = usePanel();
   useTopics(model, ['status', 'lease', 'usage']);
   const { lease, usage } = model;
   const hasTile = Boolean(lease?.slice) || usage.last !== null;
@@ -40,15 +39,7 @@ export function MyGpu(): React.JSX.Element {
           {model.connection === 'none' ? msg.noGpu() : msg.cpuOnlyWhy()}
         </p>
       ) : null}
-      {isCpu && commands.hasCommand(HUB_HOME) ? (
-        <LinkButton
-          onClick={() => {
-            void commands.execute(HUB_HOME);
-          }}
-        >
-          {msg.chooseGpu()}
-        </LinkButton>
-      ) : null}
+      {isCpu ? <HubLink /> : null}
       {!hasTile && !isCpu ? (
         <p className="gc-Muted">{msg.connecting()}</p>
       ) : null}
@@ -59,11 +50,33 @@ export function MyGpu(): React.JSX.Element {
   );
 }
 
+/** To where a server is started anew; nothing where no hub started this one. */
+export function HubLink(): React.JSX.Element | null {
+  const { msg, commands } = usePanel();
+  return commands.hasCommand(HUB_HOME) ? (
+    <LinkButton
+      onClick={() => {
+        void commands.execute(HUB_HOME);
+      }}
+    >
+      {msg.chooseGpu()}
+    </LinkButton>
+  ) : null;
+}
+
 function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
   const { model, msg } = usePanel();
   const now = useNow(model);
   const slice = lease?.slice;
   const last = model.usage.state === 'ok' ? model.usage.last : null;
+  // Nobody reads the GPU any more, and nothing is left to count down to.
+  if (model.returnedAfterMs !== null) {
+    return (
+      <p className="gc-Tile gc-Muted">
+        {msg.returnedAt(lease?.idle?.returns_ms ?? now)}
+      </p>
+    );
+  }
   return (
     <div className="gc-Tile">
       {slice ? (
@@ -89,7 +102,8 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
           <p className="gc-Muted">{msg.noGpuDataWhy()}</p>
         </div>
       )}
-      {lease?.idle ? (
+      {lease?.idle &&
+      (model.connection === 'ok' || (lease.idle.returns_ms ?? 0) > now) ? (
         <p className={lease.state === 'warned' ? 'gc-Warn' : 'gc-Muted'}>
           {idleLine(lease.idle, now, msg)}
         </p>

@@ -7,7 +7,7 @@ import { duration } from '../format';
 import { CommandIDs } from '../ids';
 import { useNow, usePanel, useTopics } from './context';
 import { Jobs } from './jobs';
-import { MyGpu } from './mygpu';
+import { HubLink, MyGpu } from './mygpu';
 import { MyTeam } from './myteam';
 import { Callout, LinkButton } from './parts';
 import { Train } from './train';
@@ -54,14 +54,12 @@ function Lost(): React.JSX.Element {
   const { model, msg } = usePanel();
   useNow(model);
   const idleMs = model.returnedAfterMs;
-  return (
-    <Trouble
-      text={
-        idleMs === null
-          ? msg.connectionLost()
-          : msg.returnedIdle(duration(idleMs))
-      }
-    />
+  return idleMs === null ? (
+    <Trouble text={msg.connectionLost()} />
+  ) : (
+    <Callout tone="info">
+      {msg.returnedIdle(duration(idleMs))} <HubLink />
+    </Callout>
   );
 }
 

@@ -142,19 +142,22 @@ export function ActionButton(props: {
   onClick: () => void;
   id?: string;
   isPrimary?: boolean;
-  isDisabled?: boolean;
+  /** Why it cannot be pressed now: it is disabled, and says so. */
+  hindrance?: string | null;
   /** It works on it: pressing again does nothing, but the focus may stay. */
   isBusy?: boolean;
   isExpanded?: boolean;
   describedBy?: string;
   children: React.ReactNode;
 }): React.JSX.Element {
+  const { hindrance } = props;
   return (
     <button
       type="button"
       id={props.id}
-      className={`jp-mod-styled ${props.isPrimary ? 'jp-mod-accept' : 'gc-mod-plain'} gc-Button`}
-      disabled={props.isDisabled}
+      className={`jp-mod-styled ${props.isPrimary && !hindrance ? 'jp-mod-accept' : 'gc-mod-plain'} gc-Button`}
+      disabled={Boolean(hindrance)}
+      title={hindrance ?? undefined}
       aria-disabled={props.isBusy ? true : undefined}
       aria-expanded={props.isExpanded}
       aria-describedby={props.describedBy}

@@ -7,7 +7,8 @@ import { baseName, count, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
 import { isFinal, stepWord } from '../jobs';
 import type { Messages } from '../messages';
-import { ITrainForm, resumedJob, offeredSizes, TIME_LIMITS } from '../request';
+import { ITrainForm, resumedJob, offeredSizes } from '../request';
+import type { Connection } from '../model';
 import type { ITeam } from '../tokens';
 import type { TrainModel } from '../train';
 import { usePanel, useSignal, useTopics } from './context';
@@ -37,8 +38,7 @@ export function Train(): React.JSX.Element {
 function Form(): React.JSX.Element {
   const { model, train, msg, trans } = usePanel();
   const { form } = train;
-  const canSubmit =
-    form.source !== null && train.mistake === null && model.connection === 'ok';
+  const hindrance = whyNot(train, model.connection, msg);
   const node = useFocus(train);
   return (
     <form
@@ -65,7 +65,7 @@ function Form(): React.JSX.Element {
         id="gc-time"
         label={trans.__('Time limit')}
         value={form.maxRunS === null ? NO_LIMIT : String(form.maxRunS)}
-        options={timeLimits(form.maxRunS, msg)}
+        options={timeLimits(form.maxRunS, model.timeLimits, msg)}
         onChange={value => {
           train.update({ maxRunS: value === NO_LIMIT ? null : Number(value) });
         }}
@@ -82,15 +82,20 @@ function Form(): React.JSX.Element {
       <div className="gc-Row gc-Buttons">
         <ActionButton
           id={PLACES.submit}
-          isPrimary
-          isDisabled={!canSubmit}
+          isPrimary={train.problem === null}
+          hindrance={hindrance}
           isBusy={train.isBusy}
           describedBy="gc-quote"
           onClick={() => {
             void submit();
           }}
         >
-          {train.isBusy ? trans.__('Submitting…') : trans.__('Submit')}
+          {train.isBusy
+            ? trans.__('Submitting…')
+            : train.problem === null || hindrance !== null
+              ? trans.__('Submit')
+              : // What was refused lies outside of the form: it may be mended by now.
+                trans.__('Submit again')}
         </ActionButton>
         <ActionButton
           isExpanded={train.isExpanded}
@@ -119,6 +124,24 @@ function Form(): React.JSX.Element {
       }
     }
   }
+}
+
+/** Why the form cannot be sent as it is; null where it can. */
+function whyNot(
+  train: TrainModel,
+  connection: Connection,
+  msg: Messages
+): string | null {
+  if (connection !== 'ok') {
+    return connection === 'unreachable'
+      ? msg.schedulerUnreachable()
+      : msg.connectionLost();
+  }
+  return train.form.source === null
+    ? msg.openFirst()
+    : train.mistake === null
+      ? train.refusal
+      : msg.noSecret(train.mistake);
 }
 
 /** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
@@ -183,7 +206,7 @@ function WhatToRun(): React.JSX.Element {
   if (source === null) {
     options.unshift({
       value: '',
-      label: trans.__('Open a notebook or script first')
+      label: msg.openFirst()
     });
   }
   options.push({ value: OTHER_FILE, label: trans.__('Another file…') });
@@ -245,17 +268,15 @@ function QuotaLine(props: {
   }
   const [lead, rest] = leadOf(quote.text);
   const tone = quote.hold_class === 'over-quota' ? 'borrow' : 'good';
-  const reason = quote.starts_now ? null : quote.reason?.text;
   return (
     <Callout tone={tone} id="gc-quote">
       {lead ? <b>{lead} </b> : null}
       {rest}
-      {reason && !quote.text.includes(reason) ? ` ${reason}` : ''}
     </Callout>
   );
 }
 
-/** A short first sentence ("Over-quota.") is the verdict and stands out. */
+/** A short first sentence ("Borrowed.") is the verdict and stands out. */
 export function leadOf(text: string): [string, string] {
   const match = /^(.{1,24}?\.)\s+(.+)$/s.exec(text);
   return match ? [match[1] ?? '', match[2] ?? ''] : ['', text];
@@ -272,13 +293,16 @@ function sizes(
   }));
 }
 
-function timeLimits(chosen: number | null, msg: Messages): IOption[] {
-  const all = TIME_LIMITS.includes(chosen)
-    ? TIME_LIMITS
-    : [chosen, ...TIME_LIMITS];
+function timeLimits(
+  chosen: number | null,
+  offered: readonly (number | null)[],
+  msg: Messages
+): IOption[] {
+  const all = offered.includes(chosen) ? offered : [chosen, ...offered];
   return all.map(limit => ({
     value: limit === null ? NO_LIMIT : String(limit),
-    label: limit === null ? msg.trans.__('No limit') : limitWords(limit, msg)
+    label:
+      limit === null ? msg.trans.__('The team’s limit') : limitWords(limit, msg)
   }));
 }
 

@@ -11,7 +11,7 @@ const SECRET_EXAMPLE = 'HF_TOKEN=hugging-face';
 const ARGUMENTS_EXAMPLE = '--epochs 50';
 
 export function TrainMore(): React.JSX.Element {
-  const { model, train, trans } = usePanel();
+  const { model, train, msg, trans } = usePanel();
   const { form } = train;
   const teams = model.whoami?.teams ?? [];
   const { mistake } = train;
@@ -78,14 +78,7 @@ export function TrainMore(): React.JSX.Element {
         label={trans.__('Secrets, by name, one per line')}
         placeholder={SECRET_EXAMPLE}
         rows={2}
-        problem={
-          mistake === null
-            ? null
-            : trans.__(
-                '“%1” is no secret’s name: write VARIABLE=name, never a value.',
-                mistake
-              )
-        }
+        problem={mistake === null ? null : msg.noSecret(mistake)}
       />
       <CheckField
         field="overQuota"

@@ -29,7 +29,12 @@ class Socket(WebSocketHandler, JupyterHandler):
     #: Replaces the greeting, for pages that meet trouble from their first moment.
     greeting: ClassVar[list[dict[str, Any]] | None] = None
 
+    #: Like a server that was stopped.
+    deaf: ClassVar[bool] = False
+
     async def get(self, *args: Any, **kwargs: Any) -> None:
+        if self.deaf:
+            raise web.HTTPError(503)
         if self.current_user is None:
             raise web.HTTPError(403)
         await super().get(*args, **kwargs)
@@ -80,6 +85,7 @@ class Asked(APIHandler):
         order = json.loads(self.request.body)
         if "greeting" in order:
             Socket.greeting = order["greeting"]
+        Socket.deaf = order.get("deaf", False)
         if order.get("hang_up"):
             for page in list(Socket.pages):
                 page.close()

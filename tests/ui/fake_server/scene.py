@@ -25,6 +25,7 @@ def hello(now_ms: int, **changes: Any) -> dict[str, Any]:
         "scheduler": "ok",
         "message": None,
         "now_ms": now_ms,
+        "time_limits_s": [1800, 3600, 7200, 14_400, 28_800, 86_400, None],
         **changes,
     }
 
@@ -327,8 +328,8 @@ def log_lines() -> list[str]:
 
 QUOTE = {
     "hold_class": "over-quota",
-    "text": "Over-quota. All of vision's 4 guaranteed GPUs are in use, so both can be stopped for"
-    " their owners. Your job saves every epoch and goes on later.",
+    "text": "Borrowed. vision has 0 of 4 guaranteed GPUs free, so this job borrows 2: other teams"
+    " can take them back, and it waits again. It would start now.",
     "starts_now": True,
     "reason": None,
     "guaranteed_milli_gpu": 4000,

@@ -1,0 +1,157 @@
+"""A job's page in a real JupyterLab, against a scripted server; texts are asserted literally."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+from ui.lab_server import FAKE, LabServer
+from ui.panel_page import Open, job_row, jobs, now_ms, open_job, picture
+
+sys.path.insert(0, str(FAKE))
+import scene
+
+pytestmark = pytest.mark.ui
+
+
+@pytest.fixture
+def job_page(open_lab: Open) -> Page:
+    page = open_lab()
+    open_job(page)
+    return page
+
+
+def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
+    body = job_page.locator(".gc-JobPage")
+
+    for text in (
+        "borrowed, can be stopped",
+        "2 × A100-40",
+        "gpu-02, one node",
+        "epoch 21 of 50",
+        "epoch 20, 3.1 MB, verified",
+        "0.41 GPU-h",
+        "0.01 lost to stops",
+        "vision · user-a",
+        "waited 4 min",
+        "attempt 1 · 8 min",
+        "attempt 2 · running",
+        "stopped for nlp (its guarantee): notice 30 s, saved in 2 s, 6 s of work lost",
+        "loss and accuracy",
+        "epoch 21  loss 0.131  accuracy 0.969  saved",
+    ):
+        expect(body).to_contain_text(text, ignore_case=True)
+
+
+def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
+    lab: LabServer, job_page: Page
+) -> None:
+    waiting = scene.waiting(now_ms()) | {"id": scene.running(now_ms())["id"]}
+    lab.send({"type": "job", "job": waiting})
+
+    expect(job_page.locator(".gc-JobPage .gc-Callout")).to_have_text(
+        "Needs 4 GPUs on one node; 3 are free. 2nd in line."
+        " Likely 10–25 min (past estimates right 8 of 10)."
+        " Would start now with 2 GPUs. Would start now in pool h100."
+    )
+
+
+def test_a_log_line_is_text_never_markup(job_page: Page) -> None:
+    log = job_page.get_by_role("log")
+
+    expect(log).to_contain_text("<b>not markup</b>")
+    expect(log.locator("b")).to_have_count(0)
+
+
+def test_new_log_lines_are_followed_until_the_reader_looks_back(
+    lab: LabServer, job_page: Page
+) -> None:
+    def more(first: int) -> dict[str, Any]:
+        lines = [f"line {number}" for number in range(first, first + 100)]
+        place = {"job": scene.RUNNING, "attempt": 2, "rank": 0}
+        return {"type": "log", **place, "lines": lines, "end": False}
+
+    log = job_page.get_by_role("log")
+    lab.send(more(0))
+    expect(log.get_by_text("line 99", exact=True)).to_be_in_viewport()
+
+    log.evaluate("node => { node.scrollTop = 0; }")
+    expect(job_page.get_by_role("button", name="Follow")).to_be_visible()
+    lab.send(more(100))
+    expect(log).to_contain_text("line 199")
+    expect(log.get_by_text("line 199", exact=True)).not_to_be_in_viewport()
+
+
+def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
+    job_page.get_by_role("button", name="Pause", exact=True).click()
+
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
+    assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
+
+
+def test_a_pause_that_loses_everything_is_asked_about(lab: LabServer, job_page: Page) -> None:
+    asked = len(lab.asked(f"jobs/{scene.RUNNING}/pause"))
+    unsaved = scene.running(now_ms()) | {"checkpoint": None}
+    lab.send(jobs(unsaved))
+    expect(job_page.locator(".gc-Facts")).to_contain_text("nothing saved yet")
+    job_page.get_by_role("button", name="Pause", exact=True).click()
+
+    dialog = job_page.get_by_role("dialog")
+    said = re.compile(r"Nothing is saved yet: pausing loses up to \d+ min\.")
+    expect(dialog).to_contain_text(said)
+    dialog.get_by_role("button", name="Let it run").click()
+    expect(dialog).to_have_count(0)
+    assert len(lab.asked(f"jobs/{scene.RUNNING}/pause")) == asked
+
+    job_page.get_by_role("button", name="Pause", exact=True).click()
+    dialog.get_by_role("button", name="Pause job").click()
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
+
+
+def test_cancelling_a_job_that_waits_speaks_of_the_line(open_lab: Open) -> None:
+    page = open_lab()
+    job_row(page, "resnet-2").click(button="right")
+    page.get_by_role("menuitem", name="Cancel Job").click()
+    dialog = page.get_by_role("dialog")
+
+    expect(dialog).to_contain_text("It leaves the line for good. Nothing of it has run yet.")
+    picture(page, "panel-cancel-waiting")
+    dialog.get_by_role("button", name="Keep it").click()
+    expect(dialog).to_have_count(0)
+
+
+def test_a_cancelled_attempt_is_not_drawn_as_failed(lab: LabServer, job_page: Page) -> None:
+    cancelled = scene.running(now_ms()) | {"state": "cancelled", "ended_ms": now_ms()}
+    cancelled["attempts"][-1] |= {"state": "ended", "ended_ms": now_ms()}
+    lab.send(jobs(cancelled))
+    segment = job_page.locator(".gc-Timeline li").last
+
+    expect(segment).to_have_class("gc-seg-cancelled")
+    picture(job_page, "job-cancelled")
+
+
+def test_a_teammates_job_has_no_buttons_that_would_be_refused(
+    lab: LabServer, job_page: Page
+) -> None:
+    lab.send(jobs(scene.running(now_ms()) | {"owner": "user-b"}))
+    header = job_page.locator(".gc-JobHeader")
+
+    expect(header.get_by_role("button")).to_have_text(["Run again…"])
+
+
+def test_a_finished_job_says_nothing_of_being_stopped(lab: LabServer, job_page: Page) -> None:
+    over = {"state": "failed", "checkpoint": None, "ended_ms": now_ms()}
+    lab.send(jobs(scene.running(now_ms()) | over))
+
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("failed")
+    expect(job_page.locator(".gc-Facts")).not_to_contain_text("nothing saved yet")
+
+
+def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
+    job_page.wait_for_timeout(1500)  # Lab saves its layout a second after a change.
+    job_page.goto(job_page.url.replace("?reset", ""))
+
+    expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7")
