@@ -178,7 +178,7 @@ def test_a_quote_says_what_would_happen_and_stores_nothing(world: ServiceWorld) 
     assert (inside.hold_class, inside.starts_now) == ("guaranteed", True)
     beyond = quotes.quote_job(world.service, ann, a_request(role={"milli_gpu": 2000}))
     assert beyond.hold_class == "over-quota"
-    assert "can be stopped" in beyond.text
+    assert "other teams can take them back" in beyond.text
     assert jobs.jobs(world.service, ann, jobs.JobFilter(), cursor=None).jobs == []
 
 
