@@ -293,7 +293,7 @@ def test_the_admin_sees_capacity_use_and_who_waits(people: LogIn, product: Produ
     admin.goto(f"{product.url}/services/gpucommons/admin")
     main = admin.locator("main")
 
-    expect(main).to_contain_text(re.compile(r"GPUs held\s*1\.5\s*of 4"))
+    expect(main).to_contain_text(re.compile(r"GPUs held\s*1½\s*of 4"))
     expect(main).to_contain_text("really used, last hour")
     expect(main).to_contain_text("held idle")
     expect(main).to_contain_text("2½ of 4 free")
