@@ -195,7 +195,7 @@ def _accounts(facts: Facts) -> Finding:
             check="accounts",
             level=ADVICE,
             found="all users share one account, as asked: nothing isolates them",
-            change="Run `gpucommons up` as root without --trusted-users for real accounts.",
+            change="Run `gpucommons up` as root without --demo or --trusted-users for real accounts.",
         )
     if facts.root:
         return Finding(

@@ -1,6 +1,7 @@
 """``gpucommons doctor``: what this machine can enforce, and what to change to enforce more.
 
-It asks the machine itself, no scheduler. Exit codes: 0 nothing stops work here (there may be advice) ·
+It asks the machine itself, no scheduler; of a ``gpucommons up`` that runs on the state folder it
+takes into account whether all users share one account there. Exit codes: 0 nothing stops work here (there may be advice) ·
 1 something does (its line says what to do) · 2 wrong command line.
 """
 
@@ -16,6 +17,7 @@ from gpucommons.gpu.examination import examine
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.scheduler.cli.connect import default_state_dir
 from gpucommons.scheduler.cli.present import show, table
+from gpucommons.scheduler.up.running import runs_with_shared_account
 
 HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
 
@@ -23,7 +25,9 @@ HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
 def doctor(arguments: argparse.Namespace) -> int:
     """Examine this machine."""
     state = Path(arguments.state) if arguments.state else default_state_dir(os.environ)
-    facts = examine(state.expanduser(), shared_account=arguments.trusted_users)
+    state = state.expanduser()
+    shared = arguments.trusted_users or runs_with_shared_account(state)
+    facts = examine(state, shared_account=shared)
     document, text = report(facts)
     show(document, text, output=arguments.output)
     return 1 if any(finding.level == PROBLEM for finding in diagnose(facts)) else 0

@@ -50,7 +50,8 @@ def describe(job: models.JobView) -> str:
         lines.append(
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )
-    if job.ended_text:
+    # Mostly that of its last attempt, which stands just above.
+    if job.ended_text and job.ended_text not in [one.ended_text for one in job.attempts[-1:]]:
         lines.append(f"  {job.ended_text}")
     return "\n".join(lines)
 

@@ -30,6 +30,7 @@ def submit(arguments: argparse.Namespace) -> int:
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
+        _say_shortened(request.name, view.name)
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
 
@@ -56,6 +57,13 @@ def _wanted(arguments: argparse.Namespace) -> tuple[models.JobRequest, Packed | 
     )
     _say_packed(packed, job.root)
     return request, packed
+
+
+def _say_shortened(asked: str, given: str) -> None:
+    """A name ends in a number; one that leaves no room for it is not what the job is called."""
+    if not given.startswith(f"{asked}-"):
+        text = f"{asked} is too long with a number behind it: everywhere, the job is called {given}"
+        sys.stderr.write(printable(text) + "\n")
 
 
 def _say_packed(packed: Packed, folder: Path) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
+from textwrap import wrap
 
 _LEFT, _WIDTH, _ROW, _BAR, _TOP = 150, 420, 46, 14, 56
+#: So many letters of the bold title fit beside each other, also wide ones.
+_TITLE_LETTERS, _TITLE_ROW = 72, 20
 #: Readable on white and black, and apart for colour-blind people.
 _BEFORE, _AFTER = "#8c8c8c", "#0072b2"
 
@@ -22,17 +25,24 @@ class Pair:
 def svg(title: str, pairs: Mapping[str, Pair]) -> str:
     """Draw one picture."""
     most = max((max(p.before_s or 0, p.after_s or 0) for p in pairs.values()), default=0) or 1
-    height = _TOP + _ROW * len(pairs) + 34
+    title_rows = wrap(title, _TITLE_LETTERS) or [""]
+    below_title = _TITLE_ROW * (len(title_rows) - 1)
+    top_of_bars = _TOP + below_title
+    height = top_of_bars + _ROW * len(pairs) + 34
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="700" height="{height}"'
         f' viewBox="0 0 700 {height}" font-family="sans-serif" font-size="13" role="img"'
         f' aria-label="{escape(title, quote=True)}">',
         f'<rect width="700" height="{height}" fill="#ffffff"/>',
-        f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
-        '<text x="12" y="43" fill="#555555">Worst-in-ten wait until the start, by team</text>',
+        *(
+            f'<text x="12" y="{24 + number * _TITLE_ROW}" font-size="15" font-weight="bold">'
+            f"{escape(row)}</text>"
+            for number, row in enumerate(title_rows)
+        ),
+        f'<text x="12" y="{43 + below_title}" fill="#555555">Worst-in-ten wait until the start, by team</text>',
     ]
     for number, (team, pair) in enumerate(pairs.items()):
-        y = _TOP + number * _ROW
+        y = top_of_bars + number * _ROW
         parts.append(f'<text x="{_LEFT - 8}" y="{y + 19}" text-anchor="end">{escape(team)}</text>')
         for row, (seconds, colour) in enumerate(((pair.before_s, _BEFORE), (pair.after_s, _AFTER))):
             top = y + row * (_BAR + 3)

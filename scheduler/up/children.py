@@ -189,7 +189,9 @@ async def _answers(url: str) -> bool:
 def end_leftovers(remembered: list[tuple[str, int, float]]) -> list[str]:
     """End what an earlier ``up`` left running; returns the names of what was ended."""
     found = [
-        (name, process) for name, pid, created in remembered if (process := _same(pid, created))
+        (name, process)
+        for name, pid, created in remembered
+        if (process := same_process(pid, created))
     ]
     for _, process in found:
         process.terminate()
@@ -200,7 +202,8 @@ def end_leftovers(remembered: list[tuple[str, int, float]]) -> list[str]:
     return [name for name, _ in found]
 
 
-def _same(pid: int, created: float) -> psutil.Process | None:
+def same_process(pid: int, created: float) -> psutil.Process | None:
+    """The process with this pid, unless it is a later one."""
     try:
         process = psutil.Process(pid)
         same = abs(process.create_time() - created) < 1

@@ -10,6 +10,9 @@ from gpucommons.scheduler.up.parts import Machine
 from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import write_private
 
+#: What the hub is told about the machine.
+FACTS_FILE = "hub.json"
+
 _CONFIG = """\
 # Written by `gpucommons up` at every start. Your own settings go into jupyterhub_extra.py
 # beside this file: it is read last.
@@ -62,5 +65,5 @@ def write_hub_files(machine: Machine, config: ConfigModel) -> None:
         "teams": teams,
         "admins": [user for user in settings.admins if user in users],
     }
-    write_private(folder.root / "hub.json", json.dumps(facts, indent=1))
+    write_private(folder.root / FACTS_FILE, json.dumps(facts, indent=1))
     write_private(folder.hub_config, _CONFIG)

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import psutil
 import pytest
 
 
@@ -50,6 +51,23 @@ def test_a_machine_with_gpus_names_what_it_can_enforce(
     assert "580.95.05" in text
     assert "¼ needs 2g.10gb (3 a card)" in text
     assert text.startswith(("Isolation of fractions: watched.", "Isolation of fractions: coop"))
+
+
+def test_beside_a_running_demo_it_speaks_of_the_demos_accounts(doctor: Any, tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "hub.json").write_text(json.dumps({"admission": "trusted"}))
+    mine = psutil.Process()
+
+    def accounts(created: float) -> str:
+        running = {"hub": {"pid": mine.pid, "created": created}}
+        (state / "pids.json").write_text(json.dumps(running))
+        _, text = doctor()
+        return next(line for line in text.splitlines() if line.startswith("accounts"))
+
+    assert "all users share one account, as asked" in accounts(mine.create_time())
+    # What ran there once says nothing about the next start.
+    assert "as asked" not in accounts(mine.create_time() - 100)
 
 
 def test_a_driver_that_does_not_answer_is_no_traceback(

@@ -40,6 +40,14 @@ def test_a_long_list_is_fetched_page_by_page(
     assert [job["name"] for job in listed] == names[:0:-1]
 
 
+def test_how_a_job_ended_is_said_once(cli: Cli, world: WatchedWorld) -> None:
+    world.script = Script(run_ms=1000)
+    job = submitted(world)
+    world.pass_time(5000)
+
+    assert cli("show", job.name).out.count("It finished") == 1
+
+
 def test_json_is_what_rest_answers(cli: Cli, world: WatchedWorld, state: Path) -> None:
     job = submitted(world)
     with SchedulerClient(f"unix:{state / 'api.sock'}", token="ann-token") as client:

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from gpucommons.scheduler.cli import main
+from gpucommons.scheduler.simulation.plot import Pair, svg
 
 HEADER = "job_id,user,num_gpu,submit_time,duration\n"
 
@@ -46,6 +47,23 @@ def test_a_trace_is_played_before_and_after(
     assert answer["after"]["idle_gpu_h"] > answer["before"]["idle_gpu_h"]
     picture = ET.fromstring(plot.read_text())  # noqa: S314 - our own file
     assert len(list(picture.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + 2 * 2 + 2
+
+
+def test_no_part_of_a_long_title_is_outside_the_picture() -> None:
+    title = "Played with 312 jobs of the last 7 days, of which 12 were left out; " * 3
+    pairs = {"a": Pair(before_s=60, after_s=30)}
+    svg_of = {text: ET.fromstring(svg(text, pairs)) for text in (title, "Short.")}  # noqa: S314 - ours
+
+    rows = [
+        one
+        for one in svg_of[title].iter("{http://www.w3.org/2000/svg}text")
+        if one.get("font-weight") == "bold"
+    ]
+    # Half a font's height is a wide letter.
+    assert all(12 + len(row.text or "") * 15 * 0.6 < 700 for row in rows)
+    assert " ".join(row.text or "" for row in rows) == title.strip()
+    grown = int(svg_of[title].get("height", 0)) - int(svg_of["Short."].get("height", 0))
+    assert grown == 20 * (len(rows) - 1)
 
 
 def test_the_table_names_teams_and_units(

@@ -112,6 +112,19 @@ def test_what_goes_along_is_said(cli: Cli, script: Path) -> None:
     assert said == f"takes along: 2 files of {script.parent}, 2.0 KiB\n"
 
 
+def test_a_name_without_room_for_its_number_is_told_what_it_became(cli: Cli, script: Path) -> None:
+    asked = "a" + "-123456789" * 4 + "-12345678"
+    done = cli("submit", str(script), "--name", asked)
+    called = done.out.split()[0]
+
+    assert f"{asked} is too long with a number behind it: everywhere, the job is called" in done.err
+    assert done.err.splitlines()[-1].endswith(called)
+    # It is never cut any further, so it can be copied from any list.
+    assert cli("jobs", "--all").out.splitlines()[1].split()[0] == called
+    assert cli("show", called).out.startswith(f"{called}  ")
+    assert "too long" not in cli("submit", str(script)).err
+
+
 def test_a_bad_name_is_refused_in_words(cli: Cli, script: Path) -> None:
     answer = cli("submit", str(script), "--name", "My Job")
     assert answer.code == 2
