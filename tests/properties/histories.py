@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.state import (
     Started,
 )
 from gpucommons.scheduler.core.types import Kind, State, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.errors import SliceClearing
 from gpucommons.scheduler.store.memory import MemoryStore
 
 TEAMS = ("nlp", "speech", "vision")
@@ -225,7 +226,15 @@ class History:
         self.world.try_submit(self._notebook(team, user, size))
 
     def _acquire(self, team: int, user: int, size: int, _: int) -> None:
-        self.world.try_submit(self._notebook(team, user, size), redeem=True)
+        spec = self._notebook(team, user, size)
+        verdict = self.world.try_submit(spec, redeem=True)
+        if verdict.error == SliceClearing.__name__:
+            # Who starts the server anew by hand wants what was chosen there.
+            self.machines.dropped -= {
+                workload_id
+                for workload_id, one in self.world.cluster.workloads.items()
+                if is_lease(one) and not is_final(one) and one.spec.owner == spec.owner
+            }
 
     def _notebook(self, team: int, user: int, size: int) -> Any:
         return a_notebook(USERS[user % 3], NOTEBOOK_SIZES[size % 5], team=TeamName(TEAMS[team % 3]))

@@ -112,7 +112,20 @@ def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int, min_run_ms: 
     History(check, cpu_milli=cpu_milli, min_run_ms=min_run_ms).play(steps)
 
 
+#: Who gave a GPU back starts the server anew by hand before it was stopped.
+STARTED_ANEW = [
+    *[("submit", 0, 0, 0, 0)] * 6,
+    ("acquire", 0, 0, 0, 0),
+    ("submit", 0, 0, 0, 0),
+    ("drop", 0, 0, 0, 0),
+    *[("submit", 0, 0, 0, 0)] * 4,
+    ("acquire", 0, 0, 0, 0),
+    ("stop_server", 0, 0, 0, 0),
+]
+
+
 @many
+@example(STARTED_ANEW)
 @given(anything)
 def test_a_notebook_that_gave_its_gpu_back_comes_back_without_it(steps: Any) -> None:
     history = History(lambda _: None)
