@@ -68,21 +68,23 @@ export function openSocket(onMessage, onLost) {
   };
 }
 
-/** Jupyter marks what has lost its kernel; the server's socket, where there is one, goes on. */
+const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
+
+/** The kernel that made this widget may go; the server's socket, where there is one, goes on. */
 function watchKernel(model, el, isLive) {
   const note = element('div', 'gc-widget-note', el);
   note.setAttribute('role', 'status');
-  const look = () => {
-    const gone = el.classList.contains('jupyter-widgets-disconnected');
-    const sentence = isLive
-      ? 'The kernel was restarted or shut down: this tile lasts until the page is closed. Run the cell again to keep it.'
-      : 'Not connected any more: the kernel was restarted or shut down. Run the cell again.';
-    note.textContent = gone ? sentence : '';
-    el.querySelectorAll('button').forEach(button => (button.disabled = gone));
+  const session = model.widget_manager?.context?.sessionContext;
+  const look = (_, status) => {
+    if (ENDED.includes(status)) {
+      note.textContent = isLive
+        ? 'The kernel was restarted or shut down: this tile lasts until the page is closed. Run the cell again to keep it.'
+        : 'Not connected any more: the kernel was restarted or shut down. Run the cell again.';
+      el.querySelectorAll('button').forEach(button => (button.disabled = true));
+    }
   };
-  model.on('comm_live_update', look);
-  look();
-  return () => model.off('comm_live_update', look);
+  session?.statusChanged.connect(look);
+  return () => session?.statusChanged.disconnect(look);
 }
 
 function render({ model, el }) {

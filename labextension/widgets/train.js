@@ -42,19 +42,22 @@ function follow(id, onMessage) {
   return () => socket.close();
 }
 
-/** Jupyter marks what has lost its kernel; nothing pressed here would be heard. */
+const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
+
+/** The kernel that made this widget may go while the page stays: nothing pressed would be heard. */
 function watchKernel(model, el, form) {
   const note = element('div', 'gc-widget-note', el);
   note.setAttribute('role', 'status');
-  const look = () => {
-    form.inert = el.classList.contains('jupyter-widgets-disconnected');
-    note.textContent = form.inert
-      ? 'Not connected any more: the kernel was restarted or shut down. Run the cell again.'
-      : '';
+  const session = model.widget_manager?.context?.sessionContext;
+  const look = (_, status) => {
+    if (ENDED.includes(status)) {
+      form.inert = true;
+      note.textContent =
+        'Not connected any more: the kernel was restarted or shut down. Run the cell again.';
+    }
   };
-  model.on('comm_live_update', look);
-  look();
-  return () => model.off('comm_live_update', look);
+  session?.statusChanged.connect(look);
+  return () => session?.statusChanged.disconnect(look);
 }
 
 function render({ model, el }) {

@@ -18,10 +18,17 @@ MARKUP = "<img src=x onerror=window.hacked=1>"
 #: The kernel's side of a widget, and a socket that the test speaks through.
 FAKES = """
 window.sent = [];
+window.watchers = [];
+window.kernelIs = status => watchers.forEach(watcher => watcher(null, status));
+const statusChanged = {
+  connect: watcher => watchers.push(watcher),
+  disconnect: watcher => watchers.splice(watchers.indexOf(watcher), 1)
+};
 window.makeModel = state => {
   const callbacks = [];
   return {
     get: name => state[name],
+    widget_manager: { context: { sessionContext: { statusChanged } } },
     set: (name, value) => { state[name] = value; callbacks.forEach(c => c()); },
     save_changes: () => undefined,
     send: message => window.sent.push(message),
@@ -173,9 +180,9 @@ async def test_without_its_kernel_a_widget_says_so_and_what_to_do(
 ) -> None:
     await widget.show(name, {**FORM, "text": "no GPU data"}, jupyter=False)
     assert "Not connected" not in await widget.text()
-    await widget.page.evaluate(
-        "here.classList.add('jupyter-widgets-disconnected'); model.change({})"
-    )
+    await widget.page.evaluate("kernelIs('busy')")
+    assert "Not connected" not in await widget.text()
+    await widget.page.evaluate("kernelIs('restarting')")
     assert (
         "Not connected any more: the kernel was restarted or shut down. Run the cell again."
         in await widget.text()
@@ -183,10 +190,8 @@ async def test_without_its_kernel_a_widget_says_so_and_what_to_do(
     assert await widget.page.evaluate(
         "[...here.querySelectorAll('button')].every(b => b.disabled || b.closest('[inert]'))"
     )
-    await widget.page.evaluate(
-        "here.classList.remove('jupyter-widgets-disconnected'); model.change({})"
-    )
-    assert "Not connected" not in await widget.text()
+    await widget.page.evaluate("cleanup()")
+    assert await widget.page.evaluate("watchers.length") == 0
 
 
 async def test_a_refusal_is_shown_and_the_button_works_again(widget: Widget) -> None:
