@@ -5,7 +5,8 @@
 All teams always have work waiting and nothing is guaranteed to anybody, so all GPUs are shared by
 weight alone. Two cases: KAI-Scheduler's own example for time-based fair share (16 GPUs, two queues
 of weight 1, every job needs all of them and never ends), and a trace's teams, each with its own
-mix of job sizes and lengths, played over and over; with equal weights and with weights 1 to 3.
+mix of job sizes and lengths, played over and over; with equal weights and with weights 1 to 3, or
+those that ``--weights`` names.
 """
 
 from __future__ import annotations
@@ -60,13 +61,14 @@ def main(arguments: list[str] | None = None) -> int:
     """Play the cases and print one line each."""
     parser = argparse.ArgumentParser(prog="fairness", description=__doc__)
     parser.add_argument("--trace", type=Path)
+    parser.add_argument("--weights", default="1,2,3", help="weights of the teams, in turn")
     parser.add_argument("--half-lives", type=int, default=PLAYED)
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args(arguments)
     cases = [whole_cluster_jobs()]
     if asked.trace is not None:
         try:
-            cases.extend(trace_cases(asked.trace))
+            cases.extend(trace_cases(asked.trace, [int(one) for one in asked.weights.split(",")]))
         except SchedulerError as error:
             print(error, file=sys.stderr)
             return 2
@@ -88,14 +90,14 @@ def whole_cluster_jobs() -> Case:
     return Case("kai-example", 16 // GPUS_PER_NODE, weights, jobs)
 
 
-def trace_cases(path: Path) -> Iterator[Case]:
+def trace_cases(path: Path, unequal: list[int]) -> Iterator[Case]:
     """A trace's teams; a job larger than its team's share of the cluster runs smaller and longer."""
     trace = read_trace(path)
     setting = set_up(trace, 0.85)
     teams = sorted(setting.quotas)
     for suffix, weights in (
         ("", dict.fromkeys(teams, 1)),
-        ("-weighted", {team: 1 + i % 3 for i, team in enumerate(teams)}),
+        ("-weighted", dict(zip(teams, cycle(unequal), strict=False))),
     ):
         jobs: dict[str, list[TraceJob]] = defaultdict(list)
         for job in trace.jobs:
