@@ -413,6 +413,7 @@ def test_dropping_the_gpu_restarts_the_server_and_loads_the_page_anew(
     panel = open_panel(page)
     expect(section(panel, "My GPU")).to_contain_text("This notebook has no GPU.")
     expect(section(panel, "vision")).to_contain_text("½ of 1½ fixed")
+    picture(panel, "no-gpu")
     with page.expect_popup() as hub:
         panel.get_by_role("button", name="Restart it with a GPU from the hub…").click()
     hub.value.wait_for_url("**/hub/home")
