@@ -15,7 +15,6 @@ from typing import Any, TypeVar
 
 from jupyterhub.spawner import Spawner
 from pydantic import BaseModel, ValidationError
-from tornado.web import HTTPError
 from traitlets import Bool, Dict, Instance, Set, Unicode, default
 
 from gpucommons.gpu.providers import Injection
@@ -214,11 +213,14 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
 
     async def _confirm(self) -> None:
         try:
-            await self._report_started()
-        except HTTPError as error:
+            await self._tell_started()
+        except (Conflict, NotFound) as error:
             # Its grant ended meanwhile: somebody else may have the slice by now.
             self.log.warning("gpucommons: stopping %s: %s", self._log_name, error)
             await self.stop(now=True)
+        except SchedulerError as error:
+            # Nobody said that the grant has ended: the next poll asks again.
+            self.log.warning("gpucommons: %s is not confirmed yet: %s", self._log_name, error)
 
     def root_pid(self) -> int | None:
         """The root of the server's process tree on this machine, if it is on this machine."""
@@ -358,14 +360,16 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         return found.slice
 
     async def _report_started(self) -> None:
-        if self._lease is None:
-            return
-        report = StartedReport(pid=self.root_pid())
         try:
-            self._lease = await self._send(calls.started(self._lease.id, report))
+            await self._tell_started()
         except SchedulerError as error:
             message = f"The server started, but its GPU could not be confirmed: {error}"
             raise refusal(message, reason=error.code, status=503) from None
+
+    async def _tell_started(self) -> None:
+        if self._lease is not None:
+            report = StartedReport(pid=self.root_pid())
+            self._lease = await self._send(calls.started(self._lease.id, report))
 
     def _let_go(self, why: str) -> None:
         """End the lease, once, in the background."""

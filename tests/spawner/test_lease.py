@@ -179,6 +179,40 @@ async def test_the_lease_survives_a_restart_of_the_hub(make_spawner: Make, sched
     assert scheduler.paths().count(END) == 1
 
 
+def restarted_in_the_middle_of_a_start(make_spawner: Make, scheduler: Any) -> Any:
+    """What a restarted hub knows of a start that the last one did not see through."""
+    spawner = make_spawner(HALF)
+    granted = scheduler.answers[ACQUIRE][1]
+    spawner.load_state({"gpucommons_lease": granted})
+    spawner.running = True
+    return spawner
+
+
+async def test_a_hub_back_in_the_middle_of_a_start_waits_for_a_scheduler_that_is_away(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    good = scheduler.answers.pop(STARTED)
+    spawner = restarted_in_the_middle_of_a_start(make_spawner, scheduler)
+    assert await spawner.poll() is None
+    assert spawner.running
+    assert spawner.held_slice is not None
+    scheduler.answers[STARTED] = good
+    asked = scheduler.paths().count(STARTED)
+    assert await spawner.poll() is None
+    assert await spawner.poll() is None
+    assert scheduler.paths().count(STARTED) == asked + 1
+
+
+@pytest.mark.parametrize(("status", "code"), [(409, "InvalidTransition"), (404, "NotFound")])
+async def test_a_hub_back_in_the_middle_of_a_start_stops_a_server_whose_grant_has_ended(
+    make_spawner: Make, scheduler: Any, status: int, code: str
+) -> None:
+    scheduler.refuse(STARTED, status, code, "The grant has ended.")
+    spawner = restarted_in_the_middle_of_a_start(make_spawner, scheduler)
+    await spawner.poll()
+    assert not spawner.running
+
+
 async def test_a_cpu_start_after_a_gpu_start_keeps_nothing_of_the_slice(
     make_spawner: Make, scheduler: Any
 ) -> None:
