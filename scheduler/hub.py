@@ -77,15 +77,24 @@ class Hub:
 
     async def has_server(self, user: str, server_name: str) -> bool:
         """Whether the hub has such a server, in any state."""
-        path = f"/users/{quote(user, safe='')}"
-        response = await self._request("GET", path, token=self._token)
+        return server_name in await self._servers(f"/users/{quote(user, safe='')}")
+
+    async def _servers(self, path: str) -> Mapping[str, Any]:
+        """The servers of a user's model, by name; none for a user the hub does not know."""
+        response = await self._request("GET", path)
         if response.status_code == _NOT_FOUND:
-            return False
-        servers = self._model(response, path).get("servers")
+            return {}
+        servers: Mapping[str, Any] | None = self._model(response, path).get("servers")
         if servers is None:
             message = "JupyterHub does not tell us of servers: the service lacks read:servers."
             raise Unavailable(message)
-        return server_name in servers
+        return servers
+
+    async def options_of(self, user: str, server_name: str) -> Mapping[str, Any]:
+        """The ``user_options`` of a server's last start; none where it never ran."""
+        path = f"/users/{quote(user, safe='')}?include_stopped_servers=1"
+        servers = await self._servers(path)
+        return (servers.get(server_name) or {}).get("user_options") or {}
 
     async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
         """Start a server with these options; False where one runs already.

@@ -1,5 +1,8 @@
 """Starts and stops notebook servers through the hub, as the loop's acts say.
 
+A start names all of a server's options, for the hub keeps none of the last ones beside them: what is
+not ours, such as a KubeSpawner profile, is what the last start had.
+
 The hub knows a server by its user and name only, and what is asked of it late meets whatever bears
 that name by then. So each request follows an act of the loop and is made only while that act is
 still due; whether it is made again, the next cycle says. What fails is followed by growing pauses.
@@ -17,6 +20,7 @@ from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServ
 from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused
+from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
 log = logging.getLogger("gpucommons.scheduler.servers")
 
@@ -31,6 +35,8 @@ _DONE_PAUSE_S = 1.0
 _RUNS_ALREADY = (
     "Its turn came while this server ran already: stop the server, then wait in line again"
 )
+#: Options of ours, and fields that the hub's pages and API put beside options.
+_NEVER_KEPT = NOTEBOOK_OPTIONS | {"_xsrf", "display_name", "user_options"}
 #: Of the hub's own words.
 _MAX_WORDS = 200
 _MAX_PAUSES = 1_000
@@ -41,7 +47,11 @@ _FAREWELL_S = 0.7
 
 
 class StartsServers(Protocol):
-    """The two calls of :class:`gpucommons.scheduler.hub.Hub` that are needed here."""
+    """The calls of :class:`gpucommons.scheduler.hub.Hub` that are needed here."""
+
+    async def options_of(self, user: str, server_name: str) -> Mapping[str, Any]:
+        """The options of a server's last start; none where it never ran."""
+        ...
 
     async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
         """Start a server; False where one runs already."""
@@ -109,10 +119,12 @@ class Servers:
         """One request, what it came to, and the pause before the loop may ask for the next."""
         if isinstance(act, StopServer):
             await self._farewell(lease)
-        if not self._is_due(act):
-            return
         try:
-            pause_s = await self._ask(act, lease)
+            kept = {} if isinstance(act, StopServer) else await self._not_ours(lease)
+            # Asked last: the server may have become somebody else's business meanwhile.
+            if not self._is_due(act):
+                return
+            pause_s = await self._ask(act, lease, kept)
         except Unavailable as error:
             log.warning("%s of %s, trying again: %s", _verb(act), _label(lease), error)
             pause_s = None
@@ -129,26 +141,32 @@ class Servers:
         if stop is not None and stop.why == RELEASED:
             await self._sleep(_FAREWELL_S)
 
-    async def _ask(self, act: ServerAct, lease: Workload) -> float | None:
+    async def _not_ours(self, lease: Workload) -> dict[str, Any]:
+        """What others than we handle of the last start's options, for example a profile."""
+        last = await self._hub.options_of(lease.spec.owner, lease.spec.server_name)
+        return {k: v for k, v in last.items() if k.removeprefix("opt-") not in _NEVER_KEPT}
+
+    async def _ask(self, act: ServerAct, lease: Workload, kept: dict[str, Any]) -> float | None:
         """The pause after it; None where its effect is still to come."""
         try:
             match act:
                 case StartServer():
-                    return await self._start(act, lease)
+                    return await self._start(act, lease, kept)
                 case StopServer():
                     return await self._stop(lease)
                 case RestartServer():
-                    return await self._restart_without_gpu(lease)
+                    return await self._restart_without_gpu(lease, kept)
         except HubRefused as error:
             log.warning("the hub refuses the %s of %s: %s", _verb(act), _label(lease), error)
             return await self._refused(act, lease, error)
 
-    async def _start(self, act: StartServer, lease: Workload) -> float:
+    async def _start(self, act: StartServer, lease: Workload, kept: dict[str, Any]) -> float:
         if lease.redeem_by_ms is not None and self._now_ms() >= lease.redeem_by_ms:
             return _DONE_PAUSE_S
         spec = lease.spec
-        options = {"milli_gpu": spec.roles[0].milli_gpu, "ticket": lease.workload_id}
-        asked = await self._hub.start_server(spec.owner, spec.server_name, options | _common(lease))
+        ours = {"milli_gpu": spec.roles[0].milli_gpu, "ticket": lease.workload_id}
+        options = kept | ours | _common(lease)
+        asked = await self._hub.start_server(spec.owner, spec.server_name, options)
         if asked:
             log.info("started %s", _label(lease))
             return _SETTLE_S
@@ -165,9 +183,9 @@ class Servers:
         await asyncio.to_thread(self._on_down, lease)
         return _DONE_PAUSE_S
 
-    async def _restart_without_gpu(self, lease: Workload) -> float:
+    async def _restart_without_gpu(self, lease: Workload, kept: dict[str, Any]) -> float:
         spec = lease.spec
-        options = {"milli_gpu": 0} | _common(lease)
+        options = kept | {"milli_gpu": 0} | _common(lease)
         await self._hub.start_server(spec.owner, spec.server_name, options)
         log.info("restarted %s without GPU", _label(lease))
         await asyncio.to_thread(self._on_restarted, lease)

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
 
-#: The keys of ours; ``offer`` is a card of the form.
-KNOWN_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticket", "offer"})
+KNOWN_OPTIONS = NOTEBOOK_OPTIONS
 
 _LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.

@@ -68,6 +68,7 @@ from gpucommons.scheduler.models.jobs import (
     SnapshotView,
 )
 from gpucommons.scheduler.models.leases import (
+    NOTEBOOK_OPTIONS,
     EndReport,
     IdleView,
     KeepRequest,
@@ -105,6 +106,7 @@ from gpucommons.scheduler.models.teams import (
 )
 
 __all__ = [
+    "NOTEBOOK_OPTIONS",
     "RESERVED_VARIABLES",
     "ActivityList",
     "ActivityReport",

@@ -10,6 +10,9 @@ from gpucommons.scheduler.models.fields import Model, Name, Text, UserName, View
 from gpucommons.scheduler.models.pools import MpsModel
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
+#: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
+NOTEBOOK_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticket", "offer"})
+
 
 class LeaseRequest(Model):
     """A slice for a notebook server: the spawner's acquire (with ``user``) or a user's ticket."""

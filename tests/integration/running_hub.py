@@ -86,6 +86,7 @@ c.JupyterHub.load_roles.append(
     {"name": "tests", "services": ["tests"], "scopes": ["admin:users", "admin:servers", "tokens"]}
 )
 c.LeaseMixin.shared_account = True
+c.LeaseMixin.other_options = {"profile"}
 c.GpuLocalSpawner.home_dir_template = os.path.join(here, "homes", "{username}")
 c.GpuLocalSpawner.cmd = [sys.executable, os.path.join(here, "small_server.py")]
 c.GpuLocalSpawner.env_keep = ["PATH", "PYTHONPATH", "HUB_VERSION"]

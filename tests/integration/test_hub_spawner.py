@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 
+from gpucommons.scheduler.hub import Hub
+
 pytestmark = pytest.mark.hub
 
 
@@ -65,6 +67,19 @@ def test_a_refusal_is_no_traceback_in_the_hubs_log(hub: Any) -> None:
     before = len(hub.log)
     hub.start_server("alice", {"milli_gpu": 4000})
     assert "Traceback" not in hub.log[before:]
+
+
+async def test_the_scheduler_reads_the_options_of_a_servers_last_start(hub: Any) -> None:
+    options = {"milli_gpu": 0, "profile": "torch"}
+    assert hub.start_server("alice", options).status_code == 201
+    schedulers = Hub(f"{hub.url}/hub/api", token=hub.facts["service_token"])
+    try:
+        assert await schedulers.options_of("alice", "") == options
+        hub.stop_server("alice")
+        assert await schedulers.options_of("alice", "") == options
+        assert await schedulers.options_of("alice", "never") == {}
+    finally:
+        await schedulers.close()
 
 
 def test_bad_options_of_the_api_are_refused_with_a_sentence(hub: Any) -> None:

@@ -61,6 +61,20 @@ async def test_options_are_posted_flat_to_the_named_server() -> None:
     assert answers.asked[1][1] == "/hub/api/users/ann/servers/lab%201"
 
 
+async def test_the_options_of_the_last_start_are_read_also_of_a_server_that_is_stopped() -> None:
+    options = {"profile": "torch", "milli_gpu": 500}
+    model = {"name": "ann", "servers": {"lab": {"user_options": options}, "new": {}}}
+    answers = Answers((200, model), (200, model), (200, model), (404, {}), (200, {"name": "ann"}))
+    hub = answers.hub()
+    assert await hub.options_of("ann", "lab") == options
+    assert answers.asked[0][1] == "/hub/api/users/ann?include_stopped_servers=1"
+    assert await hub.options_of("ann", "new") == {}
+    assert await hub.options_of("ann", "never") == {}
+    assert await hub.options_of("gone", "") == {}
+    with pytest.raises(Unavailable, match="read:servers"):
+        await hub.options_of("ann", "lab")
+
+
 @pytest.mark.parametrize("answer", [(429, {}), (503, {}), (500, {}), httpx.ConnectError("refused")])
 async def test_what_may_pass_is_unavailable(answer: Any) -> None:
     hub = Answers(*[answer] * 4).hub()
@@ -131,11 +145,16 @@ async def test_groups_are_asked_from_threads_and_remembered() -> None:
 
 
 class FakeHub:
-    """Fails as told, then does what it is asked."""
+    """Fails as told, then does what it is asked; remembers the options of the last start."""
 
-    def __init__(self, *failures: Exception | bool) -> None:
+    def __init__(self, *failures: Exception | bool, last: Mapping[str, Any] | None = None) -> None:
         self.failures = list(failures)
+        self.last: Mapping[str, Any] = last or {}
         self.calls: list[tuple[str, str, Mapping[str, Any] | None]] = []
+
+    async def options_of(self, user: str, server_name: str) -> Mapping[str, Any]:
+        assert (user, server_name) == ("ann", "lab")
+        return self.last
 
     async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
         return self._answer("start", f"{user}/{server_name}", options)
@@ -260,6 +279,51 @@ async def test_a_granted_ticket_starts_its_server_once() -> None:
     assert hub.calls == [("start", "ann/lab", options)] * 3
     assert loop.told == []
     assert loop.woken == 3
+
+
+LAST = {
+    "profile": "torch",
+    "profile-option-torch--size": "big",
+    "milli_gpu": 1000,
+    "opt-team": "speech",
+    "ticket": "an old one",
+    "_xsrf": "x",
+    "display_name": "Lab",
+}
+OF_OTHERS = {"profile": "torch", "profile-option-torch--size": "big"}
+
+
+async def test_a_ticket_starts_its_server_in_the_profile_of_its_last_start() -> None:
+    hub = FakeHub(last=LAST)
+    await Loop(hub).play(START, a_lease(), until_ms=4_000)
+    [(_, _, options)] = hub.calls
+    assert options == OF_OTHERS | {
+        "milli_gpu": 500,
+        "ticket": "w",
+        "team": "vision",
+        "pool": "train",
+        "environment": "torch",
+    }
+
+
+async def test_a_released_notebook_comes_back_in_its_profile() -> None:
+    hub = FakeHub(last=LAST)
+    await Loop(hub).play(RESTART, a_lease(RELEASED))
+    [(_, _, options)] = hub.calls
+    assert options == OF_OTHERS | {
+        "milli_gpu": 0,
+        "team": "vision",
+        "pool": "train",
+        "environment": "torch",
+    }
+
+
+async def test_a_start_that_is_due_no_more_once_its_options_are_read_is_not_asked_for() -> None:
+    hub = FakeHub(last=LAST)
+    loop = Loop(hub)
+    loop.servers(START, a_lease())
+    await settle(loop.servers)
+    assert hub.calls == []
 
 
 async def test_a_start_is_tried_until_the_grant_expires() -> None:
