@@ -63,7 +63,7 @@ class KubernetesObjects:
         """Take our finalizer off every object, so that they can be deleted without an operator."""
         held = 0
         for plural in (JOBS, TEAMS):
-            for body in self._all(plural):
+            for body in self._all_left(plural):
                 meta = body["metadata"]
                 finalizers = meta.get("finalizers", [])
                 if finalizer not in finalizers:
@@ -72,6 +72,14 @@ class KubernetesObjects:
                 self._patch(plural, meta, {"metadata": {"finalizers": left}})
                 held += 1
         return held
+
+    def _all_left(self, plural: str) -> list[dict[str, Any]]:
+        try:
+            return self._all(plural)
+        except ApiException as error:
+            if error.status != _NOT_FOUND:
+                raise
+            return []  # the kind itself is gone, and all of it
 
     def _all(self, plural: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []

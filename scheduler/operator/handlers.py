@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import kopf
+from pydantic import BaseModel
 
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import (
@@ -39,7 +40,12 @@ from gpucommons.scheduler.operator.objects import (
 )
 from gpucommons.scheduler.operator.status import Said
 
+R = TypeVar("R", bound=BaseModel)
+
 FINALIZER = f"{GROUP}/operator"
+#: So many questions to the scheduler are under way; workers of the framework are not counted, for
+#: who was refused sleeps in one.
+_AT_ONCE = 16
 #: Before a job's end is looked for again while its object is being deleted.
 _ENDING_S = 2.0
 
@@ -53,6 +59,12 @@ class Surroundings:
     books: Books
     pace: Pace
     now_ms: Callable[[], int]
+    turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
+
+    async def send(self, call: calls.Call[R]) -> R:
+        """Ask the scheduler when it is our turn."""
+        async with self.turns:
+            return await self.scheduler.send(call)
 
 
 def is_away(error: SchedulerError) -> bool:
@@ -83,7 +95,7 @@ class Jobs:
         team = await asyncio.to_thread(around.objects.team_of, ref.namespace)
         try:
             request = job_request(body.spec, ref, team=team)
-            view = await around.scheduler.send(calls.submit(request, key=ref.uid))
+            view = await around.send(calls.submit(request, key=ref.uid))
         except SchedulerError as error:
             raise self._not_submitted(error, known, patch) from None
         patch.status.update(status.of_job(view, known, now_ms=around.now_ms()))
@@ -114,12 +126,12 @@ class Jobs:
         around = self._around
         waited_s = around.now_ms() / 1000 - _deleted_s(body)
         try:
-            view = await around.scheduler.send(calls.job(job_id))
+            view = await around.send(calls.job(job_id))
             if made_of(view) != body.metadata["uid"]:
                 # Whoever may write the status could name anybody's job there.
                 return
             if view.state not in {*status.FINAL, "cancelling"}:
-                view = await around.scheduler.send(calls.cancel(job_id))
+                view = await around.send(calls.cancel(job_id))
         except (InvalidTransition, NotFound):
             return
         except SchedulerError as error:
@@ -149,10 +161,10 @@ class Teams:
         around = self._around
         name = body.metadata["name"]
         try:
-            me = (await around.scheduler.send(calls.whoami())).name
+            me = (await around.send(calls.whoami())).name
             team = team_model(body.spec, name, managed_by=me)
             if not await self._is_in_force(team):
-                await around.scheduler.send(calls.put_config(ConfigModel(teams=[team])))
+                await around.send(calls.put_config(ConfigModel(teams=[team])))
         except SchedulerError as error:
             away = is_away(error)
             said = Said(
@@ -171,7 +183,7 @@ class Teams:
         patch.status["observedGeneration"] = body.metadata["generation"]
 
     async def _is_in_force(self, team: Any) -> bool:
-        config = await self._around.scheduler.send(calls.get_config())
+        config = await self._around.send(calls.get_config())
         wanted = team.model_dump()
         return any(_same(one.model_dump(), wanted) for one in config.teams)
 
@@ -180,11 +192,11 @@ class Teams:
         around = self._around
         name = body.metadata["name"]
         try:
-            me = (await around.scheduler.send(calls.whoami())).name
-            config = await around.scheduler.send(calls.get_config())
+            me = (await around.send(calls.whoami())).name
+            config = await around.send(calls.get_config())
             ours = any(one.name == name and one.managed_by == me for one in config.teams)
             if ours:
-                await around.scheduler.send(calls.put_config(ConfigModel(removed_teams=[name])))
+                await around.send(calls.put_config(ConfigModel(removed_teams=[name])))
         except UnknownTeam:
             return
         except SchedulerError as error:

@@ -19,9 +19,6 @@ from gpucommons.scheduler.operator.options import OperatorSettings
 
 log = logging.getLogger("gpucommons.operator")
 
-#: So many jobs are handed in at a time.
-_AT_ONCE = 16
-
 
 def now_ms() -> int:
     """The wall clock."""
@@ -81,5 +78,4 @@ def framework_settings() -> kopf.OperatorSettings:
     settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(**prefix)
     settings.posting.reporting_component = "gpucommons-operator"
     settings.scanning.disabled = True
-    settings.queueing.worker_limit = _AT_ONCE
     return settings

@@ -205,6 +205,15 @@ def test_what_the_scheduler_refuses_is_said(kubectl: Kubectl, scheduler: Schedul
 
 
 @pytest.mark.usefixtures("started")
+def test_many_refused_jobs_keep_nobody_else_waiting(kubectl: Kubectl) -> None:
+    names = [f"nowhere-{number}" for number in range(20)]
+    kubectl.apply(*(a_job(name, pools=["moon"]) for name in names))
+    until(lambda: all(status_of(kubectl, name).get("state") for name in names[:16]))
+    kubectl.apply(a_job("digits"))
+    until(state(kubectl, "digits", "running", "succeeded"), 40)
+
+
+@pytest.mark.usefixtures("started")
 def test_a_namespace_without_team_says_how_to_get_one(
     kubectl: Kubectl, scheduler: SchedulerServed
 ) -> None:
