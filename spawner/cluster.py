@@ -3,8 +3,8 @@
 For the ``hub.extraConfig`` of Zero to JupyterHub::
 
     from gpucommons.spawner.cluster import configure_cluster
-    configure_cluster(c, scheduler_url="http://gpucommons-scheduler.gpucommons.svc:8000",
-                      pages_url="http://gpucommons-scheduler.gpucommons.svc:8001")
+    configure_cluster(c, scheduler_url="http://gpucommons-api.gpucommons.svc:8000",
+                      pages_url="http://gpucommons-pages.gpucommons.svc:8001")
 """
 
 from __future__ import annotations

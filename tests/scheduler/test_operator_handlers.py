@@ -38,8 +38,8 @@ class Objects:
 
 def a_body(number: int) -> kopf.Body:
     meta = {"name": f"job-{number}", "namespace": "n", "uid": f"uid-{number}", "generation": 1}
-    spec = {"user": "ann", "roles": [{"command": ["x"]}]}
-    return kopf.Body({"metadata": meta, "spec": spec})
+    body: Any = {"metadata": meta, "spec": {"user": "ann", "roles": [{"command": ["x"]}]}}
+    return kopf.Body(body)
 
 
 async def test_hundreds_of_objects_ask_the_scheduler_a_few_at_a_time() -> None:
