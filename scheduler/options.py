@@ -231,6 +231,12 @@ def _check_cluster_options(given: argparse.Namespace) -> None:
         )
     if given.leader_election and given.attempt_key_file is None:
         error("--leader-election needs --attempt-key-file: all replicas must know jobs' tokens")
+    if given.leader_election and given.kubernetes is not None and not given.storage:
+        error(
+            "--leader-election needs --storage: the files that jobs run from would lie with one"
+            " replica, and the others, or the same one made anew, would not find them. Give"
+            " folder:/PATH, s3://, gs:// or az://BUCKET/PREFIX"
+        )
     if given.storage and given.kubernetes is None:
         error("--storage is for jobs on a cluster: give --kubernetes, too")
     if given.storage.startswith("folder:") and not given.storage_claim:

@@ -85,7 +85,7 @@ class Replicas:
         words += ["--kubernetes", self._settings(), "--config", self._config()]
         words += ["--leader-election", self.lease, "--replica", name]
         words += ["--replica-url", f"http://127.0.0.1:{port}"]
-        words += ["--attempt-key-file", self._key()]
+        words += ["--attempt-key-file", self._key(), "--storage", "s3://jobs/test"]
         (self.folder / "skew").mkdir(exist_ok=True)
         (self.folder / "skew" / "sitecustomize.py").write_text(SKEW)
         environ = {
@@ -93,6 +93,11 @@ class Replicas:
             "KUBECONFIG": str(self.kubeconfig),
             "PYTHONPATH": str(self.folder / "skew"),
             "SKEW_S": str(skew_s),
+            # Links are made of them; no pod of these tests follows one.
+            "AWS_ACCESS_KEY_ID": "replicas",
+            "AWS_SECRET_ACCESS_KEY": "replicas",
+            "AWS_REGION": "none",
+            "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         }
         with (state / "log").open("wb") as log:
             process = subprocess.Popen(

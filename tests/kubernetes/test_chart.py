@@ -59,6 +59,10 @@ def test_every_document_is_one_that_these_versions_take(path: Path | None) -> No
     [
         ({"scheduler.replicas": 2}, "SQLite is a file on one volume"),
         ({"database.kind": "postgresql"}, "name the Secret that holds its URL"),
+        (
+            {"database": {"kind": "postgresql", "postgresql": {"secret": "url"}}},
+            "Set storage.kind to folder or object",
+        ),
         ({"storage.kind": "folder"}, "storage.folder.claim"),
         ({"storage.kind": "object"}, "s3://BUCKET/PREFIX"),
         ({"culler.warnAfterSeconds": 9000}, "must be less than culler.idleAfterSeconds"),
@@ -241,8 +245,28 @@ def test_secrets_are_not_on_command_lines(path: Path) -> None:
             assert not re.search("token=|password|://[^/]*:[^/]*@", argument), name
 
 
+def test_notebooks_may_reach_what_zero_to_jupyterhub_lets_them() -> None:
+    hub = {"hub.namespace": "jhub"}
+    by_default = of_kind(rendered(hub), "NetworkPolicy")
+    # Whatever a policy in this namespace allows is allowed, beside what theirs does.
+    assert [one["metadata"]["name"] for one in by_default if _is_in(one, "jhub")] == []
+    asked = of_kind(rendered(hub | {"networkPolicy.users": True}), "NetworkPolicy")
+    assert [one["metadata"]["name"] for one in asked if _is_in(one, "jhub")] == ["gpucommons-users"]
+
+
+def _is_in(document: dict[str, Any], namespace: str) -> bool:
+    return bool(document["metadata"].get("namespace") == namespace)
+
+
+def test_namespaces_stay_with_what_others_keep_there() -> None:
+    for one in of_kind(rendered(), "Namespace"):
+        assert one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep", one["metadata"]
+
+
 def test_users_pods_reach_no_metadata() -> None:
-    documents = rendered(None, "--set-json", 'jobs.teamNamespaces={"a":"team-a"}')
+    documents = rendered(
+        {"networkPolicy.users": True}, "--set-json", 'jobs.teamNamespaces={"a":"team-a"}'
+    )
     places = {
         (one["metadata"].get("namespace"), one["metadata"]["name"]): one["spec"]
         for one in of_kind(documents, "NetworkPolicy")

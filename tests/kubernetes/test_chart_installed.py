@@ -246,12 +246,15 @@ def may(release: Release, asked: tuple[str, str, str | None]) -> bool:
 
 
 def test_an_uninstall_leaves_what_is_written_down_and_nothing_else(release: Release) -> None:
+    release.kubectl("-n", JOBS, "create", "secret", "generic", "somebodys", "--from-literal=a=b")
     release.helm("uninstall", "--no-hooks")
-    release.await_gone(f"namespace/{JOBS}", f"namespace/{AGENTS}")
     # What belonged to a deleted Service or Deployment is collected a little later.
     with contextlib.suppress(TimeoutError):
         wait_for(lambda: labelled(release) == KEPT, "nothing else", seconds=PATIENCE_S)
     assert labelled(release) == KEPT
+    namespace = release.kubectl.get("namespace", JOBS)
+    assert "deletionTimestamp" not in namespace["metadata"]
+    release.kubectl("-n", JOBS, "get", "secret", "somebodys")
     # And what is left does not stand in the way of the next.
     release.helm("install", str(CHART), *release.values())
 
@@ -259,6 +262,8 @@ def test_an_uninstall_leaves_what_is_written_down_and_nothing_else(release: Rele
 KEPT = {
     "CustomResourceDefinition/teams.gpucommons.io",
     "CustomResourceDefinition/trainingjobs.gpucommons.io",
+    f"Namespace/{AGENTS}",
+    f"Namespace/{JOBS}",
     "PersistentVolumeClaim/gpucommons-state",
 }
 

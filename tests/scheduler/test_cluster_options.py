@@ -77,6 +77,16 @@ def test_a_storage_that_pods_cannot_reach_is_refused(
     assert said in capsys.readouterr().err
 
 
+def test_replicas_without_a_storage_that_they_share_are_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    on_a_cluster = [*REPLICA, "--kubernetes", "/k"]
+    with pytest.raises(SystemExit):
+        read_settings(on_a_cluster, {})
+    assert "--leader-election needs --storage" in capsys.readouterr().err
+    assert read_settings([*on_a_cluster, "--storage", "s3://jobs"], {}).storage == "s3://jobs"
+
+
 def test_parts_follow_the_storages_address(tmp_path: Path) -> None:
     none = storage_parts("", None, tmp_path, max_bytes=1)
     assert (none.files, none.mode) == (None, "none")
