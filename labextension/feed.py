@@ -10,20 +10,18 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
 from gpucommons.labextension.fanout import Fanout, Message, Tab
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import TIME_LIMITS_S
+from gpucommons.labextension.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import NotFound, SchedulerError
 from gpucommons.scheduler.repeating import Troubles
-
-R = TypeVar("R", bound=BaseModel)
 
 log = logging.getLogger("gpucommons.labextension")
 
@@ -35,17 +33,8 @@ LAST_PAUSE_S = 10.0
 _CHANGES_BY_ITSELF = frozenset(
     {"queued", "nominated", "starting", "running", "preempting", "pausing"}
 )
-NEWEST_FINAL = 20
 ODD = "The scheduler gave an answer that cannot be read; this server's log says which."
 ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
-
-
-class SendsCalls(Protocol):
-    """The scheduler's asyncio client, or a fake of it."""
-
-    async def send(self, call: Call[R]) -> R:
-        """Send a call."""
-        ...
 
 
 class Feed:
@@ -64,6 +53,7 @@ class Feed:
         self._scheduler = scheduler
         self._fanout = fanout
         self._place = place
+        self._jobs = ShownJobs(place.owner)
         self._sleep = sleep
         self._whoami: dict[str, Any] | None = None
         self._known: dict[str, Message] = {}
@@ -142,14 +132,13 @@ class Feed:
             await self._read_again(scheduler)
 
     async def _read_again(self, scheduler: SendsCalls) -> None:
-        live, final, teams, lease = await asyncio.gather(
-            scheduler.send(calls.jobs(live=True)),
-            scheduler.send(calls.jobs(live=False, limit=NEWEST_FINAL)),
+        jobs, teams, lease = await asyncio.gather(
+            self._jobs.look(scheduler),
             scheduler.send(calls.teams()),
             self._read_lease(scheduler),
         )
-        self._on_jobs(final.jobs)
-        self._tell("jobs", {"jobs": [_json(job) for job in (*live.jobs, *final.jobs)]})
+        self._on_jobs(jobs.final)
+        self._tell("jobs", {"jobs": [_json(job) for job in (*jobs.live, *jobs.final)]})
         self._tell("teams", {"teams": [_json(team) for team in teams.teams]})
         self.take_lease(lease)
 
