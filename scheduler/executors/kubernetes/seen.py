@@ -5,7 +5,6 @@ A cluster sends each object many times, and thousands of whole ones would fill t
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -15,21 +14,16 @@ from gpucommons.gpu.providers import hami, kai
 from gpucommons.scheduler.core.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.cards_in_use import Use, uses_of
+from gpucommons.scheduler.executors.kubernetes.quantities import (
+    amount_of,
+    asked_of,
+    cpu_of,
+    memory_of,
+)
 
 Document = Mapping[str, Any]
 
 _TERMINAL = frozenset({"Succeeded", "Failed"})
-_MEMORY_UNITS = {
-    "Ki": 1 << 10,
-    "Mi": 1 << 20,
-    "Gi": 1 << 30,
-    "Ti": 1 << 40,
-    "k": 1000,
-    "M": 1000**2,
-    "G": 1000**3,
-    "T": 1000**4,
-    "m": 0.001,
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -252,22 +246,16 @@ def read_other(pod: Document) -> OtherPod | None:
     node, phase = spec.get("nodeName"), (pod.get("status") or {}).get("phase")
     if not node or phase in _TERMINAL:
         return None
-    cpu_milli = memory_mib = 0
-    extended: Counter[str] = Counter()
-    for container in spec.get("containers") or ():
-        resources = container.get("resources") or {}
-        asked = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
-        cpu_milli += cpu_of(asked.get("cpu", 0))
-        memory_mib += memory_of(asked.get("memory", 0))
-        extended.update({n: int(one) for n, one in asked.items() if "/" in n and _whole(one)})
+    asked = asked_of(spec)
+    extended = {name: int(amount) for name, amount in asked.items() if "/" in name}
     gpus = sum(count for name, count in extended.items() if name.endswith("/gpu"))
     meta = pod["metadata"]
     return OtherPod(
         uid=meta["uid"],
         node=node,
         gpus=gpus,
-        cpu_milli=cpu_milli,
-        memory_mib=memory_mib,
+        cpu_milli=int(asked.get("cpu", 0) * 1000),
+        memory_mib=int(asked.get("memory", 0)) >> 20,
         kai_gpus=kai.gpus_taken(meta.get("namespace", ""), meta.get("annotations") or {}, gpus),
         claims=len(spec.get("resourceClaims") or ()),
         extended=tuple(sorted(extended.items())),
@@ -311,7 +299,7 @@ def read_node(node: Document) -> NodeSeen:
         ready=ready.get("status") == "True",
         ready_changed_s=seconds_of(ready.get("lastTransitionTime")),
         cordoned=bool(spec.get("unschedulable")),
-        allocatable={k: int(v) for k, v in allocatable.items() if "/" in k and str(v).isdigit()},
+        allocatable={k: int(amount_of(v)) for k, v in allocatable.items() if "/" in k},
         cpu_milli=cpu_of(allocatable.get("cpu", 0)),
         memory_mib=memory_of(allocatable.get("memory", 0)),
         address=addresses.get("InternalIP", ""),
@@ -338,25 +326,6 @@ def _deleted_at_ms(meta: Document, killed_at_ms: int | None) -> int | None:
 def seconds_of(text: str | None) -> float:
     """A time as the API writes it, in UTC seconds; 0 where there is none."""
     return 0.0 if not text else datetime.fromisoformat(text).timestamp()
-
-
-def cpu_of(quantity: str | int) -> int:
-    """``2``, ``500m`` or ``0.5`` in milli-CPU."""
-    text = str(quantity)
-    if text.endswith("m"):
-        return int(float(text[:-1]))
-    if text[-1:] in {"n", "u"}:
-        return int(float(text[:-1]) / (1_000_000 if text.endswith("n") else 1_000))
-    return int(float(text) * 1000)
-
-
-def memory_of(quantity: str | int) -> int:
-    """``512Mi``, ``1Gi``, ``1e9`` or bytes in MiB, rounded down."""
-    text = str(quantity)
-    for unit, size in _MEMORY_UNITS.items():
-        if text.endswith(unit):
-            return int(float(text.removesuffix(unit)) * size) >> 20
-    return int(float(text)) >> 20
 
 
 def indexes(text: str) -> frozenset[int]:

@@ -34,6 +34,8 @@ _WATCH_S = 110
 #: Longer silence is a dead connection.
 _IDLE_S = 120
 RESYNC_S = 900
+#: So many objects that cannot be read are named in the log.
+_SAID = 100
 _BACK_OFF_S = (0.2, 0.5, 1.0, 2.0, 5.0)
 
 
@@ -75,6 +77,11 @@ class Watch:
         self._streaming: Streaming | None = None
         #: Where it goes on, however the last request ended; None = everything is to be listed.
         self._version: str | None = None
+        self._listed_s = 0.0
+        #: In a row, without anything seen between them.
+        self._failures = 0
+        #: Objects that could not be read, by their ids: each is said once.
+        self._unread: set[str] = set()
         #: Everything was seen once.
         self.synced = threading.Event()
         #: How often everything was listed.
@@ -91,40 +98,53 @@ class Watch:
         self._thread.join(2)
 
     def _run(self) -> None:
-        failures = 0
         while not self._closed.is_set():
             try:
-                if self._version is None:
+                # Also where every watch breaks: a balancer that cuts them must not keep this from us.
+                if self._version is None or self._is_old():
                     self._version = self._list()
-                    listed_s = time.monotonic()
+                    self._listed_s = time.monotonic()
                 self._watch(self._version)
-                failures = 0
-                if time.monotonic() - listed_s > self._resync_s:
-                    self._version = None
+                self._failures = 0
             except ApiError as error:
                 if self._closed.is_set():
                     return
                 if error.status == GONE or error.reason == "Expired":
                     self._version = None
-                self._say(error, failures)
-                self._pause(failures)
-                failures += 1
+                self._say(error)
+                self._pause()
             except Exception:  # noqa: BLE001 - one object must not end the watch for all others
                 _LOG.exception(
                     "the watch of %s failed; everything is listed again", self._subject.path
                 )
                 self._version = None
-                self._pause(failures)
-                failures += 1
+                self._pause()
 
-    def _pause(self, failures: int) -> None:
-        longest = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
+    def _is_old(self) -> bool:
+        return time.monotonic() - self._listed_s > self._resync_s
+
+    def _pause(self) -> None:
+        longest = _BACK_OFF_S[min(self._failures, len(_BACK_OFF_S) - 1)]
+        self._failures += 1
         # Many watches lose the same server at once.
         self._closed.wait(longest * (0.5 + random.random() / 2))  # noqa: S311 - no secret
 
-    def _say(self, error: ApiError, failures: int) -> None:
-        if failures == 1:
+    def _say(self, error: ApiError) -> None:
+        if self._failures == 1:
             _LOG.warning("%s is not watched for now: %s", self._subject.path, error)
+
+    def _read(self, document: Document) -> Any:
+        """What is kept of an object; one that we do not understand must not hide all others."""
+        try:
+            return self._subject.read(document)
+        except Exception:  # noqa: BLE001 - whatever somebody wrote into it
+            meta = document.get("metadata") or {}
+            uid = str(meta.get("uid"))
+            if uid not in self._unread and len(self._unread) < _SAID:
+                self._unread.add(uid)
+                where = f"{meta.get('namespace', '')}/{meta.get('name', '')}"
+                _LOG.exception("%s: %s is left out", self._subject.path, where)
+            return None
 
     def _list(self) -> str:
         subject, found, query = self._subject, [], dict(self._subject.query)
@@ -132,7 +152,7 @@ class Watch:
         while True:
             page = self._connection.get(subject.path, **query)
             for one in page["items"] if not subject.from_now else ():
-                read = subject.read(one)
+                read = self._read(one)
                 if read is not None:
                     found.append(read)
             query["continue"] = page["metadata"].get("continue") or ""
@@ -166,11 +186,12 @@ class Watch:
                     code = int(document.get("code") or 0)
                     raise ApiError(code, document.get("reason", ""), document.get("message", ""))
                 if event["type"] != "BOOKMARK":
-                    found = subject.read(document)
+                    found = self._read(document)
                     if found is not None:
                         self._sink.event(event["type"], found)
                 # Only now: what the sink could not take has not been seen.
                 self._version = document["metadata"]["resourceVersion"]
+                self._failures = 0
 
 
 def _event(line: bytes) -> Any:

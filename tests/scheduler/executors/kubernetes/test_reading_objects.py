@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from cluster_objects import ATTEMPT_ID, JOB, a_job_seen, a_pod, a_pod_seen, an_ended_pod
 
 from gpucommons.scheduler.executors.kubernetes.seen import (
     Why,
-    cpu_of,
     indexes,
-    memory_of,
     read_job,
     read_node,
     read_other,
@@ -22,21 +19,6 @@ from gpucommons.scheduler.executors.kubernetes.traces import DELETED, Traces
 
 def worker(**state: Any) -> list[dict[str, Any]]:
     return [{"name": "sidecar", "state": {"running": {}}}, {"name": "worker", "state": state}]
-
-
-@pytest.mark.parametrize(
-    ("text", "milli"), [("2", 2000), ("500m", 500), ("0.5", 500), (3, 3000), ("1500000n", 1)]
-)
-def test_amounts_of_cpu(text: str | int, milli: int) -> None:
-    assert cpu_of(text) == milli
-
-
-@pytest.mark.parametrize(
-    ("text", "mib"),
-    [("512Mi", 512), ("1Gi", 1024), ("1G", 953), (1 << 20, 1), ("1048576k", 1000), ("1e9", 953)],
-)
-def test_amounts_of_memory(text: str | int, mib: int) -> None:
-    assert memory_of(text) == mib
 
 
 def test_completed_indexes() -> None:

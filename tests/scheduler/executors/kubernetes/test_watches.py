@@ -89,3 +89,84 @@ def test_what_was_seen_is_seen_once(
     watch.close()
     assert server.asked == asked
     assert sink.events == ["ADDED 11", "DELETED 13"]
+
+
+class Cut(Server):
+    """A balancer that ends every watch after one event."""
+
+    def stream(self, _path: str, **query: Any) -> Stream:
+        self.asked.append(query["resourceVersion"])
+        return Stream([seen("BOOKMARK", "11")], self.error)
+
+
+CUT = ApiError(0, "Interrupted", "reset by peer")
+
+
+def test_everything_is_listed_again_though_no_watch_ends_well(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching, "_BACK_OFF_S", (0.0,))
+    subject = Subject(path="/pods", read=lambda document: document)
+    watch = Watch(cast("Any", Cut(CUT)), subject, Sink(), resync_s=0.0)
+    until(lambda: watch.lists >= 3)
+    watch.close()
+
+
+def test_a_watch_that_saw_something_is_taken_up_again_without_a_growing_pause(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(watching, "_BACK_OFF_S", (0.0, 3600.0))
+    server = Cut(CUT)
+    watch = Watch(
+        cast("Any", server), Subject(path="/pods", read=lambda document: document), Sink()
+    )
+    until(lambda: len(server.asked) >= 5)
+    watch.close()
+
+
+class Odd(Server):
+    """Lists an object that cannot be read among others, and tells of another such one."""
+
+    def get(self, _path: str, **_query: object) -> dict[str, Any]:
+        items = [{"metadata": {"name": name, "uid": name}} for name in ("fine", "odd", "good")]
+        return {"items": items, "metadata": {"resourceVersion": "10"}}
+
+    def stream(self, _path: str, **query: Any) -> Stream:
+        self.asked.append(query["resourceVersion"])
+        events = [
+            {
+                "type": "MODIFIED",
+                "object": {
+                    "metadata": {"name": name, "uid": name, "resourceVersion": str(version)}
+                },
+            }
+            for version, name in enumerate(("odd", "odd", "fine"), 11)
+        ]
+        return Stream([json.dumps(one).encode() for one in events], None)
+
+
+def test_an_object_that_cannot_be_read_hides_no_other_and_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def read(document: Any) -> str:
+        name = str(document["metadata"]["name"])
+        if name == "odd":
+            message = "1k"
+            raise ValueError(message)
+        return name
+
+    class Keeping(Sink):
+        found: tuple[str, ...] = ()
+
+        def reset(self, found: list[Any]) -> None:
+            self.found = tuple(found)
+
+    sink = Keeping()
+    server = Odd(CUT)
+    watch = Watch(cast("Any", server), Subject(path="/pods", read=read), sink)
+    until(lambda: sink.events)
+    watch.close()
+    assert sink.found == ("fine", "good")
+    assert sink.events == ["MODIFIED fine"]
+    assert [one.getMessage() for one in caplog.records] == ["/pods: /odd is left out"]
+    assert watch.lists == 1
