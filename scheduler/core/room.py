@@ -28,7 +28,6 @@ from gpucommons.scheduler.core.types import (
     HoldClass,
     NodeId,
     PoolName,
-    TeamName,
     WorkerPlacement,
     Workload,
     WorkloadId,
@@ -45,15 +44,6 @@ class KeptArea(NamedTuple):
     device_ids: tuple[DeviceId, ...]
     mask: int
     milli_gpu: int
-
-
-class Turn(NamedTuple):
-    """What is free of a place that a team's waiting job keeps from who has had more."""
-
-    team: TeamName
-    pool: PoolName
-    need_milli_gpu: int
-    devices: Mapping[NodeId, tuple[DeviceId, ...]]
 
 
 @dataclass(slots=True)
@@ -81,8 +71,6 @@ class Room:
     pools_with_blocks: frozenset[PoolName] = frozenset()
     #: What is kept as headroom.
     kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
-    #: Places kept for jobs whose turn has come: :mod:`.turns`.
-    turns: list[Turn] = field(default_factory=list)
     #: Work known to come, by pool; None for a trial of a few nodes, which follows no demand.
     known: Mapping[PoolName, Known] | None = None
     #: Arrays kept in step with this room by :mod:`.views`.
@@ -188,8 +176,7 @@ class Room:
         self._reserved_on.add(placement.node_id)
 
     def unreserve(self) -> None:
-        """Keep no place from in-guarantee work, and none for whose turn has come."""
-        self.turns.clear()
+        """Keep no place from in-guarantee work."""
         for node_id in self._reserved_on:
             node = self.nodes[node_id]
             for device in node.devices.values():
