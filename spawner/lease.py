@@ -38,7 +38,7 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
-from gpucommons.spawner.hooks import apply_user_options, options_form
+from gpucommons.spawner.hooks import apply_user_options, options_form, pages_address
 from gpucommons.spawner.options import BadOptions, NotebookOptions, parse_options
 from gpucommons.spawner.refusal import refusal
 
@@ -76,7 +76,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         help="Folder of the node agent as notebooks see it: it holds the socket of each slice."
     ).tag(config=True)
     ticket_url = Unicode(
-        "/services/gpucommons/ticket", help="Page where users wait in line for a GPU."
+        help="Page where users wait in line for a GPU; default: `ticket` of the hub's service."
     ).tag(config=True)
     shared_account = Bool(
         False, help="Users share one operating-system account; every screen says so."
@@ -104,6 +104,10 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     @default("notebook_scheduler_url")
     def _default_notebook_scheduler_url(self) -> str:
         return str(self.scheduler_url)
+
+    @default("ticket_url")
+    def _default_ticket_url(self) -> str:
+        return f"{pages_address(self.user)}ticket"
 
     # --- what the user asks -------------------------------------------------------------------
 

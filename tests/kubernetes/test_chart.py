@@ -133,6 +133,23 @@ def test_agents_serve_pods_where_hub_and_scheduler_make_them() -> None:
     assert found == {settings.hub_namespace, *settings.job_namespaces}
 
 
+@pytest.mark.parametrize(
+    ("values", "prefix"),
+    [
+        ({}, "/services/gpucommons/"),
+        ({"hub.baseUrl": "/jupyter/"}, "/jupyter/services/gpucommons/"),
+        ({"hub.baseUrl": "/jupyter"}, "/jupyter/services/gpucommons/"),
+        ({"hub.baseUrl": "/jupyter/", "hub.servicePrefix": "/gpus/"}, "/gpus/"),
+    ],
+)
+def test_pages_are_served_below_the_hubs_base_url(values: dict[str, Any], prefix: str) -> None:
+    [scheduler] = of_kind(rendered(values), "Deployment", "gpucommons-scheduler")
+    [container] = scheduler["spec"]["template"]["spec"]["containers"]
+    env = {one["name"]: one.get("value", "") for one in container["env"]}
+    assert env["JUPYTERHUB_SERVICE_PREFIX"] == prefix
+    assert env["JUPYTERHUB_BASE_URL"] == values.get("hub.baseUrl", "/").rstrip("/") + "/"
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_the_scheduler_understands_its_files(path: Path) -> None:
     (found,) = of_kind(rendered(path), "ConfigMap", "gpucommons-scheduler")

@@ -1,0 +1,60 @@
+"""Links of the hub lead to the service, below a base URL and on a subdomain too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jinja2 import DictLoader, Environment, PackageLoader, PrefixLoader
+from jupyterhub.services.service import Service
+
+from gpucommons.spawner.hub_config import SERVICE
+
+SUBDOMAIN = "https://gpucommons--service.hub.example:8123"
+
+
+def settings(base_url: str, host: str = "") -> dict[str, Any]:
+    service = Service(name=SERVICE, base_url=base_url, host=host)
+    return {"base_url": base_url, "services": {SERVICE: service}}
+
+
+@pytest.mark.parametrize(
+    ("of_the_hub", "address"),
+    [
+        (settings("/"), "/services/gpucommons/"),
+        (settings("/jupyter/"), "/jupyter/services/gpucommons/"),
+        (settings("/", SUBDOMAIN), f"{SUBDOMAIN}/services/gpucommons/"),
+        ({"base_url": "/jupyter/"}, "/jupyter/services/gpucommons/"),
+        ({}, "/services/gpucommons/"),
+    ],
+)
+def test_people_wait_in_line_where_the_hub_has_its_service(
+    make_spawner: Callable[..., Any], of_the_hub: dict[str, Any], address: str
+) -> None:
+    spawner = make_spawner()
+    spawner.user.settings = of_the_hub
+    assert spawner.ticket_url == f"{address}ticket"
+
+
+@pytest.mark.parametrize(
+    ("user", "address"),
+    [
+        (SimpleNamespace(settings=settings("/jupyter/")), "/jupyter/services/gpucommons/"),
+        (
+            SimpleNamespace(settings=settings("/jupyter/", SUBDOMAIN)),
+            f"{SUBDOMAIN}/jupyter/services/gpucommons/",
+        ),
+        (None, "/jupyter/services/gpucommons/"),
+    ],
+)
+def test_the_navigation_bar_leads_to_the_pages(user: Any, address: str) -> None:
+    hubs_own = DictLoader({"page.html": "{% block nav_bar_left_items %}{% endblock %}"})
+    ours = PackageLoader("gpucommons.spawner", "templates/hub")
+    templates = Environment(
+        loader=PrefixLoader({"templates": hubs_own, "ours": ours}), autoescape=True
+    )
+    page = templates.get_template("ours/page.html")
+    text = page.render(user=user, prefix="/jupyter/", base_url="/jupyter/hub/")
+    assert f'href="{address}"' in text
