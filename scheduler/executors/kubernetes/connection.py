@@ -23,8 +23,9 @@ _CHUNK_BYTES = 1 << 16
 MAX_LINE_BYTES = 16 << 20
 _TIMEOUT = urllib3.Timeout(connect=5, read=30)
 _REFUSED = 400
-_TRY_AGAIN = frozenset({0, 429, 500, 502, 503, 504})
-NOT_FOUND, CONFLICT, GONE = 404, 409, 410
+#: 401: a token that was renewed is read anew for the next request.
+_TRY_AGAIN = frozenset({0, 401, 429, 500, 502, 503, 504})
+NOT_FOUND, CONFLICT, GONE, UNPROCESSABLE = 404, 409, 410, 422
 
 
 class ApiError(Exception):
@@ -39,7 +40,15 @@ class ApiError(Exception):
     @property
     def try_again(self) -> bool:
         """The same request may be granted a moment later."""
-        return self.status in _TRY_AGAIN
+        return self.status in _TRY_AGAIN or (
+            # Others wrote at the same time, as into a ResourceQuota that counts what is made.
+            self.status == CONFLICT and self.reason == "Conflict"
+        )
+
+    @property
+    def exists(self) -> bool:
+        """What was to be made is there already. A 409 alone does not say so."""
+        return self.status == CONFLICT and self.reason == "AlreadyExists"
 
 
 class Credentials(Protocol):

@@ -10,6 +10,7 @@ from gpucommons.scheduler.executors.kubernetes import names, patches
 from gpucommons.scheduler.executors.kubernetes.connection import (
     CONFLICT,
     NOT_FOUND,
+    UNPROCESSABLE,
     ApiError,
     Connection,
 )
@@ -40,7 +41,7 @@ class Requests:
         try:
             return self._connection.post(path, body)
         except ApiError as error:
-            if error.status != CONFLICT:
+            if not error.exists:
                 raise
         meta = body["metadata"]
         found = self._connection.get(f"{path}/{meta['name']}")
@@ -54,7 +55,7 @@ class Requests:
         try:
             self._connection.post(path, body)
         except ApiError as error:
-            if error.status != CONFLICT:
+            if not error.exists:
                 raise
 
     def lift(
@@ -67,7 +68,22 @@ class Requests:
     ) -> None:
         """Send a pod on its way."""
         patch = patches.lift(pod, attempt, rank, node, tuple(devices))
-        self._connection.json_patch(_pod(pod), patch)
+        try:
+            self._connection.json_patch(_pod(pod), patch)
+        except ApiError as error:
+            # Its own test fails where it was taken before and only the answer was lost.
+            if error.status != UNPROCESSABLE or not self._is_lifted(pod, attempt, rank):
+                raise
+
+    def _is_lifted(self, pod: PodSeen, attempt: Attempt, rank: int) -> bool:
+        found = self._connection.get(_pod(pod))
+        meta, gates = found["metadata"], found["spec"].get("schedulingGates") or ()
+        node = (meta.get("annotations") or {}).get(names.NODE)
+        return (
+            meta["uid"] == pod.uid
+            and node == attempt.placements[rank].node_id
+            and all(gate["name"] != names.GATE for gate in gates)
+        )
 
     def suspend(self, namespace: str, job: str) -> None:
         """End a Job's pods; ``ApiError`` 404 where there is no such Job."""

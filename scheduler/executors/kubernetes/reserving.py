@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.cards_in_use import CardsInUse, cards_in_use
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView
-from gpucommons.scheduler.executors.kubernetes.connection import CONFLICT, ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.refusals import is_refusal
 from gpucommons.scheduler.executors.kubernetes.reservations import (
@@ -143,7 +143,7 @@ class Reservations:
             try:
                 self._connection.post(path, body)
             except ApiError as error:
-                if error.status != CONFLICT:
+                if not error.exists:
                     raise
 
         self._orders.give(("hold", slot), work, partial(self._told, slot))
