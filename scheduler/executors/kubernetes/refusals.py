@@ -44,8 +44,16 @@ class Refusals:
     def note(self, key: Hashable, error: ApiError | None) -> None:
         """What came of an order."""
         if error is None or not is_refusal(error):
-            self._rests.pop(key, None)
-            return
+            self.forget(key)
+        else:
+            self.add(key)
+
+    def forget(self, key: Hashable) -> None:
+        """It was granted: the next refusal is the first again."""
+        self._rests.pop(key, None)
+
+    def add(self, key: Hashable) -> None:
+        """It was refused once more."""
         rest = self._rests.setdefault(key, _Rest(times=0, until_s=0.0))
         rest.until_s = self._now_s() + min(LONGEST_REST_S, FIRST_REST_S * 2**rest.times)
         rest.times = min(rest.times + 1, 10)

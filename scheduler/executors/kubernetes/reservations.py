@@ -13,6 +13,7 @@ from typing import Any
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.seen import Why
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 Document = dict[str, Any]
@@ -34,18 +35,22 @@ class ReservationSeen:
     running: bool = False
     #: It ended or is being deleted: it holds its card no more, or not for long.
     leaving: bool = False
+    #: Why its node did not run it, or ended it.
+    failed: Why | None = None
 
 
 def read_reservation(pod: Mapping[str, Any]) -> ReservationSeen:
     """A pod of kind ``reservation``."""
     meta, status = pod["metadata"], pod.get("status") or {}
     phase = status.get("phase")
+    why = Why(reason=status.get("reason") or "", message=status.get("message") or "")
     return ReservationSeen(
         name=meta["name"],
         uid=meta["uid"],
         slot=DeviceId((meta.get("annotations") or {}).get(names.SLOT, "")),
         running=phase == "Running",
         leaving="deletionTimestamp" in meta or phase in {"Succeeded", "Failed"},
+        failed=why if phase == "Failed" else None,
     )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
@@ -13,7 +14,7 @@ from gpucommons.scheduler.executors.kubernetes.cards_in_use import CardsInUse, c
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.refusals import is_refusal
+from gpucommons.scheduler.executors.kubernetes.refusals import Refusals, is_refusal
 from gpucommons.scheduler.executors.kubernetes.reservations import (
     ReservationSeen,
     reservation_name,
@@ -21,7 +22,7 @@ from gpucommons.scheduler.executors.kubernetes.reservations import (
     uuid_in,
     wanted,
 )
-from gpucommons.scheduler.executors.kubernetes.sentences import refused
+from gpucommons.scheduler.executors.kubernetes.sentences import not_held, not_run
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 
@@ -34,6 +35,8 @@ class Reservations:
         settings: KubernetesSettings,
         view: ClusterView,
         orders: Orders,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connection = connection
         self._settings = settings
@@ -43,8 +46,13 @@ class Reservations:
         self._uuids: dict[str, str] = {}
         #: Those that were asked and named no card.
         self._mute: set[str] = set()
-        #: What the cluster said of reservations that it will not make.
+        #: What an admin is told of reservations that the cluster will not make…
         self._refused: dict[DeviceId, str] = {}
+        #: …and of those that it makes and their nodes do not run.
+        self._failed: dict[DeviceId, str] = {}
+        #: Pods of which that was noted, by their ids.
+        self._noted: set[str] = set()
+        self._rests = Refusals(now_s)
         self._cards: tuple[int, CardsInUse] | None = None
 
     def bound(self) -> Mapping[DeviceId, str]:
@@ -77,14 +85,7 @@ class Reservations:
     def sentences(self) -> Mapping[DeviceId, str]:
         """What an admin is told of slots that are lost for now."""
         cards = self.cards_in_use()
-        unmade = {
-            slot: (
-                f"Nothing of ours can hold {slot}: {said}. Whoever runs the cluster must allow it; until"
-                " then parts of that GPU cannot be used."
-            )
-            for slot, said in self._refused.items()
-        }
-        return unmade | {
+        return (self._failed | self._refused) | {
             slot: (
                 f"The reservation of {slot} was made anew and holds {cards.reserved[slot]}, but pods"
                 f" run on {', '.join(sorted(used))}, which the cluster may give to others: they are"
@@ -116,9 +117,11 @@ class Reservations:
         """Order what is missing, and remove what nothing needs."""
         due = wanted(nodes, shared, self._settings)
         self._refused = {slot: said for slot, said in self._refused.items() if slot in due}
+        self._failed = {slot: said for slot, said in self._failed.items() if slot in due}
         there = {pod.name: pod for pod in self._view.reservations.values()}
+        self._note_failures(there.values())
         for slot, node in due.items():
-            if reservation_name(slot) not in there:
+            if reservation_name(slot) not in there and not self._rests.rests(slot):
                 self._make(slot, node)
         for pod in there.values():
             if (pod.slot not in due and not self._is_unknown(pod)) or pod.leaving:
@@ -127,7 +130,19 @@ class Reservations:
                 self._ask(pod)
         known = {pod.uid for pod in there.values()}
         self._mute &= known
+        self._noted &= known
         self._uuids = {uid: uuid for uid, uuid in self._uuids.items() if uid in known}
+
+    def _note_failures(self, pods: Iterable[ReservationSeen]) -> None:
+        """A pod that its node does not run is not made anew as fast as that is said."""
+        for pod in pods:
+            if pod.failed is not None and pod.uid not in self._noted:
+                self._noted.add(pod.uid)
+                self._rests.add(pod.slot)
+                self._failed[pod.slot] = not_run(pod.slot, pod.failed)
+            elif pod.running and not pod.leaving:
+                self._rests.forget(pod.slot)
+                self._failed.pop(pod.slot, None)
 
     def _is_unknown(self, pod: ReservationSeen) -> bool:
         """Its node does not answer now: that says nothing about what runs there."""
@@ -153,7 +168,7 @@ class Reservations:
             if error is None:
                 self._refused.pop(slot, None)
             elif is_refusal(error):
-                self._refused[slot] = refused(error.message)
+                self._refused[slot] = not_held(slot, error.message)
 
     def _remove(self, pod: ReservationSeen) -> None:
         if pod.leaving and pod.running:

@@ -85,6 +85,24 @@ def refused(message: str) -> str:
     return f"The cluster refuses it: {_short(message)}"
 
 
+def not_held(slot: str, message: str) -> str:
+    """What it comes to that the cluster makes no pod which would hold a slot's card."""
+    return (
+        f"Nothing of ours can hold {slot}: {refused(message)}. Whoever runs the cluster must allow it; until"
+        " then parts of that GPU cannot be used."
+    )
+
+
+def not_run(slot: str, why: Why) -> str:
+    """The same where its node does not run that pod."""
+    said = ": ".join(filter(None, (why.reason, _short(why.message)))) or "it gives no reason"
+    return (
+        f"Nothing of ours can hold {slot}: its node does not run the pod that would ({said}). Look at the"
+        " device plugin there; it is tried again at least every minute, and until then parts of that"
+        " GPU cannot be used."
+    )
+
+
 _CANNOT = {
     "suspend": "It cannot be ended, and holds what it has",
     "hurry": "Its pods cannot be ended, and hold what they have",

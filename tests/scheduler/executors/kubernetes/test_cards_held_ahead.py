@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import pytest
@@ -17,11 +18,11 @@ from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, 
 from gpucommons.scheduler.executors.kubernetes.installed import Installed
 from gpucommons.scheduler.executors.kubernetes.offer import Offer
 from gpucommons.scheduler.executors.kubernetes.reservations import (
-    ReservationSeen,
+    read_reservation,
     reservation_name,
 )
 from gpucommons.scheduler.executors.kubernetes.reserving import Reservations
-from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, Why
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 ONE, TWO = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-1")
@@ -34,12 +35,15 @@ class Cluster:
     def __init__(self) -> None:
         self.view: Any = None
         self.deletions: list[Any] = []
+        self.made = 0
+        #: As the kubelet shows pods that it does not run.
+        self.failed: dict[str, str] | None = None
 
     def post(self, path: str, body: dict[str, Any]) -> None:
-        slot = DeviceId(body["metadata"]["annotations"]["gpucommons.io/slot"])
-        name = body["metadata"]["name"]
-        seen = ReservationSeen(name=name, uid=f"uid-{slot}", slot=slot, running=True)
-        self.view._pod("ADDED", seen)
+        self.made += 1
+        meta = {**body["metadata"], "uid": f"uid-{self.made}"}
+        status = self.failed or {"phase": "Running"}
+        self.view._pod("ADDED", read_reservation({"metadata": meta, "status": status}))
 
     def delete(self, path: str, body: dict[str, Any]) -> None:
         self.deletions.append(body)
@@ -64,6 +68,7 @@ class World:
     held: frozenset[DeviceId] = frozenset()
     shared: frozenset[DeviceId] = frozenset()
     next_shares: frozenset[DeviceId] = frozenset({ONE})
+    now_s: float = 0.0
 
     def __post_init__(self) -> None:
         settings = KubernetesSettings(pools={"build": self.place})
@@ -81,7 +86,7 @@ class World:
             next_shares=lambda pools: self.next_shares if pools else frozenset(),
         )
         orders = cast("Any", self.cluster)
-        reserving = Reservations(connection, settings, self.view, orders)
+        reserving = Reservations(connection, settings, self.view, orders, now_s=lambda: self.now_s)
         installed = Installed(connection, settings, orders, changed=lambda: None)
         self.offer = Offer(settings, around, self.view, reserving, installed)
         self.view._node(
@@ -172,3 +177,39 @@ def test_a_standing_pool_holds_every_card_as_before() -> None:
     world = World(place=PoolPlace(reservations="standing"))
     assert world.beats() == {ONE, TWO}
     assert world.bound(TWO, 1000) == Bound(visible_devices=(f"GPU-{reservation_name(TWO)}",))
+
+
+def test_a_card_whose_holder_its_node_does_not_run_is_tried_with_growing_rests_and_said() -> None:
+    world = World()
+    said = "Allocate failed due to no healthy devices present"
+    world.cluster.failed = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": said,
+    }
+    made_at_s = []
+    for second in range(180):
+        world.now_s = second
+        before = world.cluster.made
+        world.beats()
+        made_at_s += [second] * (world.cluster.made - before)
+    rests = [later - earlier for earlier, later in itertools.pairwise(made_at_s)]
+    assert rests == sorted(rests)
+    assert rests[-1] == 60
+    sentence = world.offer.sentences()[ONE]
+    assert sentence.startswith(f"Nothing of ours can hold {ONE}: its node does not run the pod")
+    assert f"(UnexpectedAdmissionError: {said})" in sentence
+    # The device plugin is back.
+    world.cluster.failed = None
+    world.now_s += 60
+    assert world.beats() == {ONE}
+    assert world.offer.sentences() == {}
+    # Much later it fails once: that is the first time again.
+    world.cluster.failed = {"phase": "Failed", "reason": "Evicted"}
+    (pod,) = world.view.reservations.values()
+    world.view._pod("MODIFIED", replace(pod, running=False, leaving=True, failed=Why()))
+    world.beats()
+    made = world.cluster.made
+    world.now_s += 2
+    world.beats()
+    assert world.cluster.made == made + 1
