@@ -2,7 +2,8 @@
 
 Each try holds GPUs, and others may have been stopped for them. So tries that came to nothing are
 counted, by the same rule for grants that lapse, starts that take too long and attempts that are lost
-before they ran.
+before they ran; and by one of their own for attempts that ran and were lost. One node that is lost is
+not its job's fault; a job that is lost each time and saves nothing may well be what takes its nodes.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from gpucommons.scheduler.core.types import Attempt, Workload
 GRANTS = 3
 #: So many starts of a job may come to nothing, or as many as it asked for where those are more.
 STARTS = 6
+#: So many attempts in a row may be lost after they ran and saved nothing, or as many as it asked for.
+LOSSES = 6
 #: Ends of an attempt that are nobody's wish.
 ITS_OWN = frozenset({"timeout", "lost"})
 
@@ -30,10 +33,35 @@ def in_vain(workload: Workload) -> int:
     return count
 
 
+def lost_in_a_row(workload: Workload) -> int:
+    """How many attempts, up to now, ran, were lost, and left nothing that a next one goes on from."""
+    kept = [attempt.resumed_from for attempt in workload.attempts] + [workload.checkpoint]
+    saved = {one.attempt_id for one in kept if one is not None}
+    count = 0
+    for attempt in reversed(workload.attempts):
+        if not _ran(attempt):
+            continue
+        if attempt.attempt_id in saved or not _was_lost(attempt):
+            break
+        count += 1
+    return count
+
+
+def always_lost(workload: Workload) -> bool:
+    """Whether it was lost often enough."""
+    return lost_in_a_row(workload) >= max(LOSSES, workload.spec.max_restarts + 1)
+
+
 def pointless(workload: Workload) -> bool:
     """Whether it was tried often enough."""
     most = GRANTS if is_lease(workload) else max(STARTS, workload.spec.max_restarts + 1)
     return in_vain(workload) >= most
+
+
+def _was_lost(attempt: Attempt) -> bool:
+    if attempt.stop is not None:
+        return attempt.stop.why == "lost"
+    return attempt.exit_code is None
 
 
 def _ran(attempt: Attempt) -> bool:

@@ -8,8 +8,8 @@ from builders import World, a_job, a_node, a_notebook, a_team
 from gpucommons.scheduler.core.acts import is_due
 from gpucommons.scheduler.core.leases import NOT_STARTED
 from gpucommons.scheduler.core.orders import StartServer, StopServer
-from gpucommons.scheduler.core.state import Cancel, Started
-from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.core.state import Cancel, CheckpointReported, Started
+from gpucommons.scheduler.core.types import Checkpoint, State, WorkloadId
 
 
 @pytest.fixture
@@ -124,6 +124,63 @@ def test_a_job_that_is_lost_before_it_runs_fails_after_a_few_tries(world: World)
     world.end(job, None, text="Its pod was gone")
     assert world.state(job) is State.FAILED
     assert world.get(job).ended_text == "It never ran in 6 tries: Its pod was gone"
+
+
+def lose(world: World, job: WorkloadId) -> None:
+    world.start(job)
+    world.end(job, None, text="Its node was lost")
+    world.wait(600_000)
+
+
+def save(world: World, job: WorkloadId, step: int) -> None:
+    attempt_id = world.attempt_id(job)
+    checkpoint = Checkpoint(
+        attempt_id=attempt_id, step=step, path=f"step-{step}", size_bytes=1, sha256="0" * 64,
+        at_ms=world.now,
+    )  # fmt: skip
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
+
+
+def test_a_job_that_runs_and_is_lost_each_time_ends_with_a_sentence(world: World) -> None:
+    job = world.submit(a_job())
+    for _ in range(5):
+        lose(world, job)
+        assert world.state(job) is State.STARTING
+    lose(world, job)
+    assert world.state(job) is State.FAILED
+    assert world.get(job).ended_text == (
+        "It was lost 6 times in a row and saved nothing in between: Its node was lost"
+    )
+
+
+def test_a_start_that_fails_between_two_losses_makes_none_of_them_good(world: World) -> None:
+    job = world.submit(a_job())
+    for _ in range(5):
+        lose(world, job)
+        world.end(job, None, text="Its pod was gone")
+        world.wait(600_000)
+    lose(world, job)
+    assert world.state(job) is State.FAILED
+
+
+def test_what_is_saved_in_between_makes_a_job_worth_trying_again(world: World) -> None:
+    job = world.submit(a_job())
+    for step in range(1, 13):
+        world.start(job)
+        if step % 5 == 0:
+            save(world, job, step)
+        world.end(job, None, text="Its node was lost")
+        assert world.state(job) is State.QUEUED
+        world.wait(600_000)
+
+
+def test_a_job_that_may_restart_more_often_is_lost_more_often(world: World) -> None:
+    job = world.submit(a_job(max_restarts=9))
+    for _ in range(9):
+        lose(world, job)
+    assert world.state(job) is State.STARTING
+    lose(world, job)
+    assert world.state(job) is State.FAILED
 
 
 def test_a_job_that_may_restart_more_often_is_tried_more_often(world: World) -> None:
