@@ -7,12 +7,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cluster_objects import a_pod_seen
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import AttemptEnded
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.types import Millis, NodeId
+from gpucommons.scheduler.executors.kubernetes.connection import UNPROCESSABLE, ApiError
+from gpucommons.scheduler.executors.kubernetes.requests import Requests
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.simulated_nodes import SimulatedNodes
@@ -33,6 +36,23 @@ def nodes(jobs: Jobs, kwok_nodes: SimulatedNodes) -> list[str]:
     names = kwok_nodes(2, 4, labels=jobs.labels)
     wait_for(lambda: len(jobs.executor.nodes()) == 2, "nodes")
     return names
+
+
+def test_a_pod_that_was_let_go_before_is_let_go_again_and_never_elsewhere(
+    jobs: Jobs, nodes: list[str]
+) -> None:
+    """As after an answer that was lost: the server refuses the patch, whose test fails by then."""
+    launch = jobs.launch(nodes[0])
+    jobs.wait_started(launch)
+    (found,) = jobs.pods(launch)
+    pod = a_pod_seen(name=found.metadata.name, namespace=jobs.namespace, uid=found.metadata.uid)
+    requests, node = Requests(jobs.executor.connection), {"kubernetes.io/hostname": nodes[0]}
+    requests.lift(pod, launch.attempt, 0, node)
+    (placement,) = launch.attempt.placements
+    elsewhere = replace(launch.attempt, placements=(replace(placement, node_id=NodeId(nodes[1])),))
+    with pytest.raises(ApiError) as refused:
+        requests.lift(pod, elsewhere, 0, node)
+    assert refused.value.status == UNPROCESSABLE
 
 
 def test_a_gang_runs_where_it_was_placed_with_few_requests(jobs: Jobs, nodes: list[str]) -> None:
