@@ -15,10 +15,10 @@ from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, NoteAgent, PutPools
+from gpucommons.scheduler.core.state import Cluster, NoteAgent
 from gpucommons.scheduler.core.types import Millis, NodeId
 from gpucommons.scheduler.service.service import Service
-from gpucommons.scheduler.upkeep import OPERATOR
+from gpucommons.scheduler.upkeep import OPERATOR, ask_facts
 
 log = logging.getLogger("gpucommons.scheduler.cluster_facts")
 
@@ -81,9 +81,7 @@ class ClusterFacts:
             for pool in cluster.pools.values()
             if pool.executor == "kubernetes"
         )
-        changed = tuple(pool for pool in known if pool != cluster.pools[pool.name])
-        if changed:
-            self._service.ask(OPERATOR, PutPools(pools=changed))
+        ask_facts(self._service, known)
 
     def _with_facts(
         self, pool: Pool, cluster: Cluster, reports: Mapping[NodeId, NodeReport]

@@ -7,7 +7,7 @@ GPUs there are: quotas that cannot be laid out are refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from gpucommons.gpu.agent_client import NodeReport
@@ -15,7 +15,7 @@ from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, NoteAgent, PutPools
+from gpucommons.scheduler.core.state import Cluster, NoteAgent, NoteFacts, PoolFacts
 from gpucommons.scheduler.core.types import Kind, Millis, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.service import settings
@@ -125,10 +125,7 @@ class Upkeep:
             return  # the executor complains already
         self._node = report.node
         cluster = self._service.loop.cluster
-        known = (_with_facts(pool, cluster, report) for pool in cluster.pools.values())
-        changed = tuple(pool for pool in known if pool != cluster.pools[pool.name])
-        if changed:
-            self._service.ask(OPERATOR, PutPools(pools=changed))
+        ask_facts(self._service, (_with_facts(p, cluster, report) for p in cluster.pools.values()))
 
     def _note_record(self) -> None:
         """What the agent did to somebody's processes belongs into the log that admins read."""
@@ -153,6 +150,18 @@ class Upkeep:
             # A scheduler that was killed in between asks again for what it has.
             self._service.ask(OPERATOR, action, key=f"agent-{entry.key}")
             self._noted = entry.number
+
+
+def ask_facts(service: Service, pools: Iterable[Pool]) -> None:
+    """Have noted what nodes say of these pools, where that is news; their settings are not meant."""
+    known = {name: _facts(pool) for name, pool in service.loop.cluster.pools.items()}
+    facts = {pool.name: _facts(pool) for pool in pools if _facts(pool) != known.get(pool.name)}
+    if facts:
+        service.ask(OPERATOR, NoteFacts(pools=facts))
+
+
+def _facts(pool: Pool) -> PoolFacts:
+    return PoolFacts(isolation=pool.isolation, simulated=pool.simulated)
 
 
 def _with_facts(pool: Pool, cluster: Cluster, report: NodeReport) -> Pool:

@@ -134,9 +134,24 @@ class PutTeams:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutPools:
-    """Create or change pools and the nodes in them, all or none."""
+    """Create or change pools, all or none; what nodes say of a pool that is there stays."""
 
     pools: tuple[Pool, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PoolFacts:
+    """What a pool's nodes say of it, and nobody else."""
+
+    isolation: str
+    simulated: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NoteFacts:
+    """What nodes say of pools. Settings are not in it: an admin may be changing them just now."""
+
+    pools: Mapping[PoolName, PoolFacts]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +159,16 @@ class PutPolicy:
     """The hub-wide policy."""
 
     policy: Policy
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutConfig:
+    """Pools, teams and policy in one step, all or none; what it leaves out stays."""
+
+    pools: tuple[Pool, ...] = ()
+    teams: tuple[Team, ...] = ()
+    policy: Policy | None = None
+    removed_teams: tuple[TeamName, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +194,9 @@ Action = (
     | SetQuotas
     | PutTeams
     | PutPools
+    | NoteFacts
     | PutPolicy
+    | PutConfig
     | SetNodeState
 )
 

@@ -15,15 +15,10 @@ from gpucommons.scheduler.core.state import (
     Keep,
     NoteAgent,
     Pause,
-    PutPolicy,
-    PutPools,
-    PutTeams,
     ReportIdle,
     ResizeSlice,
     Restarted,
     Resume,
-    SetNodeState,
-    SetQuotas,
     Started,
     Submit,
     Verdict,
@@ -68,17 +63,8 @@ def _apply(draft: Draft, intent: Intent, action: Action) -> WorkloadId | None:
             return _on_workload(draft, action, by)
         case NoteAgent():
             _note(draft, action)
-        case SetQuotas():
-            settings.set_quotas(draft, action, by)
-        case PutTeams():
-            settings.put_teams(draft, action, by)
-        case PutPools():
-            settings.put_pools(draft, action, by)
-        case SetNodeState():
-            settings.set_node_state(draft, action, by)
-        case PutPolicy() if action.policy != draft.policy:
-            draft.policy = action.policy
-            draft.tell("policy-changed", "The hub-wide policy was changed.", by=by)
+        case _:
+            settings.save(draft, action, by)
     return None
 
 

@@ -17,19 +17,48 @@ from gpucommons.scheduler.core.resources import Block, Node, NodeState, Quota, T
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.state import (
     NodesObserved,
+    NoteFacts,
+    PutConfig,
+    PutPolicy,
     PutPools,
     PutTeams,
     SetNodeState,
     SetQuotas,
 )
 from gpucommons.scheduler.core.types import NodeId, PoolName, TeamName
-from gpucommons.scheduler.errors import Conflict, UnknownNode, UnknownPool, UnknownTeam
+from gpucommons.scheduler.errors import (
+    Conflict,
+    SchedulerError,
+    UnknownNode,
+    UnknownPool,
+    UnknownTeam,
+)
 
 Teams = Mapping[TeamName, Team]
+Setting = SetQuotas | PutTeams | PutPools | NoteFacts | PutPolicy | PutConfig | SetNodeState
 
 #: A node that its executor has no more is kept for so long: a machine in repair comes back, and its
 #: history is looked at. An autoscaler's nodes have new names each time.
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
+
+
+def save(draft: Draft, action: Setting, by: str) -> None:
+    """Save one setting, or refuse it."""
+    match action:
+        case SetQuotas():
+            set_quotas(draft, action, by)
+        case PutTeams():
+            put_teams(draft, action, by)
+        case PutPools():
+            put_pools(draft, action, by)
+        case NoteFacts():
+            note_facts(draft, action, by)
+        case PutPolicy():
+            put_policy(draft, action, by)
+        case PutConfig():
+            put_config(draft, action, by)
+        case SetNodeState():
+            set_node_state(draft, action, by)
 
 
 def set_quotas(draft: Draft, action: SetQuotas, by: str) -> None:
@@ -182,13 +211,56 @@ def use_layout(draft: Draft, blocks: tuple[Block, ...]) -> None:
     draft.survey()
 
 
+def put_config(draft: Draft, action: PutConfig, by: str) -> None:
+    """Save pools, teams and policy together."""
+    pools, told = dict(draft.pools), len(draft.events)
+    # First, because teams may have quotas in pools that come with them.
+    put_pools(draft, PutPools(pools=action.pools), by)
+    if action.teams or action.removed_teams:
+        try:
+            put_teams(draft, PutTeams(teams=action.teams, removed=action.removed_teams), by)
+        except SchedulerError:
+            draft.pools.clear()
+            draft.pools.update(pools)
+            del draft.events[told:]
+            raise
+    if action.policy is not None:
+        put_policy(draft, PutPolicy(policy=action.policy), by)
+
+
+def put_policy(draft: Draft, action: PutPolicy, by: str) -> None:
+    """Change the hub-wide policy."""
+    if action.policy != draft.policy:
+        draft.policy = action.policy
+        draft.tell("policy-changed", "The hub-wide policy was changed.", by=by)
+
+
 def put_pools(draft: Draft, action: PutPools, by: str) -> None:
-    """Create or change pools."""
-    for pool in action.pools:
-        if draft.pools.get(pool.name) != pool:
-            kind = "pool-changed" if pool.name in draft.pools else "pool-created"
+    """Create or change pools; their isolation is what nodes say by now, whatever was read before."""
+    for wanted in action.pools:
+        known = draft.pools.get(wanted.name)
+        pool = wanted
+        if known is not None:
+            pool = replace(wanted, isolation=known.isolation, simulated=known.simulated)
+        if pool != known:
+            kind = "pool-created" if known is None else "pool-changed"
             draft.pools[pool.name] = pool
             draft.tell(kind, f"The pool {pool.name} was saved.", by=by)
+
+
+def note_facts(draft: Draft, action: NoteFacts, by: str) -> None:
+    """Note what nodes say of pools; their settings stay as they are by now."""
+    for name, said in sorted(action.pools.items()):
+        known = draft.pools.get(name)
+        if known is None:
+            continue
+        pool = replace(known, isolation=said.isolation, simulated=said.simulated)
+        if pool != known:
+            draft.pools[name] = pool
+            text = f"The isolation of slices in {name} was {known.isolation}, is {pool.isolation}."
+            if pool.isolation == known.isolation:
+                text = f"The GPUs of {name} are {'' if pool.simulated else 'not '}simulated."
+            draft.tell("pool-changed", text, by=by)
 
 
 def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:

@@ -5,7 +5,6 @@ the same wish. Pure: what a request refers to is looked up before and passed in.
 """
 
 from gpucommons.scheduler.intake.configuration import (
-    PlannedConfig,
     plan_config,
     policy_of,
     quota_of,
@@ -16,7 +15,6 @@ from gpucommons.scheduler.intake.policies import check_pending
 
 __all__ = [
     "Found",
-    "PlannedConfig",
     "check_pending",
     "job_spec",
     "lease_spec",

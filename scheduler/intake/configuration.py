@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpucommons.gpu.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.demand import is_block_size
 from gpucommons.scheduler.core.resources import Policy, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.state import Cluster, PutConfig
 from gpucommons.scheduler.core.types import PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PlannedConfig:
-    """A configuration that makes sense as such; whether quotas can be laid out is the core's."""
-
-    pools: tuple[Pool, ...]
-    teams: tuple[Team, ...]
-    policy: Policy | None
-    removed_teams: tuple[TeamName, ...] = ()
-
-
-def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
-    """Read a configuration; what it leaves out stays as it is.
+def plan_config(config: models.ConfigModel, cluster: Cluster) -> PutConfig:
+    """Read a configuration that makes sense as such; what it leaves out stays as it is.
 
     Raises
     ------
@@ -34,7 +22,7 @@ def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
     """
     _once("pools", [pool.name for pool in config.pools])
     _once("teams", [team.name for team in config.teams])
-    pools = tuple(_pool(pool, cluster) for pool in config.pools)
+    pools = tuple(_pool(pool) for pool in config.pools)
     both = {team.name for team in config.teams} & set(config.removed_teams)
     if both:
         message = f"{names(both)} is both saved and removed: write one of the two."
@@ -46,7 +34,7 @@ def plan_config(config: models.ConfigModel, cluster: Cluster) -> PlannedConfig:
                 message = f"Team {team.name} has a quota in pool {name!r}, which is none of {names(known)}."
                 raise UnknownPool(message)
         _check_quotas(team)
-    return PlannedConfig(
+    return PutConfig(
         pools=pools,
         teams=tuple(_team(team) for team in config.teams),
         policy=None if config.policy is None else policy_of(config.policy),
@@ -103,7 +91,7 @@ def _check_quota(team: str, pool: str, quota: models.QuotaModel) -> None:
         raise Misconfigured(message)
 
 
-def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
+def _pool(pool: models.PoolModel) -> Pool:
     for size in pool.notebook_sizes:
         if not is_block_size(size):
             message = (
@@ -111,7 +99,6 @@ def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
                 " ⅛, ¼, ½, 1, 2, 4, … GPUs."
             )
             raise Misconfigured(message)
-    before = cluster.pools.get(PoolName(pool.name))
     return Pool(
         name=PoolName(pool.name),
         executor=pool.executor,
@@ -125,8 +112,6 @@ def _pool(pool: models.PoolModel, cluster: Cluster) -> Pool:
         min_run_ms=pool.min_run_s * 1000,
         half_life_ms=pool.half_life_s * 1000,
         notebook_sizes=tuple(sorted(set(pool.notebook_sizes))),
-        isolation=before.isolation if before is not None else "none",
-        simulated=before.simulated if before is not None else False,
         mps=None if pool.mps is None else MpsDaemon(**pool.mps.model_dump()),
     )
 

@@ -8,18 +8,10 @@ from dataclasses import replace
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.resources import NodeState, Team
-from gpucommons.scheduler.core.state import (
-    Action,
-    Cluster,
-    PutPolicy,
-    PutPools,
-    PutTeams,
-    SetNodeState,
-    SetQuotas,
-)
+from gpucommons.scheduler.core.state import Cluster, PutConfig, SetNodeState, SetQuotas
 from gpucommons.scheduler.core.types import NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
-from gpucommons.scheduler.intake.configuration import PlannedConfig, plan_config, planned_quotas
+from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.preview import what_if
 from gpucommons.scheduler.service.principal import Principal
@@ -36,35 +28,26 @@ def get_config(service: Service, principal: Principal) -> models.ConfigModel:
 def put_config(
     service: Service, principal: Principal, config: models.ConfigModel
 ) -> Pending[models.TeamList]:
-    """Apply pools, teams and policy: all or none, so the whole is tried out first."""
+    """Apply pools, teams and policy in one step: all or none."""
     authorization.put_config(principal)
     cluster = service.loop.cluster
-    planned = plan_config(config, cluster)
-    _check_managers(config, planned, cluster, principal)
-    actions = _actions(planned)
-    _, verdicts = what_if(cluster, actions, service.now_ms())
-    for verdict in verdicts:
-        check(verdict)
+    action = plan_config(config, cluster)
+    _check_managers(config, action, cluster, principal)
 
     def answer() -> models.TeamList:
         return models.TeamList(teams=team_views(principal, service.loop.cluster))
 
-    if not actions:
+    if action == PutConfig():
         return Pending(probe=answer)
-    intents = [service.ask(principal, action) for action in actions]
-
-    def probe() -> models.TeamList | None:
-        found = [service.store.verdict(intent.intent_id) for intent in intents]
-        for one in found:
-            if one is not None:
-                check(one)
-        return None if None in found else answer()
-
-    return Pending(probe=probe)
+    # What cannot be is refused at once and stored nowhere: a first configuration is tried for long.
+    _, (verdict,) = what_if(cluster, [action], service.now_ms())
+    check(verdict)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: answer())
 
 
 def _check_managers(
-    config: models.ConfigModel, planned: PlannedConfig, cluster: Cluster, principal: Principal
+    config: models.ConfigModel, planned: PutConfig, cluster: Cluster, principal: Principal
 ) -> None:
     """A team that a service keeps is changed by that service alone, or taken back in so many words."""
     for team, written in zip(planned.teams, config.teams, strict=True):
@@ -93,18 +76,6 @@ def _must_manage(team: Team, principal: Principal) -> None:
             " by applying it with managed_by: null."
         )
         raise Conflict(message)
-
-
-def _actions(planned: PlannedConfig) -> list[Action]:
-    """Teams last: where there are teams, a first configuration is in force as a whole."""
-    actions: list[Action] = []
-    if planned.pools:
-        actions.append(PutPools(pools=planned.pools))
-    if planned.policy is not None:
-        actions.append(PutPolicy(policy=planned.policy))
-    if planned.teams or planned.removed_teams:
-        actions.append(PutTeams(teams=planned.teams, removed=planned.removed_teams))
-    return actions
 
 
 def set_quotas(

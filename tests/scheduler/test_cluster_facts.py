@@ -14,7 +14,7 @@ from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.usage import AuditEntry
 from gpucommons.scheduler.cluster_facts import ClusterFacts, NoAgents
-from gpucommons.scheduler.core.state import PutPools
+from gpucommons.scheduler.core.state import NoteFacts, PoolFacts, PutPools
 from gpucommons.scheduler.core.types import NodeId, PoolName
 from gpucommons.scheduler.upkeep import AGENT_EVENTS, OPERATOR
 
@@ -80,6 +80,35 @@ def test_a_pool_promises_what_its_weakest_node_keeps(world: ServiceWorld, agents
     assert isolation_after_a_pass(world, facts) == "watched"
 
 
+@pytest.mark.parametrize("admin_first", [True, False])
+def test_what_nodes_say_and_what_an_admin_sets_do_not_undo_each_other(
+    world: ServiceWorld, agents: Agents, admin_first: bool
+) -> None:
+    facts = ClusterFacts(world.service, agents)
+    agents.said = {name: report(name, "hardware") for name in NAMES}
+    # Both have read the pool as it was before the other spoke.
+    changed = PutPools(pools=(replace(world.cluster.pools[GPU], grace_ms=300_000),))
+    if admin_first:
+        world.service.ask(world.admin, changed)
+        facts.step()
+    else:
+        facts.step()
+        world.service.ask(world.admin, changed)
+    world.pass_time(1000)
+    pool = world.cluster.pools[GPU]
+    assert (pool.grace_ms, pool.isolation) == (300_000, "hardware")
+
+
+def test_nodes_say_the_same_once(world: ServiceWorld, agents: Agents) -> None:
+    facts = ClusterFacts(world.service, agents)
+    agents.said = {name: report(name, "kernel") for name in NAMES}
+    for _ in range(3):
+        isolation_after_a_pass(world, facts)
+    said = world.store.events(kinds=frozenset({"pool-changed"}), limit=10, newest=True)
+    assert said[-1].event.text == "The isolation of slices in gpu was none, is kernel."
+    assert sum("isolation" in one.event.text for one in said) == 1
+
+
 def test_a_node_that_is_away_changes_nothing(world: ServiceWorld, agents: Agents) -> None:
     facts = ClusterFacts(world.service, agents)
     agents.said = {NAMES[0]: report(NAMES[0], "kernel")}
@@ -97,8 +126,8 @@ def test_nodes_of_other_pools_and_without_gpus_say_nothing_about_a_pool(
         NAMES[0]: replace(report(NAMES[0], "none"), devices=()),
         stranger: report(stranger, "none"),
     }
-    pool = replace(world.cluster.pools[GPU], isolation="kernel")
-    world.service.ask(OPERATOR, PutPools(pools=(pool,)))
+    said = PoolFacts(isolation="kernel", simulated=False)
+    world.service.ask(OPERATOR, NoteFacts(pools={GPU: said}))
     world.pass_time(1000)
     assert isolation_after_a_pass(world, facts) == "kernel"
 

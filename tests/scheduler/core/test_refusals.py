@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
+from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core import quota
 from gpucommons.scheduler.core.resources import NodeState, Policy, Quota, Team
@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.state import (
     Cancel,
     Keep,
     Pause,
+    PutConfig,
     PutPolicy,
     Resume,
     SetNodeState,
@@ -51,6 +52,15 @@ NEW, NOBODY = WorkloadId("new"), WorkloadId("nobody")
             SetQuotas(quotas={(TeamName("x"), TRAIN): Quota()}),
             "UnknownTeam",
             "Teams are: vision",
+        ),
+        (
+            PutConfig(
+                pools=(a_pool(grace_ms=7), a_pool("new")),
+                teams=(a_team("other", pool="x"),),
+                policy=Policy(max_workers=1),
+            ),
+            "UnknownPool",
+            "Pools are: new, train",
         ),
         (
             SetQuotas(quotas={(TeamName("vision"), PoolName("x")): Quota()}),

@@ -297,24 +297,53 @@ def test_events_go_on_after_a_cursor(world: ServiceWorld) -> None:
     assert last.number == found.events[-1].number
 
 
-@pytest.mark.parametrize("stored", [0, 1, 2])
-def test_a_first_configuration_that_is_cut_short_has_no_teams_yet(
-    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch, stored: int
+def test_what_came_between_leaves_a_refused_configuration_without_trace(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     config = models.ConfigModel(
-        pools=[models.PoolModel(name="gpu")],
+        pools=[models.PoolModel(name="gpu", grace_s=7), models.PoolModel(name="new")],
+        policy=models.PolicyModel(show_names=True),
+        removed_teams=["vision"],
+    )
+    tried = settings.what_if
+
+    def tried_too_early(*trial: Any) -> Any:
+        found = tried(*trial)
+        monkeypatch.setattr(settings, "what_if", tried)
+        only = models.ConfigModel(removed_teams=["vision"])
+        done(settings.put_config(world.service, world.admin, only))
+        return found
+
+    monkeypatch.setattr(settings, "what_if", tried_too_early)
+    before = world.cluster
+    with pytest.raises(UnknownTeam, match="no team vision to remove"):
+        done(settings.put_config(world.service, world.admin, config))
+    assert "vision" not in world.cluster.teams
+    assert (world.cluster.pools, world.cluster.policy) == (before.pools, before.policy)
+    kinds = frozenset({"pool-created", "policy-changed"})
+    told = world.store.events(kinds=kinds)
+    assert not [one for one in told if "new" in one.event.text]
+
+
+def test_a_configuration_is_stored_whole_or_not_at_all(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = models.ConfigModel(
+        pools=[models.PoolModel(name="new")],
         teams=[models.TeamModel(name="new")],
         policy=models.PolicyModel(show_names=True),
     )
-    put, left = world.store.put_intent, iter(range(stored))
+    put, stored = world.store.put_intent, []
 
-    def cut(intent: Intent, *, admit: Admit | None = None) -> Intent:
-        if next(left, None) is None:
+    def ends_after_one(intent: Intent, *, admit: Admit | None = None) -> Intent:
+        if stored:
             raise Unavailable("The scheduler ends.")
+        stored.append(intent)
         return put(intent, admit=admit)
 
-    monkeypatch.setattr(world.store, "put_intent", cut)
-    with pytest.raises(Unavailable):
-        settings.put_config(world.service, world.admin, config)
+    monkeypatch.setattr(world.store, "put_intent", ends_after_one)
+    settings.put_config(world.service, world.admin, config)
     world.loop.cycle()
-    assert "new" not in world.cluster.teams
+    assert "new" in world.cluster.pools
+    assert "new" in world.cluster.teams
+    assert world.cluster.policy.show_names
