@@ -23,6 +23,10 @@ HEAD = "0005"
 
 #: Another process may hold SQLite's write lock for so long.
 _BUSY_TIMEOUT_MS = 30_000
+#: For a free connection; shorter than a leader's lease and a client's patience.
+POOL_TIMEOUT_S = 5
+#: Of readers: kept open, and as many again twice while they are needed.
+READERS = 5
 #: Any number; all our replicas use the same one to migrate one after the other.
 _MIGRATION_LOCK = 0x47C0_4401
 
@@ -66,8 +70,8 @@ def open_engine(url: str) -> Engine:
     return engine
 
 
-def connected(url: str) -> Engine:
-    """Connect, whatever the tables are.
+def connected(url: str, *, alone: bool = False) -> Engine:
+    """Connect, whatever the tables are; ``alone``: with one connection, for who takes turns.
 
     Raises
     ------
@@ -76,7 +80,7 @@ def connected(url: str) -> Engine:
     """
     address = _address(url)
     try:
-        return _engine(address)
+        return _engine(address, alone=alone)
     except ImportError as error:
         message = f"PostgreSQL needs its driver ({error}): pip install 'gpucommons[postgresql]'."
         raise BadRequest(message) from error
@@ -99,20 +103,24 @@ def _address(url: str) -> URL:
     return address
 
 
-def _engine(address: URL) -> Engine:
+def _engine(address: URL, *, alone: bool = False) -> Engine:
+    pool = {
+        "pool_timeout": POOL_TIMEOUT_S,
+        "pool_size": 1 if alone else READERS,
+        "max_overflow": 0 if alone else 2 * READERS,
+    }
     if address.drivername != "sqlite":
         chosen = {name: value for name, value in _POSTGRESQL.items() if name not in address.query}
         options = [f"-c {name}={value}" for name, value in _SERVER.items()]
         own = address.query.get("options", ())
         options += [own] if isinstance(own, str) else own
-        return create_engine(
-            address, pool_pre_ping=True, connect_args={**chosen, "options": " ".join(options)}
-        )
+        arguments = {**chosen, "options": " ".join(options)}
+        return create_engine(address, pool_pre_ping=True, connect_args=arguments, **pool)
     # Created here so that nobody else can read it; the log beside it takes over the mode.
     path = database_file(address)
     path.parent.mkdir(parents=True, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
-    engine = create_engine(address)
+    engine = create_engine(address, **pool)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine

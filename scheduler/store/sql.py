@@ -1,7 +1,8 @@
 """The durable store: SQLite for one scheduler, PostgreSQL for several replicas.
 
-Each call is one transaction. Writers of this process take turns (SQLite has one anyway), readers
-never wait for them. What a call returned from is on the disk.
+Each call is one transaction. Writers of this process take turns (SQLite has one anyway) at a
+connection of their own, so that no number of readers keeps a leader from its commit; readers never
+wait for them. What a call returned from is on the disk.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, exc
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
@@ -39,7 +40,13 @@ from gpucommons.scheduler.store.base import (
     UsageSum,
     WorkloadFilter,
 )
-from gpucommons.scheduler.store.engine import LeaderLock, database_file, open_engine, writing
+from gpucommons.scheduler.store.engine import (
+    LeaderLock,
+    connected,
+    database_file,
+    open_engine,
+    writing,
+)
 from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.sql_mirror import SqlMirror
 
@@ -51,6 +58,7 @@ class SqlStore:
 
     def __init__(self, url: str) -> None:
         self._engine = open_engine(url)
+        self._writers = connected(url, alone=True)
         self._turn = threading.Lock()
         self._notices = Notices(self._engine)
         self._leader_lock: LeaderLock | None = None
@@ -60,7 +68,7 @@ class SqlStore:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        with self._turn, _answering(), writing(self._engine) as connection:
+        with self._turn, _answering(), writing(self._writers) as connection:
             yield connection
 
     @contextmanager
@@ -70,6 +78,11 @@ class SqlStore:
 
     def _read(self, query: Callable[[Connection], T]) -> T:
         with _answering(), self._engine.connect() as connection:
+            return query(connection)
+
+    def _read_in_turn(self, query: Callable[[Connection], T]) -> T:
+        """What the leader's loop goes on from: it waits for no reader."""
+        with self._turn, _answering(), self._writers.connect() as connection:
             return query(connection)
 
     # --- leadership --------------------------------------------------------------------------
@@ -115,6 +128,7 @@ class SqlStore:
     def close(self) -> None:
         """Let go of files and connections."""
         self._engine.dispose()
+        self._writers.dispose()
         if self._leader_lock is not None:
             self._leader_lock.release()
 
@@ -141,7 +155,7 @@ class SqlStore:
 
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
         """Intents without a verdict, in order of arrival."""
-        return self._read(lambda connection: sql_intents.pending(connection, limit))
+        return self._read_in_turn(lambda connection: sql_intents.pending(connection, limit))
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:
         """The verdict, once there is one."""
@@ -151,7 +165,7 @@ class SqlStore:
 
     def load(self) -> Cluster:
         """Everything live."""
-        return self._read(sql_cluster.load)
+        return self._read_in_turn(sql_cluster.load)
 
     def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
         """Write one cycle in one transaction."""
@@ -272,6 +286,9 @@ def _answering() -> Iterator[None]:
     """A database that is down, full or locked is ours to name, not the caller's to know."""
     try:
         yield
+    except exc.TimeoutError as error:
+        message = "The scheduler's store has no free connection; try again in a moment."
+        raise Unavailable(message) from error
     except DBAPIError as error:
         # A session that the server has ended is no OperationalError everywhere.
         if not isinstance(error, OperationalError) and not error.connection_invalidated:

@@ -37,8 +37,8 @@ def test_a_long_past_goes_in_many_short_transactions(
     def commit(_connection: Any) -> None:
         dropped.append(-1)
 
-    event.listen(store._engine, "after_cursor_execute", seen)
-    event.listen(store._engine, "commit", commit)
+    event.listen(store._writers, "after_cursor_execute", seen)
+    event.listen(store._writers, "commit", commit)
     assert store.prune(epoch, before_ms=NOW, kept=()) == 95
     assert max(dropped) == 10
     # Each of them on its own.
