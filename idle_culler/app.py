@@ -23,8 +23,6 @@ from gpucommons.idle_culler.plain import HubList, PlainRules
 from gpucommons.idle_culler.policy import Limits
 from gpucommons.scheduler.client import AsyncSchedulerClient
 
-_LOOPBACK = "127.0.0.1"
-
 
 class CullerApp(Application):
     """Give back the GPUs of idle notebooks: warn, then stop the server or restart it without one.
@@ -70,7 +68,8 @@ class CullerApp(Application):
     ).tag(config=True)
     per_pool: Dict[str, Any] = Dict(
         Dict(),
-        help="Other limits for a pool: --per-pool=\"train={'idle_after_s': 1200}\", once per pool.",
+        help="Other limits for a pool: --per-pool=\"train={'idle_after_s': 1200,"
+        " 'warn_after_s': 900}\", once per pool.",
     ).tag(config=True)
     per_team: Dict[str, Any] = Dict(
         Dict(), help="Other limits for a team; they win over its pool's."
@@ -80,13 +79,16 @@ class CullerApp(Application):
         config=True
     )
     metrics_port = Integer(
-        0, min=0, max=65535, help="Port for Prometheus on 127.0.0.1. 0 = none."
+        0, min=0, max=65535, help="Port for Prometheus, without a token. 0 = none."
+    ).tag(config=True)
+    metrics_address = Unicode(
+        "127.0.0.1", help="Address of that port; in a pod 0.0.0.0, where a policy guards it."
     ).tag(config=True)
     plain_idle_after_s = Integer(
         0,
         min=0,
         help="Also stop servers without a GPU lease after so many seconds without activity in the"
-        " hub's own count. 0 = leave them alone.",
+        " hub's own count. 0 = never.",
     ).tag(config=True)
     plain_max_age_s = Integer(
         0, min=0, help="Stop servers without a GPU lease at this age, however active. 0 = never."
@@ -112,7 +114,9 @@ class CullerApp(Application):
         "per-pool": "CullerApp.per_pool",
         "per-team": "CullerApp.per_team",
         "metrics-port": "CullerApp.metrics_port",
+        "metrics-address": "CullerApp.metrics_address",
         "plain-idle-after-s": "CullerApp.plain_idle_after_s",
+        "plain-max-age-s": "CullerApp.plain_max_age_s",
         "log-level": "Application.log_level",
     }
     flags: ClassVar[dict[str, Any]] = {  # type: ignore[misc] # as above
@@ -168,7 +172,7 @@ class CullerApp(Application):
 
     def _token(self) -> str:
         token = os.environ.get("JUPYTERHUB_API_TOKEN", "")
-        if not token or not self.hub_api_url or not (self.scheduler_url or self.plain_idle_after_s):
+        if not token or not self.hub_api_url or not (self.scheduler_url or self._stops_plain):
             message = (
                 "The culler needs JUPYTERHUB_API_TOKEN, JUPYTERHUB_API_URL and GPUCOMMONS_URL (or"
                 " --hub-api-url and --scheduler-url). Start it as a service of the hub, or with"
@@ -184,7 +188,8 @@ class CullerApp(Application):
         )
         metrics, clock = Metrics(), WallTime()
         if self.metrics_port:
-            start_http_server(self.metrics_port, addr=_LOOPBACK, registry=metrics.registry)
+            address = self.metrics_address
+            start_http_server(self.metrics_port, addr=address, registry=metrics.registry)
         async with contextlib.AsyncExitStack() as stack:
             hub = await stack.enter_async_context(Hub(self.hub_api_url, token=token))
             sources: list[Source] = []
@@ -203,15 +208,20 @@ class CullerApp(Application):
                     dry_run=self.dry_run,
                 )
                 sources.append(leases)
-            if self.plain_idle_after_s:
+            if self._stops_plain:
                 sources.append(self._plain(hub, leases))
             pace = Pace(every_s=self.every_s, concurrency=self.concurrency)
             loop = Loop(sources, pace=pace, metrics=metrics, clock=clock)
             await (loop.cycle() if self.once else loop.run())
 
+    @property
+    def _stops_plain(self) -> bool:
+        return bool(self.plain_idle_after_s or self.plain_max_age_s)
+
     def _plain(self, hub: Hub, leases: Leases | None) -> HubList:
         rules = PlainRules(
-            inactive_after_ms=self.plain_idle_after_s * 1000, max_age_ms=self.plain_max_age_s * 1000
+            inactive_after_ms=self.plain_idle_after_s * 1000 or None,
+            max_age_ms=self.plain_max_age_s * 1000,
         )
         return HubList(
             hub=hub,

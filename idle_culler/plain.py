@@ -29,7 +29,8 @@ Arbiter = Callable[..., bool | Awaitable[bool]]
 class PlainRules:
     """Which servers without a lease are stopped."""
 
-    inactive_after_ms: int
+    #: None = however inactive.
+    inactive_after_ms: int | None
     #: However active; 0 = no limit.
     max_age_ms: int = 0
     default_servers: bool = True
@@ -101,11 +102,14 @@ class HubList:
         return None
 
     async def _inactive(self, server: HubServer, inactive_ms: int) -> bool:
+        limit_ms = self.rules.inactive_after_ms
+        if limit_ms is None:
+            return False
         if self.rules.arbiter is None:
-            return inactive_ms >= self.rules.inactive_after_ms
+            return inactive_ms >= limit_ms
         verdict = self.rules.arbiter(
             inactive=timedelta(milliseconds=inactive_ms),
-            inactive_limit=self.rules.inactive_after_ms / 1000,
+            inactive_limit=limit_ms / 1000,
             server=server.model,
         )
         return bool(await verdict if inspect.isawaitable(verdict) else verdict)

@@ -1,3 +1,4 @@
+import re
 import subprocess
 import sys
 
@@ -87,6 +88,48 @@ def test_one_cycle_without_scheduler_or_hub_ends_well_and_keeps_the_secret() -> 
     assert done.returncode == 0, done.stderr
     assert "cannot be reached" in done.stderr
     assert "secret-token" not in done.stderr + done.stdout
+
+
+@pytest.mark.parametrize("limit", ["--plain-idle-after-s=60", "--plain-max-age-s=60"])
+def test_either_limit_of_plain_servers_has_them_looked_at(
+    limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("GPUCOMMONS_URL")
+    done = subprocess.run(
+        [sys.executable, "-m", "gpucommons.idle_culler", "--once", limit],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "JupyterHub does not answer" in done.stderr
+
+
+def test_the_examples_of_the_help_start() -> None:
+    helps = [str(trait.help) for trait in CullerApp.class_own_traits(config=True).values()]
+    examples = [one for text in helps for one in re.findall(r'(--[a-z-]+)="([^"]+)"', text)]
+    assert examples
+    for flag, value in examples:
+        CullerApp().initialize([f"{flag}={value}"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "address"), [([], "127.0.0.1"), (["--metrics-address=10.0.0.7"], "10.0.0.7")]
+)
+async def test_metrics_are_served_where_they_should_be(
+    arguments: list[str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served: list[tuple[int, str]] = []
+
+    def serve(port: int, *, addr: str, registry: object) -> None:
+        served.append((port, addr))
+
+    monkeypatch.setattr("gpucommons.idle_culler.app.start_http_server", serve)
+    app = CullerApp()
+    app.initialize(["--once", "--metrics-port=9", *arguments])
+    await app._run(app._rules(), app._token())
+    assert served == [(9, address)]
 
 
 def test_a_teams_words_win_over_its_pools() -> None:

@@ -179,6 +179,13 @@ async def test_old_servers_end_however_active() -> None:
     assert len(api.stopped) == 1
 
 
+@pytest.mark.parametrize(("max_age_h", "stopped"), [(20, 1), (0, 0), (10_000, 0)])
+async def test_without_a_limit_for_inactivity_only_age_counts(max_age_h: int, stopped: int) -> None:
+    api = FakeHubApi({"alice": {"": server(idle_h=24)}})
+    await run(api, PlainRules(inactive_after_ms=None, max_age_ms=max_age_h * HOUR))
+    assert len(api.stopped) == stopped
+
+
 @pytest.mark.parametrize(
     ("rules", "stopped"),
     [({"default_servers": False}, ["servers/gpu"]), ({"named_servers": False}, ["server"])],

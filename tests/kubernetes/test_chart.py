@@ -275,6 +275,23 @@ def _is_in(document: dict[str, Any], namespace: str) -> bool:
     return bool(document["metadata"].get("namespace") == namespace)
 
 
+def test_the_cullers_metrics_are_read_by_whom_the_policy_lets_in() -> None:
+    def of_the_culler(documents: list[dict[str, Any]]) -> tuple[list[Any], list[str]]:
+        policies = of_kind(documents, "NetworkPolicy", "gpucommons-culler")
+        arguments = arguments_of(documents, "gpucommons-culler")
+        return policies, [one for one in arguments if one.startswith("--metrics")]
+
+    assert of_the_culler(rendered()) == ([], [])
+    prometheus = {"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}
+    documents = rendered({"networkPolicy.metricsFrom": [prometheus]})
+    [policy], arguments = of_the_culler(documents)
+    assert policy["spec"]["ingress"] == [{"ports": [{"port": "metrics"}], "from": [prometheus]}]
+    assert arguments == ["--metrics-port=8003", "--metrics-address=0.0.0.0"]
+    [culler] = of_kind(documents, "Deployment", "gpucommons-culler")
+    [container] = culler["spec"]["template"]["spec"]["containers"]
+    assert container["ports"] == [{"name": "metrics", "containerPort": 8003}]
+
+
 def test_namespaces_stay_with_what_others_keep_there() -> None:
     for one in of_kind(rendered(), "Namespace"):
         assert one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep", one["metadata"]
