@@ -17,6 +17,8 @@ from gpucommons.scheduler.errors import Unavailable
 
 #: The hub answers a start after 10 s at the latest (``slow_spawn_timeout``), a busy one later.
 _START_TIMEOUT_S = 60.0
+#: All that is read is of one user; its servers have options of whatever size its owner posted.
+_MAX_ANSWER_BYTES = 1 << 20
 _REFUSED = (401, 403)
 _NOT_FOUND = 404
 _ALREADY = 400
@@ -38,6 +40,10 @@ class HubRefused(Exception):
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
         self.status = status
+
+
+class TooLarge(Unavailable):
+    """The hub's answer is larger than any that is of use here: it is not read to its end."""
 
 
 class Hub:
@@ -91,10 +97,19 @@ class Hub:
         return servers
 
     async def options_of(self, user: str, server_name: str) -> Mapping[str, Any]:
-        """The ``user_options`` of a server's last start; none where it never ran."""
+        """The ``user_options`` of a server's last start; none where it never ran.
+
+        Raises
+        ------
+        TooLarge
+            When the options of all the user's servers together are more than can be read.
+        Unavailable
+            When trying again may help.
+        """
         path = f"/users/{quote(user, safe='')}?include_stopped_servers=1"
         servers = await self._servers(path)
-        return (servers.get(server_name) or {}).get("user_options") or {}
+        options = (servers.get(server_name) or {}).get("user_options")
+        return options if isinstance(options, dict) else {}
 
     async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
         """Start a server with these options; False where one runs already.
@@ -145,13 +160,15 @@ class Hub:
     ) -> httpx.Response:
         timeout: Any = _START_TIMEOUT_S if method != "GET" else httpx.USE_CLIENT_DEFAULT
         try:
-            response = await self._http.request(
+            async with self._http.stream(
                 method,
                 path,
                 headers={"Authorization": f"token {token or self._token}"},
                 json=json,
                 timeout=timeout,
-            )
+            ) as streamed:
+                content = await _read(streamed, f"{method} {path}")
+                response = httpx.Response(streamed.status_code, content=content)
         except httpx.HTTPError as error:
             message = f"JupyterHub does not answer {method} {path} ({type(error).__name__})."
             raise Unavailable(message) from error
@@ -166,7 +183,7 @@ class Hub:
                 model = response.json()
                 if isinstance(model, dict) and "name" in model:
                     return model
-        except ValueError:
+        except (ValueError, RecursionError):
             pass
         message = f"JupyterHub's answer to GET {path} cannot be used ({response.status_code})."
         raise Unavailable(message)
@@ -174,6 +191,19 @@ class Hub:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+async def _read(response: httpx.Response, what: str) -> bytes:
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > _MAX_ANSWER_BYTES:
+            message = (
+                f"JupyterHub's answer to {what} is larger than {_MAX_ANSWER_BYTES >> 20} MiB: start"
+                " that user's servers with fewer options, or delete those no longer needed."
+            )
+            raise TooLarge(message)
+    return bytes(content)
 
 
 def _server_path(user: str, server_name: str) -> str:
@@ -184,7 +214,7 @@ def _server_path(user: str, server_name: str) -> str:
 def _message_of(response: httpx.Response) -> str:
     try:
         body = response.json()
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     words = body.get("message") if isinstance(body, dict) else None
     return str(words or f"JupyterHub answered {response.status_code}.")

@@ -11,6 +11,7 @@ still due; whether it is made again, the next cycle says. What fails is followed
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
@@ -19,7 +20,7 @@ from gpucommons.scheduler.core.leases import RELEASED
 from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServer, StopServer
 from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.hub import HubRefused
+from gpucommons.scheduler.hub import HubRefused, TooLarge
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
 log = logging.getLogger("gpucommons.scheduler.servers")
@@ -37,6 +38,9 @@ _RUNS_ALREADY = (
 )
 #: Options of ours, and fields that the hub's pages and API put beside options.
 _NEVER_KEPT = NOTEBOOK_OPTIONS | {"_xsrf", "display_name", "user_options"}
+#: A member may post options of any size and form, which the hub keeps: more is no profile's.
+_MAX_KEPT = 64
+_MAX_KEPT_BYTES = 8 << 10
 #: Of the hub's own words.
 _MAX_WORDS = 200
 _MAX_PAUSES = 1_000
@@ -128,6 +132,11 @@ class Servers:
         except Unavailable as error:
             log.warning("%s of %s, trying again: %s", _verb(act), _label(lease), error)
             pause_s = None
+        except Exception:
+            # The loop says the act anew as soon as this ends: without a pause it would never rest.
+            if act not in self._pauses_s:
+                log.exception("%s of %s, trying again", _verb(act), _label(lease))
+            pause_s = None
         if pause_s is None:
             pause_s = self._pauses_s.get(act, _FIRST_PAUSE_S)
             self._pauses_s[act] = min(2 * pause_s, _LONGEST_PAUSE_S)
@@ -143,8 +152,19 @@ class Servers:
 
     async def _not_ours(self, lease: Workload) -> dict[str, Any]:
         """What others than we handle of the last start's options, for example a profile."""
-        last = await self._hub.options_of(lease.spec.owner, lease.spec.server_name)
-        return {k: v for k, v in last.items() if k.removeprefix("opt-") not in _NEVER_KEPT}
+        try:
+            last = await self._hub.options_of(lease.spec.owner, lease.spec.server_name)
+        except TooLarge as error:
+            log.warning("%s starts without its other options: %s", _label(lease), error)
+            return {}
+        kept = {k: v for k, v in last.items() if k.removeprefix("opt-") not in _NEVER_KEPT}
+        kept = {key: value for key, value in kept.items() if _is_flat(value)}
+        sizes = {key: _encoded_bytes({key: value}) for key, value in kept.items()}
+        known = {key: size for key, size in sizes.items() if size is not None}
+        if len(known) > _MAX_KEPT or sum(known.values()) > _MAX_KEPT_BYTES:
+            log.warning("%s starts without its other options: they are too many", _label(lease))
+            return {}
+        return {key: kept[key] for key in known}
 
     async def _ask(self, act: ServerAct, lease: Workload, kept: dict[str, Any]) -> float | None:
         """The pause after it; None where its effect is still to come."""
@@ -207,6 +227,19 @@ class Servers:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _is_flat(value: object) -> bool:
+    values = value if isinstance(value, list) else [value]
+    return all(isinstance(one, str | int | float) for one in values)
+
+
+def _encoded_bytes(options: dict[str, Any]) -> int | None:
+    """Its size in a request; None where it cannot be posted (NaN, half a surrogate pair)."""
+    try:
+        return len(json.dumps(options, allow_nan=False, ensure_ascii=False).encode())
+    except ValueError:
+        return None
 
 
 def _common(lease: Workload) -> dict[str, Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -28,7 +29,7 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.hub import Hub, HubRefused
+from gpucommons.scheduler.hub import Hub, HubRefused, TooLarge
 from gpucommons.scheduler.servers import Servers
 
 
@@ -73,6 +74,29 @@ async def test_the_options_of_the_last_start_are_read_also_of_a_server_that_is_s
     assert await hub.options_of("gone", "") == {}
     with pytest.raises(Unavailable, match="read:servers"):
         await hub.options_of("ann", "lab")
+
+
+async def test_an_answer_without_end_is_not_read_to_its_end() -> None:
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        for sent in range(1, 101):  # noqa: B007 - how much was taken
+            yield b" " * (1 << 20)
+
+    answer = httpx.MockTransport(lambda _: httpx.Response(200, content=endless()))
+    hub = Hub("http://hub/hub/api", token="t", transport=answer)
+    with pytest.raises(TooLarge, match="larger than 1 MiB"):
+        await hub.options_of("ann", "lab")
+    assert sent == 2
+
+
+async def test_options_that_are_none_and_answers_nested_without_end_are_no_surprise() -> None:
+    model = {"name": "ann", "servers": {"lab": {"user_options": ["odd"]}}}
+    assert await Answers((200, model)).hub().options_of("ann", "lab") == {}
+    nested = httpx.MockTransport(lambda _: httpx.Response(200, content=b"[" * 100_000))
+    with pytest.raises(Unavailable, match="cannot be used"):
+        await Hub("http://hub/hub/api", token="t", transport=nested).groups_of("ann")
 
 
 @pytest.mark.parametrize("answer", [(429, {}), (503, {}), (500, {}), httpx.ConnectError("refused")])
@@ -147,13 +171,17 @@ async def test_groups_are_asked_from_threads_and_remembered() -> None:
 class FakeHub:
     """Fails as told, then does what it is asked; remembers the options of the last start."""
 
-    def __init__(self, *failures: Exception | bool, last: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, *failures: Exception | bool, last: Mapping[str, Any] | Exception | None = None
+    ) -> None:
         self.failures = list(failures)
-        self.last: Mapping[str, Any] = last or {}
+        self.last: Mapping[str, Any] | Exception = last or {}
         self.calls: list[tuple[str, str, Mapping[str, Any] | None]] = []
 
     async def options_of(self, user: str, server_name: str) -> Mapping[str, Any]:
         assert (user, server_name) == ("ann", "lab")
+        if isinstance(self.last, Exception):
+            raise self.last
         return self.last
 
     async def start_server(self, user: str, server_name: str, options: Mapping[str, Any]) -> bool:
@@ -316,6 +344,43 @@ async def test_a_released_notebook_comes_back_in_its_profile() -> None:
         "pool": "train",
         "environment": "torch",
     }
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        {"profile": math.nan, "size": "big"},
+        {"profile": "\ud800", "\udfff": "x", "size": "big"},
+        {"profile": {"much": ["more"]}, "pages": [["a"]], "size": "big"},
+    ],
+)
+async def test_options_that_cannot_be_posted_or_are_no_choices_are_left_out(last: Any) -> None:
+    hub = FakeHub(last=last)
+    await Loop(hub).play(RESTART, a_lease(RELEASED))
+    [(_, _, options)] = hub.calls
+    assert options is not None
+    assert options["size"] == "big"
+    assert options.keys() == {"size", "milli_gpu", "team", "pool", "environment"}
+
+
+@pytest.mark.parametrize(
+    "last", [{str(n): n for n in range(65)}, {"profile": "x" * 9_000}, TooLarge("of 22 MiB")]
+)
+async def test_a_server_with_options_beyond_all_measure_starts_without_them(last: Any) -> None:
+    hub = FakeHub(last=last)
+    await Loop(hub).play(RESTART, a_lease(RELEASED))
+    [(_, _, options)] = hub.calls
+    assert options is not None
+    assert options.keys() == {"milli_gpu", "team", "pool", "environment"}
+
+
+async def test_what_nobody_foresaw_is_tried_again_after_growing_pauses_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    hub = FakeHub(*[ValueError("Out of range float values")] * 1000)
+    await Loop(hub).play(RESTART, a_lease(RELEASED), until_ms=60_000)
+    assert 5 <= len(hub.calls) <= 12
+    assert len([one for one in caplog.records if one.exc_info]) == 1
 
 
 async def test_a_start_that_is_due_no_more_once_its_options_are_read_is_not_asked_for() -> None:
