@@ -112,10 +112,7 @@ class Units:
             if unit is not None:
                 found.append((key, unit))
         for workload_id in sorted(node.promised_by):
-            whole = [unit for unit in self.of(workload_id) if unit.whole]
-            # Where the promise may be taken alone, it is that unit's and no other's.
-            alone = [unit for unit in whole if not unit.keys]
-            found.extend((None, unit) for unit in alone or whole)
+            found.extend((None, unit) for unit in self._that_carry_the_promise(workload_id))
         return found
 
     def _in_question(self, node: NodeRoom) -> Iterable[tuple[HoldKey, Hold]]:
@@ -144,9 +141,17 @@ class Units:
         """Where a unit lies."""
         workload = self.draft.workloads[unit.workload_id]
         attempt, promise = workload.current, workload.nomination
-        if attempt is not None and unit.keys:
-            return {attempt.placements[key.rank].node_id for key in unit.keys}
-        return set() if promise is None else {one.node_id for one in promise.placements}
+        found = set()
+        if attempt is not None:
+            found = {attempt.placements[key.rank].node_id for key in unit.keys}
+        if promise is not None and unit in self._that_carry_the_promise(unit.workload_id):
+            found |= {one.node_id for one in promise.placements} & self.nodes.keys()
+        return found
+
+    def _that_carry_the_promise(self, workload_id: WorkloadId) -> list[Unit]:
+        """Where a promise may be taken alone, it is that unit's and no other's."""
+        whole = [unit for unit in self.of(workload_id) if unit.whole]
+        return [unit for unit in whole if not unit.keys] or whole
 
     def _look_up(
         self, workload_id: WorkloadId

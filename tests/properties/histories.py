@@ -11,7 +11,7 @@ from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 from hypothesis import strategies as st
 from properties.machines import Machines
 
-from gpucommons.scheduler.core.leases import SERVER_GONE
+from gpucommons.scheduler.core.leases import RELEASED, SERVER_GONE
 from gpucommons.scheduler.core.lifecycle import is_ended_lease, is_final, is_lease
 from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
@@ -258,7 +258,7 @@ class History:
         if lease is None or lease.current is None or lease.redeem_by_ms is not None:
             return
         stop = lease.current.stop
-        if stop is None or stop.why not in SERVER_GONE:
+        if stop is None or stop.why not in {*SERVER_GONE, RELEASED}:
             self.machines.dropped.add(lease.workload_id)
         self.world.ask(Cancel(workload_id=lease.workload_id, why="released"))
 

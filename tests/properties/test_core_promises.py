@@ -123,9 +123,21 @@ STARTED_ANEW = [
     ("stop_server", 0, 0, 0, 0),
 ]
 
+#: The same, and gives the GPU back twice while the server is gone.
+GIVEN_BACK_TWICE = [
+    *[("submit", 0, 0, 0, 0)] * 3,
+    ("acquire", 0, 0, 0, 0),
+    ("acquire", 0, 0, 1, 0),
+    *[("submit", 0, 0, 0, 0)] * 5,
+    *[("drop", 0, 0, 0, 0)] * 2,
+    ("submit", 0, 0, 0, 0),
+    ("stop_server", 0, 0, 0, 0),
+]
+
 
 @many
 @example(STARTED_ANEW)
+@example(GIVEN_BACK_TWICE)
 @given(anything)
 def test_a_notebook_that_gave_its_gpu_back_comes_back_without_it(steps: Any) -> None:
     history = History(lambda _: None)
@@ -138,7 +150,19 @@ def test_a_notebook_that_gave_its_gpu_back_comes_back_without_it(steps: Any) -> 
     assert machines.dropped & recent <= machines.back
 
 
+#: A gang looks for a place while an elastic job goes on elsewhere: what it was promised is there too.
+BESIDE_A_RESIZED_JOB = [
+    ("submit", 0, 0, 0, 6),
+    ("submit", 0, 4, 7, 0),
+    *[("submit", 0, 0, 0, 0)] * 10,
+    ("submit", 1, 0, 0, 0),
+    ("submit", 1, 4, 0, 0),
+    ("submit", 2, 2, 6, 0),
+]
+
+
 @many
+@example(BESIDE_A_RESIZED_JOB)
 @given(anything)
 def test_never_two_attempts_at_once_and_one_final_state(steps: Any) -> None:
     finals: dict[str, State] = {}
