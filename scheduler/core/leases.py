@@ -105,7 +105,7 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
                 " start again then."
             )
             raise SliceClearing(message)
-        finish(draft, old, _REPLACED)
+        finish(draft, old, _REPLACED, by=by)
         if old.current is None and new.spec.roles[0].milli_gpu < old.spec.roles[0].milli_gpu:
             new = replace(new, submitted_ms=old.submitted_ms)
     draft.put(new)
@@ -115,7 +115,7 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
     return new.workload_id
 
 
-def finish(draft: Draft, workload: Workload, text: str) -> None:
+def finish(draft: Draft, workload: Workload, text: str, *, by: str = "scheduler") -> None:
     """End a lease whose server is gone or never was."""
     if workload.current is not None:
         end_attempt(draft, workload, End(None, text=text))
@@ -123,7 +123,7 @@ def finish(draft: Draft, workload: Workload, text: str) -> None:
     workload = draft.put(
         move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
     )
-    draft.tell("lease-ended", text, workload)
+    draft.tell("lease-ended", text, workload, by=by)
 
 
 def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
@@ -140,7 +140,7 @@ def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
     if action.why == NOT_STARTED and workload.redeem_by_ms is None:
         return  # its server took the slice meanwhile, or others have their turn
     if attempt is None or workload.redeem_by_ms is not None:
-        finish(draft, workload, text)
+        finish(draft, workload, text, by=by)
         return
     plain = action.why in SERVER_GONE
     if attempt.stop is not None and (attempt.stop.why == action.why or plain):

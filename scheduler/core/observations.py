@@ -20,6 +20,9 @@ from gpucommons.scheduler.core.state import (
 )
 from gpucommons.scheduler.core.types import AttemptState, State, Workload
 
+#: History names one checkpoint in so long: a job may save as often as it likes.
+CHECKPOINT_EVENT_MS = 10_000
+
 
 def observe(draft: Draft, observation: Observation) -> None:
     """Apply one report."""
@@ -65,6 +68,10 @@ def _checkpoint(draft: Draft, workload: Workload, report: CheckpointReported) ->
     if report.checkpoint.attempt_id != report.attempt_id:
         return
     workload = draft.put(replace(workload, checkpoint=report.checkpoint))
+    # What a stopped attempt had saved last is in the event of its stop.
+    spans = [one.at_ms // CHECKPOINT_EVENT_MS for one in (saved, report.checkpoint) if one]
+    if len(set(spans)) < len(spans):
+        return
     draft.tell(
         "checkpoint",
         f"{workload.spec.name} saved {step_word(workload)} {report.checkpoint.step}.",

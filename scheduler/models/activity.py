@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from gpucommons.scheduler.models.fields import Model, Text, View
+from gpucommons.scheduler.models.fields import Line, Model, View
 from gpucommons.scheduler.models.leases import LeaseView
 
 
@@ -14,7 +14,7 @@ class KernelActivity(Model):
     """One kernel or terminal or child process, as the server extension sees it."""
 
     kind: Literal["kernel", "terminal", "process"]
-    name: Text = ""
+    name: Line = ""
     busy: bool
     #: Last user input or output, UTC; None = never or unknown.
     last_active_ms: int | None = Field(default=None, strict=True, ge=0, le=4_102_444_800_000)

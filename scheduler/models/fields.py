@@ -23,9 +23,16 @@ Id = Annotated[
 #: An id or a readable name (``digits-7``, or ``vision/digits-7`` where two teams share it).
 Ref = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9/-]{0,101}$", max_length=102)]
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-#: No control characters, bounded: safe to print and to log.
+#: No control characters but tabs and new lines, bounded.
 Text = Annotated[
     str, StringConstraints(pattern=r"^[^\x00-\x08\x0b-\x1f\x7f-\x9f]*$", max_length=500)
+]
+#: One line, without what turns the direction of writing: safe to print and to log, or in a history.
+Line = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^[^\x00-\x08\x0a-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]*$", max_length=500
+    ),
 ]
 EnvName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
-from gpucommons.scheduler.models.fields import Model, Name, Text, UserName, View
+from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.pools import MpsModel
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
@@ -105,13 +105,13 @@ class EndReport(Model):
     """Why a lease ends."""
 
     why: Literal["stopped", "culled", "released", "reclaimed", "failed", "left"] = "stopped"
-    text: Text = ""
+    text: Line = ""
 
 
 class KeepRequest(Model):
     """*Keep 30 min*."""
 
-    minutes: int = Field(default=30, strict=True, ge=1, le=240)
+    minutes: int = Field(default=30, strict=True, ge=1, le=30)
 
 
 class ResizeRequest(Model):
@@ -124,4 +124,4 @@ class ReclaimRequest(Model):
     """An admin wants a notebook's GPU back."""
 
     force: bool = False
-    reason: Text = ""
+    reason: Line = ""

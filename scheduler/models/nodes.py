@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from gpucommons.scheduler.models.fields import Model, Text, View
+from gpucommons.scheduler.models.fields import Line, Model, View
 
 
 class HoldView(View):
@@ -53,4 +53,4 @@ class NodeStateRequest(Model):
     """Cordon, uncordon or fence."""
 
     state: Literal["ready", "cordoned", "fenced"]
-    reason: Text = ""
+    reason: Line = ""

@@ -207,7 +207,8 @@ def end_lease(
 
     if is_final(found) and found.workload_id not in service.loop.cluster.workloads:
         return Pending(probe=now)
-    action = Cancel(workload_id=found.workload_id, why=report.why, text=report.text)
+    text = report.text if authorization.may_word_end(principal) else ""
+    action = Cancel(workload_id=found.workload_id, why=report.why, text=text)
     intent = service.ask(principal, action)
 
     def answer() -> models.LeaseView:

@@ -173,6 +173,25 @@ def test_pause_and_resume_go_on_from_the_last_checkpoint(world: World) -> None:
     assert current.resumed_from == saved
 
 
+def test_checkpoints_are_all_taken_but_the_history_names_few(world: World) -> None:
+    job = world.run(a_job())
+    attempt = world.attempt_id(job)
+    start_ms = world.now
+    while world.now < start_ms + 60_000:
+        saved = Checkpoint(
+            attempt_id=attempt,
+            step=world.now,
+            path="c/newest",
+            size_bytes=1,
+            sha256="0" * 64,
+            at_ms=world.now,
+        )
+        world.step(CheckpointReported(attempt_id=attempt, checkpoint=saved))
+        assert world.get(job).checkpoint == saved
+        world.wait(500)
+    assert 6 <= world.kinds().count("checkpoint") <= 7
+
+
 def test_how_long_a_job_was_paused_is_known_afterwards(world: World) -> None:
     job = world.run(a_job())
     world.ask(Pause(workload_id=job))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.gpu.slices import SliceId
@@ -127,6 +128,25 @@ def test_a_ticket_is_personal_and_its_owner_may_leave(world: ServiceWorld) -> No
     with pytest.raises(Forbidden):
         leases.end_lease(world.service, world.principal("ann"), ticket.id, left)
     assert done(leases.end_lease(world.service, alf, ticket.id, left)).state == "ended"
+
+
+def test_who_leaves_a_line_is_named_and_puts_no_words_into_the_schedulers_mouth(
+    world: ServiceWorld,
+) -> None:
+    acquire(world, milli_gpu=1000)
+    alf = world.principal("alf")
+    asked = models.LeaseRequest(milli_gpu=500)
+    ticket = done(leases.wait_in_line(world.service, alf, asked, key=None))
+    left = models.EndReport(why="left", text="Reclaimed by ann (admin): card 3 is broken")
+    assert done(leases.end_lease(world.service, alf, ticket.id, left)).ended_text == "Left the line"
+    (told,) = world.store.events(kinds=frozenset({"lease-ended"}))
+    assert (told.event.by, told.event.text) == ("alf", "Left the line")
+
+
+@pytest.mark.parametrize("text", ["one\ntwo", "\u202edesrever", "\u2067isolated", "bell\a"])
+def test_texts_are_one_line_in_one_direction(text: str) -> None:
+    with pytest.raises(ValidationError, match="should match pattern"):
+        models.EndReport(text=text)
 
 
 def test_an_owner_cannot_free_a_device_under_a_running_server(world: ServiceWorld) -> None:
