@@ -1,4 +1,4 @@
-"""Writing into folders that somebody else may rearrange meanwhile: step by step, following no link.
+"""Filling and removing folders that somebody else may rearrange meanwhile, following no link.
 
 Only the standard library is imported here: errands, jobs' pods and notebook servers unpack with it.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import os
 import stat
 import tarfile
-from collections.abc import Callable
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from itertools import count
 from pathlib import Path, PurePath
 from typing import IO
 
 _CHUNK_BYTES = 1 << 20
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 #: More files than this are no snapshot of a working folder, and no results.
 MAX_MEMBERS = 100_000
@@ -198,3 +200,75 @@ def _inside(name: str) -> tuple[str, ...]:
         message = f"{name!r} leads out of its folder"
         raise Refused(message)
     return parts
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder with all that can be removed, see :func:`empty`."""
+    empty(folder)
+    with suppress(OSError):
+        folder.rmdir()
+
+
+def empty(folder: Path) -> None:
+    """Empty a folder, however deep: each one inside is carried to the top before it is looked into.
+
+    Safe against links laid meanwhile: everything is done with descriptors and follows none. What
+    cannot be removed stays, and keeps nobody else's from going.
+    """
+    _unlock(str(folder))
+    with suppress(OSError), _opened_at(None, str(folder)) as top:
+        moved = count()
+        waiting = [entry.name for entry in os.scandir(top)]
+        while waiting:
+            waiting.extend(_removed(top, waiting.pop(), moved))
+
+
+def _removed(top: int, name: str, moved: Iterator[int]) -> list[str]:
+    """Remove what lies at the top by this name; returns the names of folders brought up from it."""
+    brought: list[str] = []
+    try:
+        os.unlink(name, dir_fd=top)
+    except OSError:
+        _unlock(name, top)
+        with suppress(OSError), _opened_at(top, name) as inner:
+            for entry in list(os.scandir(inner)):
+                with suppress(OSError):
+                    if not entry.is_dir(follow_symlinks=False):
+                        os.unlink(entry.name, dir_fd=inner)
+                    elif not _is_gone(inner, entry.name):
+                        # A folder that may not be written in may not be moved elsewhere.
+                        _unlock(entry.name, inner)
+                        up = f".removed-{next(moved)}"
+                        os.rename(entry.name, up, src_dir_fd=inner, dst_dir_fd=top)
+                        brought.append(up)
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=top)
+    return brought
+
+
+def _unlock(name: str, folder: int | None = None) -> None:
+    """Take a folder of ours back from the mode that its program gave it; a link is left alone."""
+    with suppress(OSError):
+        descriptor = os.open(name, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            Path(f"/proc/self/fd/{descriptor}").chmod(0o700)
+        finally:
+            os.close(descriptor)
+
+
+def _is_gone(folder: int, name: str) -> bool:
+    """It was an empty folder, which may go even where it may not be moved."""
+    try:
+        os.rmdir(name, dir_fd=folder)
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def _opened_at(folder: int | None, name: str) -> Iterator[int]:
+    descriptor = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

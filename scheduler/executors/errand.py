@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import stat
 import sys
 import tarfile
-from contextlib import suppress
 from pathlib import Path
 
 from gpucommons.scheduler.confined_files import (
     MAX_MEMBERS,
     Refused,
     add_file,
+    empty,
     open_folder,
+    remove,
     too_much,
     unpack,
 )
@@ -65,19 +65,7 @@ def clear(folders: list[Path]) -> None:
     """Delete what earlier attempts left: their working copies and checkpoints."""
     for folder in folders:
         for name in ("work", "checkpoints"):
-            shutil.rmtree(folder / name, ignore_errors=True)
-
-
-def erase(folder: Path) -> None:
-    """Delete everything in a folder that the user owns, also what they made read-only."""
-    for root, _, _ in os.walk(folder):
-        with suppress(OSError):
-            Path(root).chmod(0o700)
-    for entry in os.scandir(folder):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path)
-        else:
-            Path(entry.path).unlink()
+            remove(folder / name)
 
 
 def main() -> int:
@@ -112,7 +100,7 @@ def main() -> int:
                 max_bytes=arguments.max_bytes,
             )
         elif arguments.errand == "erase":
-            erase(arguments.folder)
+            empty(arguments.folder)
         else:
             clear(arguments.folders)
     except (Refused, OSError, tarfile.TarError) as error:

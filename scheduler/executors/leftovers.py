@@ -6,12 +6,12 @@ What lies in ``run/`` is the user's: it is deleted under their account, never by
 from __future__ import annotations
 
 import logging
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from gpucommons.scheduler.confined_files import remove
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.plan import Plan, as_user
 
@@ -63,4 +63,7 @@ def _remove(folder: AttemptFolder) -> None:
             **as_user(Plan.from_json(document).account),
         )
         folder.run.rmdir()
-    shutil.rmtree(folder.path)
+    remove(folder.path)
+    if folder.path.exists():
+        message = "something in it cannot be removed"
+        raise OSError(message)

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from pathlib import Path
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.confined_files import remove
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Conflict, Misconfigured, Unavailable
 from gpucommons.scheduler.storage.base import Storage, checked_key
@@ -78,7 +78,7 @@ class VolumeFiles:
         """Publish; jobs drop old checkpoints themselves, those of earlier attempts go here."""
         publish_latest(self._storage, workload)
         for attempt_id in superseded(workload):
-            _remove(self._attempt(attempt_id) / "checkpoints")
+            remove(self._attempt(attempt_id) / "checkpoints")
 
     def results(self, attempt_id: AttemptId) -> Iterator[ResultFile]:
         """Regular files below ``results``."""
@@ -117,62 +117,9 @@ class VolumeFiles:
             for entry in list(os.scandir(self.root / "attempts")):
                 old = entry.stat(follow_symlinks=False).st_mtime < before_s
                 if old and entry.is_dir(follow_symlinks=False) and not needed(entry.name):
-                    _remove(Path(entry.path))
+                    remove(Path(entry.path))
                     removed += 1
         return removed
-
-
-def _remove(folder: Path) -> None:
-    """Remove a folder, however deep: each one inside is carried to the top before it is looked into.
-
-    Safe against links laid meanwhile: everything is done with descriptors and follows none. What
-    cannot be removed stays, and keeps nobody else's from going.
-    """
-    with suppress(OSError), _opened(folder, "") as top:
-        moved = count()
-        waiting = [entry.name for entry in os.scandir(top)]
-        while waiting:
-            waiting.extend(_removed(top, waiting.pop(), moved))
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _removed(top: int, name: str, moved: Iterator[int]) -> list[str]:
-    """Remove what lies at the top by this name; returns the names of folders brought up from it."""
-    brought: list[str] = []
-    try:
-        os.unlink(name, dir_fd=top)
-    except OSError:
-        with suppress(OSError), _opened_at(top, name) as inner:
-            for entry in list(os.scandir(inner)):
-                with suppress(OSError):
-                    if not entry.is_dir(follow_symlinks=False):
-                        os.unlink(entry.name, dir_fd=inner)
-                    elif not _is_gone(inner, entry.name):
-                        up = f".removed-{next(moved)}"
-                        os.rename(entry.name, up, src_dir_fd=inner, dst_dir_fd=top)
-                        brought.append(up)
-        with suppress(OSError):
-            os.rmdir(name, dir_fd=top)
-    return brought
-
-
-def _is_gone(folder: int, name: str) -> bool:
-    """It was an empty folder, which may go even where it may not be moved."""
-    try:
-        os.rmdir(name, dir_fd=folder)
-    except OSError:
-        return False
-    return True
-
-
-@contextmanager
-def _opened_at(folder: int, name: str) -> Iterator[int]:
-    descriptor = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=folder)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
 
 
 def _open_below(folder: Path, path: str) -> int:

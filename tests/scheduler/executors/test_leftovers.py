@@ -9,6 +9,7 @@ from pathlib import Path
 from launches import a_launch, ended, python, stopping, until
 
 from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.executors.errand import clear
 from gpucommons.scheduler.executors.local import LocalExecutor
 
 LATER_S = time.time() + 3600
@@ -41,6 +42,38 @@ def test_an_old_folder_goes_with_all_that_the_job_left(
     assert executor.prune(needed=nobody, before_s=LATER_S) == 1
     assert not folder.path.exists()
     assert (tmp_path / "outside" / "kept").exists()
+
+
+def test_an_old_folder_goes_however_deep_and_shut_it_is(
+    executor: LocalExecutor, tmp_path: Path
+) -> None:
+    code = (
+        "import os; os.chdir(os.environ['GPUCOMMONS_ATTEMPT_DIR'])\n"
+        "for n in range(1200): os.mkdir('d'); os.chdir('d')\n"
+        "open('x', 'w').close(); os.chmod('.', 0o500); os.chdir('..'); os.chmod('.', 0)"
+    )
+    launch = a_launch(*python(code))
+    executor.start(launch)
+    assert ended(executor).exit_code == 0
+    folder = executor.folder(launch.attempt.attempt_id)
+    executor.forget(launch.attempt.attempt_id)
+
+    assert executor.prune(needed=nobody, before_s=LATER_S) == 1
+    assert not folder.path.exists()
+
+
+def test_what_earlier_attempts_left_is_cleared_however_deep(tmp_path: Path) -> None:
+    deep = tmp_path / "work"
+    deep.mkdir()
+    (tmp_path / "results").mkdir()
+    below = os.open(deep, os.O_RDONLY)
+    for _ in range(1200):
+        os.mkdir("d", dir_fd=below)
+        above, below = below, os.open("d", os.O_RDONLY, dir_fd=below)
+        os.close(above)
+    os.close(below)
+    clear([tmp_path])
+    assert [one.name for one in tmp_path.iterdir()] == ["results"]
 
 
 def test_what_runs_is_never_removed(executor: LocalExecutor) -> None:
