@@ -91,6 +91,7 @@ def policies(unique: str, accounts: str) -> list[dict[str, Any]]:
     for file in sorted(POLICIES.glob("*.yaml")):
         text = file.read_text()
         text = text.replace("gpucommons-accounts", accounts)
+        text = text.replace("gpucommons-protected-accounts", accounts)
         text = text.replace("gpucommons-reservation-priority", str(RESERVATION_PRIORITY))
         for label in ("guarded", "team"):
             text = text.replace(f"gpucommons.io/{label}", f"gpucommons.io/{label}-{unique}")

@@ -275,6 +275,21 @@ def _is_in(document: dict[str, Any], namespace: str) -> bool:
     return bool(document["metadata"].get("namespace") == namespace)
 
 
+def test_nobody_runs_as_an_account_that_applies_jobs_for_others_and_it_hands_out_no_gpus() -> None:
+    trusted = "system:serviceaccount:argocd:controller"
+    hub = "system:serviceaccount:jhub:hub"
+    documents = rendered({"operator.trustedRequesters": [trusted, "ann"], "hub.namespace": "jhub"})
+    for name, rules in (("gpucommons-names", 2), ("gpucommons-workloads", 1)):
+        (policy,) = of_kind(documents, "ValidatingAdmissionPolicy", name)
+        spec = policy["spec"]
+        by_account = [one["expression"] for one in spec["validations"] if hub in one["expression"]]
+        assert len(by_account) == rules
+        assert all(f" {trusted}'" in one for one in by_account)
+        exempt = json.dumps(spec["matchConditions"])
+        assert hub in exempt
+        assert trusted not in exempt
+
+
 def test_the_cullers_metrics_are_read_by_whom_the_policy_lets_in() -> None:
     def of_the_culler(documents: list[dict[str, Any]]) -> tuple[list[Any], list[str]]:
         policies = of_kind(documents, "NetworkPolicy", "gpucommons-culler")
