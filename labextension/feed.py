@@ -20,7 +20,7 @@ from gpucommons.labextension.requests import TIME_LIMITS_S
 from gpucommons.labextension.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.errors import NotFound, SchedulerError
+from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.repeating import Troubles
 
 log = logging.getLogger("gpucommons.labextension")
@@ -34,6 +34,7 @@ _CHANGES_BY_ITSELF = frozenset(
     {"queued", "nominated", "starting", "running", "preempting", "pausing"}
 )
 ODD = "The scheduler gave an answer that cannot be read; this server's log says which."
+AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on without it."
 ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
 
 
@@ -106,11 +107,12 @@ class Feed:
                 pause_s = 1.0
                 troubles.over()
             except Exception as error:  # noqa: BLE001 - an odd answer must not end what tabs show
-                if isinstance(error, SchedulerError):
+                if isinstance(error, SchedulerError) and not isinstance(error, Unavailable):
                     self._say_state("unreachable", str(error))
                 else:
+                    # Which address and why is of use to who reads the server's log, not in the panel.
                     troubles.note(error)
-                    self._say_state("unreachable", ODD)
+                    self._say_state("unreachable", AWAY if isinstance(error, Unavailable) else ODD)
                 self._cursor = None
                 await self._sleep(pause_s)
                 pause_s = min(LAST_PAUSE_S, pause_s * 2)

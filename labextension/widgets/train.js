@@ -14,7 +14,7 @@ function element(tag, className, parent, text = '') {
 function select(parent, label, options, value, onChange) {
   const row = element('label', 'gc-row', parent, '');
   element('span', 'gc-muted', row, label);
-  const found = element('select', 'gc-right', row);
+  const found = element('select', '', row);
   for (const [key, text] of options) {
     const option = element('option', '', found, text);
     option.value = String(key);
