@@ -68,6 +68,8 @@ class Orders:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="cluster")
         self._lock = threading.Lock()
         self._flying: set[Hashable] = set()
+        #: Answers that are being told; what is told may order the same again.
+        self._telling = 0
         self._waiting: list[tuple[Turn, int, Hashable, Callable[[], None], Done]] = []
         self._later: dict[Hashable, _Later] = {}
         self._now_s = now_s
@@ -81,6 +83,12 @@ class Orders:
         """Whether this is ordered and not answered."""
         with self._lock:
             return key in self._flying
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is under way, and whoever ordered has heard of it."""
+        with self._lock:
+            return not self._flying and not self._telling
 
     def give(
         self, key: Hashable, work: Callable[[], None], done: Done, *, turn: Turn = Turn.FIRST
@@ -135,10 +143,15 @@ class Orders:
         finally:
             with self._lock:
                 self._flying.discard(key)
+                self._telling += 1
                 self._refusals.note(key, error)
             closed = self._closed
-        if not closed:
-            done(error)
+        try:
+            if not closed:
+                done(error)
+        finally:
+            with self._lock:
+                self._telling -= 1
 
     def _say(self, error: ApiError) -> None:
         """Once per kind of trouble: thousands of pods would say the same."""
@@ -153,6 +166,6 @@ class Orders:
         """Finish what is ordered, as far as that takes no time; nothing new is taken."""
         self._closed = True
         give_up_s = time.monotonic() + _FINISH_S
-        while self._flying and time.monotonic() < give_up_s:
+        while not self.idle and time.monotonic() < give_up_s:
             time.sleep(0.02)
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -69,7 +69,7 @@ class World:
         installed._asked_s = None
         self.executor._beat()
         give_up_s = time.monotonic() + 90
-        while installed._asked_s is None or self.executor._orders._flying:
+        while installed._asked_s is None or not self.executor._orders.idle:
             assert time.monotonic() < give_up_s
             threading.Event().wait(0.005)
 

@@ -32,7 +32,7 @@ class World:
 
     def pass_s(self, seconds: float) -> None:
         give_up_s = time.monotonic() + _PATIENCE_S
-        while self.orders._flying:
+        while not self.orders.idle:
             assert time.monotonic() < give_up_s
             threading.Event().wait(0.005)
         self.now_s += seconds

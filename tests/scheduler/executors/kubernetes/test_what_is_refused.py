@@ -109,7 +109,7 @@ class World:
     def beat(self, times: int = 1) -> None:
         for _ in range(times):
             self.executor._beat()
-            until(lambda: not self.executor._orders._flying)
+            until(lambda: self.executor._orders.idle)
 
     def rest(self) -> None:
         """The time until it may be asked again goes by."""
