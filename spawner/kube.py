@@ -23,10 +23,10 @@ from traitlets import Integer, Unicode, default
 
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.pods import CSI_DRIVER
-from gpucommons.scheduler.models import SliceView
+from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
 from gpucommons.spawner.hooks import options_form
 from gpucommons.spawner.lease import LeaseMixin
-from gpucommons.spawner.options import KNOWN_OPTIONS, NotebookOptions
+from gpucommons.spawner.options import NotebookOptions
 from gpucommons.spawner.pod import Pod, PodNeeds, fitted
 from gpucommons.spawner.pod_changes import changed
 from gpucommons.spawner.pod_objects import create_objects
@@ -90,7 +90,7 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
     def _read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
         if not self.profile_list:
             return super()._read_form(form_data)
-        ours = {k: v for k, v in form_data.items() if k.removeprefix("opt-") in KNOWN_OPTIONS}
+        ours = {k: v for k, v in form_data.items() if k.removeprefix("opt-") in NOTEBOOK_OPTIONS}
         of_profiles = {k: v for k, v in form_data.items() if k not in ours}
         kept: dict[str, object] = KubeSpawner._options_from_form(self, of_profiles)
         return {**kept, **super()._read_form(ours)} if ours else kept
@@ -99,7 +99,7 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         """The options of this start; where there are profiles, the other keys are theirs."""
         given = (self.user_options if raw is None else raw) or {}
         if self.profile_list:
-            given = {k: v for k, v in given.items() if k.removeprefix("opt-") in KNOWN_OPTIONS}
+            given = {k: v for k, v in given.items() if k.removeprefix("opt-") in NOTEBOOK_OPTIONS}
         return super().notebook_options(given)
 
     async def load_user_options(self) -> None:

@@ -18,8 +18,6 @@ from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
 
-KNOWN_OPTIONS = NOTEBOOK_OPTIONS
-
 _LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
 _HUB_FIELDS = frozenset({"_xsrf", "display_name"})
@@ -77,8 +75,8 @@ def parse_options(
     given = _without_prefix({key: _single(key, value) for key, value in (raw or {}).items()})
     fields = {key: value for key, value in given.items() if value is not None and value != ""}
     for key in given:
-        if key not in KNOWN_OPTIONS and key not in _HUB_FIELDS and key not in others:
-            possible = ", ".join(sorted(KNOWN_OPTIONS))
+        if key not in NOTEBOOK_OPTIONS and key not in _HUB_FIELDS and key not in others:
+            possible = ", ".join(sorted(NOTEBOOK_OPTIONS))
             message = f"There is no option {_shown(key)}. Possible are {possible}."
             raise BadOptions(message)
     if "offer" in fields:
