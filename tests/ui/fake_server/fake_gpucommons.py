@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import scene
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from jupyter_server.utils import url_path_join
 from tornado import web
-from tornado.websocket import WebSocketHandler
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 
 def now_ms() -> int:
@@ -59,7 +60,9 @@ class Socket(WebSocketHandler, JupyterHandler):
         self.tell({"type": "curve", **job, "points": scene.curve(now_ms())})
 
     def tell(self, message: dict[str, Any]) -> None:
-        self.write_message(json.dumps(message))
+        # A browser that goes is known by its handshake before `on_close`.
+        with suppress(WebSocketClosedError):
+            self.write_message(json.dumps(message))
 
 
 def greeting() -> list[dict[str, Any]]:
@@ -87,7 +90,9 @@ class Asked(APIHandler):
             Socket.greeting = order["greeting"]
         Socket.deaf = order.get("deaf", False)
         if order.get("hang_up"):
-            for page in list(Socket.pages):
+            # A page whose goodbye is still under way hears nothing more.
+            leaving, Socket.pages = Socket.pages, set()
+            for page in leaving:
                 page.close()
         for message in order.get("send", []):
             for page in Socket.pages:
