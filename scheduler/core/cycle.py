@@ -52,6 +52,8 @@ def decide(draft: Draft, *, explain: bool = True) -> None:
         _turns(draft, obstacles)
         if before != (draft.withdrawn, draft.left_over):
             continue  # somebody lost a promise, or could have more, after its own turn
+        if guarantee.reserves_in_vain(draft):
+            continue  # others may have that place
         # Who is stopped for nobody any more goes on, and what it was to move to is free again.
         if not _spare_the_unneeded(draft):
             break

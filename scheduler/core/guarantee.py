@@ -158,6 +158,18 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
             return
 
 
+def reserves_in_vain(draft: Draft) -> bool:
+    """A place is kept for somebody whose guarantee its own team has used since."""
+    guarantees = in_force(draft)
+    vain = any(
+        not covers(draft, draft.workloads[one], guarantees, draft.nodes[places[0].node_id].pool)
+        for one, places in draft.reservations.items()
+    )
+    if vain:
+        draft.searches.clear()
+    return vain
+
+
 def may_upgrade(workload: Workload) -> bool:
     """It borrows now and is not being stopped."""
     attempt = workload.current

@@ -95,7 +95,20 @@ IDLE_ROOM_BEFORE_A_RESTART = [
 ]
 
 
+#: A place is kept for two GPUs of a guarantee, and then a small job of the team uses some of it.
+KEPT_IN_VAIN = [
+    *[("submit", 0, 0, 0, 0)] * 2,
+    ("submit", 0, 0, 7, 0),
+    ("ticket", 0, 0, 0, 0),
+    *[("submit", 0, 0, 0, 0)] * 3,
+    ("submit", 2, 4, 0, 0),
+    ("submit", 1, 6, 0, 0),
+    ("submit", 1, 0, 0, 0),
+]
+
+
 @many
+@example(KEPT_IN_VAIN, 64_000, 60_000)
 @example(KEPT_FOR_NOBODY, 64_000, 60_000)
 @example(FORGOTTEN_BEFORE_A_RESTART, 64_000, 60_000)
 @example(IDLE_ROOM_BEFORE_A_RESTART, 64_000, 60_000)

@@ -43,3 +43,17 @@ def test_a_job_that_no_node_could_hold_keeps_no_place_from_its_team() -> None:
     attempt = world.get(waits).current
     assert attempt is not None
     assert attempt.placements[0].node_id == NodeId("n1")
+
+
+def test_a_place_is_not_kept_for_a_guarantee_that_its_own_team_has_used() -> None:
+    teams = [a_team(name, guaranteed_milli_gpu=2000) for name in ("a", "b")]
+    world = World(of_kind("old", "n1"), of_kind("new", "n2"), teams=teams)
+    world.run(a_job_of_kind("new", "b-1", 1000, team="b"))
+    world.submit(a_job_of_kind("new", "a-wide", 2000, team="a"))
+    other = world.submit(a_job_of_kind("new", "b-2", 1000, team="b"))
+    assert world.state(other) is State.QUEUED
+
+    world.submit(a_job_of_kind("old", "a-small", 250, team="a"))
+
+    assert world.state(other) is State.STARTING
+    assert world.step().changes.empty
