@@ -87,7 +87,9 @@ def _add_submit(
     command.add_argument("--launcher", choices=("plain", "torchrun"), help="of several workers")
     command.add_argument("--guaranteed-only", action="store_true", help="never on borrowed GPUs")
     command.add_argument("--retrain", action="store_true", help="a retrain job: borrows only")
-    command.add_argument("--max-run-s", type=_positive, help="then it is stopped")
+    command.add_argument(
+        "--max-run-s", type=_positive, help="after so long, all attempts together, it is stopped"
+    )
     command.add_argument(
         "--after", action="append", default=[], metavar="JOB", help="once this job has succeeded"
     )

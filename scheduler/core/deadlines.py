@@ -36,8 +36,8 @@ def expire(draft: Draft) -> None:
         attempt = workload.current
         if attempt is not None:
             (_lease if is_lease(workload) else _job)(draft, workload, attempt)
-        elif workload.state is State.QUEUED:
-            _dependency(draft, workload)
+        elif workload.state in {State.QUEUED, State.NOMINATED}:
+            _queued(draft, workload)
 
 
 def _lease(draft: Draft, workload: Workload, attempt: Attempt) -> None:
@@ -85,21 +85,62 @@ def _job(draft: Draft, workload: Workload, attempt: Attempt) -> None:
     if attempt.stop is not None:
         stops.signal_due(draft, workload)
         return
-    limit = run_limit(draft, workload)
     if attempt.started_ms is None:
         if attempt.reserved_ms + workload.spec.start_timeout_ms <= draft.now_ms:
             wait = duration(workload.spec.start_timeout_ms // 1000)
             stops.end_now(draft, workload, why="timeout", text=f"Not all workers ran within {wait}")
-    elif limit is not None and attempt.started_ms + limit <= draft.now_ms:
-        text = f"It ran longer than its limit of {duration(limit // 1000)}"
-        stops.end_now(draft, workload, why="max-run", text=text)
+        return
+    left = run_left(draft, workload)
+    if left is not None and attempt.started_ms + left <= draft.now_ms:
+        stops.end_now(draft, workload, why="max-run", text=_ran_too_long(draft, workload))
 
 
 def run_limit(draft: Draft | Cluster, workload: Workload) -> int | None:
-    """Longest run of one attempt: the smallest of what it and its policies say."""
+    """Longest run of a job, all attempts together: the smallest of what it and its policies say."""
     limits = [workload.spec.max_run_ms, *(p.max_run_ms for p in policies(draft, workload))]
     known = [limit for limit in limits if limit is not None]
     return min(known) if known else None
+
+
+def run_left(draft: Draft | Cluster, workload: Workload) -> int | None:
+    """How long its attempt may run, the one there is or the next; earlier ones have had their part."""
+    limit = run_limit(draft, workload)
+    return None if limit is None else max(0, limit - _ran_before(workload))
+
+
+def _ran_before(workload: Workload) -> int:
+    return sum(
+        one.ended_ms - one.started_ms
+        for one in workload.attempts
+        if one.started_ms is not None and one.ended_ms is not None
+    )
+
+
+def _ran_too_long(draft: Draft, workload: Workload) -> str:
+    limit = run_limit(draft, workload) or 0
+    runs = sum(one.started_ms is not None for one in workload.attempts)
+    together = "" if runs == 1 else f", {runs} attempts together"
+    return f"It ran longer than its limit of {duration(limit // 1000)}{together}"
+
+
+def _queued(draft: Draft, workload: Workload) -> None:
+    """It may have no time left, or nothing to wait for."""
+    if _has_no_time_left(draft, workload):
+        if workload.state is State.NOMINATED:
+            workload = move(workload, State.QUEUED, draft.now_ms, nomination=None)
+        fail(draft, workload, _ran_too_long(draft, workload))
+    elif workload.state is State.QUEUED:
+        _dependency(draft, workload)
+
+
+def _has_no_time_left(draft: Draft, workload: Workload) -> bool:
+    """Others' work is not stopped for an attempt that would be over as soon as it runs."""
+    return (
+        bool(workload.attempts)
+        and not is_lease(workload)
+        and workload.state in {State.QUEUED, State.NOMINATED}
+        and run_left(draft, workload) == 0
+    )
 
 
 def _dependency(draft: Draft, workload: Workload) -> None:
@@ -155,7 +196,8 @@ def _times(draft: Draft, workload: Workload) -> list[int]:
     if is_final(workload):
         return []
     if attempt is None:
-        return [at for at in (workload.not_before_ms, spec.not_before_ms) if at]
+        over = workload.since_ms if _has_no_time_left(draft, workload) else 0
+        return [at for at in (workload.not_before_ms, spec.not_before_ms, over) if at]
     due: list[int] = []
     if workload.redeem_by_ms is not None:
         due.append(workload.redeem_by_ms)
@@ -165,9 +207,9 @@ def _times(draft: Draft, workload: Workload) -> list[int]:
         if workload.redeem_by_ms is None:
             due.append(attempt.reserved_ms + spec.start_timeout_ms)
     elif not is_lease(workload):
-        limit = run_limit(draft, workload)
-        if limit is not None:
-            due.append(attempt.started_ms + limit)
+        left = run_left(draft, workload)
+        if left is not None:
+            due.append(attempt.started_ms + left)
         due.append(stops.stoppable_from_ms(draft, workload, attempt) or 0)
         # From then on it may be moved, also where share and priority have to wait for longer.
         due.append(attempt.started_ms + stops.pool_settings(draft, attempt).min_run_ms)

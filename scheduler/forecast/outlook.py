@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpucommons.scheduler.core.deadlines import run_limit
+from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Cluster
@@ -139,11 +139,11 @@ def _paced_left(workload: Workload, now_ms: Millis) -> int | None:
 
 
 def _limit_left(workload: Workload, cluster: Cluster) -> int | None:
-    limit = None if is_lease(workload) else run_limit(cluster, workload)
+    left = None if is_lease(workload) else run_left(cluster, workload)
     attempt = workload.current
-    if limit is None or attempt is None or attempt.started_ms is None:
-        return limit
-    return max(0, attempt.started_ms + limit - cluster.now_ms)
+    if left is None or attempt is None or attempt.started_ms is None:
+        return left
+    return max(0, attempt.started_ms + left - cluster.now_ms)
 
 
 def _returned(workload: Workload, now_ms: Millis) -> int | None:

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core import quota
+from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
 from gpucommons.scheduler.core.resources import Node, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Attempt, HoldClass, PoolName, WorkerPlacement, Workload
@@ -70,7 +71,7 @@ def _next_free_ms(pool: PoolName, cluster: Cluster) -> int | None:
         moment
         for workload, attempt, placement in _held(cluster)
         if placement.device_ids and _lies_in(placement, pool, cluster)
-        for moment in _known_ends(workload, attempt)
+        for moment in _known_ends(workload, attempt, cluster)
     ]
     return min(ends, default=None)
 
@@ -80,11 +81,12 @@ def _lies_in(placement: WorkerPlacement, pool: PoolName, cluster: Cluster) -> bo
     return node is not None and node.pool == pool
 
 
-def _known_ends(workload: Workload, attempt: Attempt) -> Iterator[int]:
+def _known_ends(workload: Workload, attempt: Attempt, cluster: Cluster) -> Iterator[int]:
     if attempt.stop is not None:
         yield attempt.stop.kill_ms
-    if workload.spec.max_run_ms is not None and attempt.started_ms is not None:
-        yield attempt.started_ms + workload.spec.max_run_ms
+    left = None if is_lease(workload) else run_left(cluster, workload)
+    if left is not None and attempt.started_ms is not None:
+        yield attempt.started_ms + left
     if workload.idleness is not None and workload.idleness.returns_ms is not None:
         yield workload.idleness.returns_ms
 

@@ -21,6 +21,7 @@ from gpucommons.scheduler.core.state import (
     Pause,
     ProgressReported,
     PutPolicy,
+    PutTeams,
     Resume,
     SetNodeState,
     Started,
@@ -239,6 +240,53 @@ def test_a_job_that_runs_too_long_is_stopped_and_fails_with_words(world: World) 
     world.end(job, 143)
     assert world.state(job) is State.FAILED
     assert world.get(job).ended_text == "It ran longer than its limit of 60 s"
+
+
+def test_pausing_a_job_again_and_again_gives_it_no_more_time_than_its_policy() -> None:
+    team = replace(a_team(guaranteed_milli_gpu=4000), policy=Policy(max_run_ms=60_000))
+    world = World(teams=[team])
+    job = world.run(a_job())
+    for _ in range(2):
+        world.wait(20_000)
+        world.ask(Pause(workload_id=job))
+        world.end(job, 143)
+        world.wait(300_000)  # rests cost nothing
+        world.ask(Resume(workload_id=job))
+        world.start(job)
+    assert world.outcome.wake_ms == world.now + 20_000
+    world.wait(20_000)
+    assert world.state(job) is State.PREEMPTING
+    world.end(job, 143)
+    assert world.state(job) is State.FAILED
+    assert world.get(job).ended_text == "It ran longer than its limit of 60 s, 3 attempts together"
+
+
+def test_what_used_up_its_time_while_it_was_stopped_is_not_started_again(world: World) -> None:
+    job = world.run(a_job(max_run_ms=60_000))
+    world.wait(59_000)
+    world.ask(Pause(workload_id=job))
+    world.wait(2000)
+    world.end(job, 143)
+    assert world.state(job) is State.PAUSED
+    world.ask(Resume(workload_id=job))
+    assert world.state(job) is State.FAILED
+    assert world.get(job).ended_text == "It ran longer than its limit of 60 s"
+    assert world.kinds().count("admitted") == 1
+
+
+def test_a_nominee_whose_policy_leaves_it_no_more_time_stops_nobody() -> None:
+    nlp = a_team("nlp", guaranteed_milli_gpu=1000)
+    world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=0), nlp])
+    job = world.run(a_job(team="nlp"))
+    world.wait(40_000)
+    world.ask(Pause(workload_id=job))
+    world.end(job, 143)
+    borrower = world.run(a_job("borrower"))
+    world.ask(Resume(workload_id=job))
+    assert world.state(job) is State.NOMINATED
+    world.ask(PutTeams(teams=(replace(nlp, policy=Policy(max_run_ms=30_000)),)), "admin")
+    assert world.state(job) is State.FAILED
+    assert world.stop_of(borrower) is None
 
 
 def test_a_gang_not_running_in_time_is_withdrawn_whole_and_tried_again(world: World) -> None:
