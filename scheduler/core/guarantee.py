@@ -23,6 +23,7 @@ from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.holds import Load, mask_of
 from gpucommons.scheduler.core.lifecycle import with_attempt
+from gpucommons.scheduler.core.ordering import priority
 from gpucommons.scheduler.core.search import Lacking, inside_guarantee
 from gpucommons.scheduler.core.types import (
     HoldClass,
@@ -159,11 +160,23 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
 
 
 def reserves_in_vain(draft: Draft) -> bool:
-    """A place is kept for somebody whose guarantee its own team has used since."""
+    """A place is kept that its job has no claim to any more, or that others have before it.
+
+    Its own team has used the guarantee since, or who was let in to borrow there becomes
+    in-guarantee as soon as turns are taken anew.
+    """
+    if not draft.reservations:
+        return False
     guarantees = in_force(draft)
+    lowest = min(priority(draft.workloads[one]) for one in draft.reservations)
     vain = any(
         not covers(draft, draft.workloads[one], guarantees, draft.nodes[places[0].node_id].pool)
         for one, places in draft.reservations.items()
+    ) or any(
+        priority(one) >= lowest
+        and entitled(draft, one)
+        and _fit_inside(draft, one, guarantees, kept=False)
+        for one in draft.among(draft.admitted)
     )
     if vain:
         draft.searches.clear()
@@ -195,16 +208,9 @@ def upgradable(draft: Draft, guarantees: Guarantees) -> list[Workload]:
 def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     """Turn a borrower in-guarantee where none of its devices lies in a block and quota allows."""
     attempt = workload.current
-    if attempt is None or not may_upgrade(workload):
+    if attempt is None or not _fit_inside(draft, workload, guarantees, kept=True):
         return
-    base = [one for one in attempt.placements if not _is_surplus(workload, one)]
-    pool = draft.nodes[base[0].node_id].pool
-    if left(draft, guarantees, workload.spec.team, pool) < sum(map(placed_milli_gpu, base)):
-        return
-    if not _outside_blocks(draft, base) or not _firm_share_is_there(draft, base):
-        return
-    if not proportions.are_kept(draft, workload.spec.team, pool, base):
-        return
+    pool = draft.nodes[attempt.placements[0].node_id].pool
     key = (workload.spec.team, pool)
     draft.room.remove_attempt(attempt)
     quota.count(draft.uses, key, attempt.hold_class, attempt.placements, sign=-1)
@@ -220,20 +226,35 @@ def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     )
 
 
+def _fit_inside(draft: Draft, workload: Workload, guarantees: Guarantees, *, kept: bool) -> bool:
+    """A borrower's devices may be its team's guarantee; ``kept``: but for those kept for others."""
+    attempt = workload.current
+    if attempt is None or not may_upgrade(workload):
+        return False
+    base = [one for one in attempt.placements if not _is_surplus(workload, one)]
+    pool = draft.nodes[base[0].node_id].pool
+    return (
+        left(draft, guarantees, workload.spec.team, pool) >= sum(map(placed_milli_gpu, base))
+        and _outside_blocks(draft, base, kept=kept)
+        and _firm_share_is_there(draft, base)
+        and proportions.are_kept(draft, workload.spec.team, pool, base)
+    )
+
+
 def _is_surplus(workload: Workload, one: WorkerPlacement) -> bool:
     """A worker that an elastic job can do without."""
     low, _ = bounds(workload.spec)
     return one.index >= low and one.role == workload.spec.roles[0].name
 
 
-def _outside_blocks(draft: Draft, placements: Sequence[WorkerPlacement]) -> bool:
+def _outside_blocks(draft: Draft, placements: Sequence[WorkerPlacement], *, kept: bool) -> bool:
     for one in placements:
         node = draft.room.nodes.get(one.node_id)
         if node is None:
             return False
         for device_id in one.device_ids:
             device = node.devices.get(device_id)
-            if device is None or (device.blocks | device.reserved) & mask_of(one):
+            if device is None or mask_of(one) & (device.blocks | (device.reserved if kept else 0)):
                 return False
     return True
 

@@ -106,8 +106,17 @@ KEPT_IN_VAIN = [
     ("submit", 1, 0, 0, 0),
 ]
 
+#: A small job borrows in a place that is kept for two GPUs of another team's guarantee.
+BORROWED_WHAT_IS_KEPT = [
+    *[("submit", 0, 0, 0, 0)] * 5,
+    ("cordon", 1, 0, 0, 0),
+    ("submit", 1, 6, 0, 1),
+    ("submit", 0, 0, 0, 0),
+]
+
 
 @many
+@example(BORROWED_WHAT_IS_KEPT, 64_000, 60_000)
 @example(KEPT_IN_VAIN, 64_000, 60_000)
 @example(KEPT_FOR_NOBODY, 64_000, 60_000)
 @example(FORGOTTEN_BEFORE_A_RESTART, 64_000, 60_000)

@@ -7,8 +7,9 @@ from typing import Any
 
 from builders import World, a_device, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import NodeId, Spec, State
+from gpucommons.scheduler.core.resources import Node, NodeState
+from gpucommons.scheduler.core.state import SetNodeState
+from gpucommons.scheduler.core.types import HoldClass, NodeId, Spec, State
 
 
 def of_kind(kind: str, name: str) -> Node:
@@ -56,4 +57,19 @@ def test_a_place_is_not_kept_for_a_guarantee_that_its_own_team_has_used() -> Non
     world.submit(a_job_of_kind("old", "a-small", 250, team="a"))
 
     assert world.state(other) is State.STARTING
+    assert world.step().changes.empty
+
+
+def test_who_borrows_in_a_kept_place_and_may_have_it_for_good_has_it_in_the_same_cycle() -> None:
+    teams = [a_team("a", guaranteed_milli_gpu=2000), a_team("b", guaranteed_milli_gpu=1500)]
+    world = World(a_node("n1", 2), a_node("n2", 2), teams=teams)
+    world.run(a_job("b-1", team="b", over_quota=False))
+    world.ask(SetNodeState(node_id=NodeId("n2"), state=NodeState.CORDONED), "admin")
+    world.submit(a_job("a-wide", 2000, team="a", over_quota=False))
+
+    small = world.submit(a_job("b-small", 250, team="b"))
+
+    attempt = world.get(small).current
+    assert attempt is not None
+    assert attempt.hold_class is HoldClass.GUARANTEED
     assert world.step().changes.empty
