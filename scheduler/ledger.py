@@ -147,8 +147,8 @@ def _lost(workload: Workload, minute: Span) -> int:
 class LedgerKeeper:
     """Knows up to where the ledger is written, and which rows are due."""
 
-    #: Rows of a span that are written already: (from, to).
-    written: Callable[[Millis, Millis], Sequence[LedgerRow]]
+    #: Rows of a span that are written already: (from, to, of which workloads; None = of all).
+    written: Callable[[Millis, Millis, frozenset[WorkloadId] | None], Sequence[LedgerRow]]
     #: Minutes that start later than this, as the agents measured them.
     measured: Callable[[Millis], Sequence[UsageMinute]]
     #: Every minute before this one has its rows.
@@ -160,7 +160,7 @@ class LedgerKeeper:
     def resume(self, cluster: Cluster, now_ms: Millis) -> None:
         """Find where an earlier scheduler stopped writing."""
         for back_ms in _LOOK_BACK_MS:
-            rows = self.written(Millis(now_ms - back_ms), Millis(now_ms + MINUTE_MS))
+            rows = self.written(Millis(now_ms - back_ms), Millis(now_ms + MINUTE_MS), None)
             if rows:
                 newest_ms = max(row.minute_ms for row in rows)
                 self.done_ms = minute_of(min(newest_ms, now_ms) - _OVERLAP_MS)
@@ -225,9 +225,10 @@ class LedgerKeeper:
         if not rows:
             return ()
         from_ms, to_ms = (pick(row.minute_ms for row in rows) for pick in (min, max))
+        of = frozenset(row.workload_id for row in rows)
         known = {
             (row.workload_id, row.minute_ms): row
-            for row in self.written(from_ms, Millis(to_ms + MINUTE_MS))
+            for row in self.written(from_ms, Millis(to_ms + MINUTE_MS), of)
         }
         return tuple(_merged(row, known.get((row.workload_id, row.minute_ms))) for row in rows)
 

@@ -90,7 +90,9 @@ class Loop:
             on_server_act=around.on_server_act,
         )
         self._ledger = LedgerKeeper(
-            written=lambda from_ms, to_ms: around.store.ledger(from_ms=from_ms, to_ms=to_ms),
+            written=lambda from_ms, to_ms, of: around.store.ledger(
+                from_ms=from_ms, to_ms=to_ms, of=of
+            ),
             measured=self._measured,
         )
         self._clock = OnwardClock(around.now, around.steady_s)

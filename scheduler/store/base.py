@@ -271,9 +271,9 @@ class Store(Protocol):
         ...
 
     def ledger(
-        self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
+        self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None
     ) -> tuple[LedgerRow, ...]:
-        """Ledger rows of a span."""
+        """Ledger rows of a span; None = of all workloads."""
         ...
 
     def usage_sums(

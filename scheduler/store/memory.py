@@ -332,14 +332,14 @@ class MemoryStore:
             return rules.thinned([curve[key] for key in sorted(curve)], limit)
 
     def ledger(
-        self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
+        self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None
     ) -> tuple[LedgerRow, ...]:
         """Rows of a span, by minute."""
         with self._lock:
             found = [
                 r
                 for r in self._ledger.values()
-                if from_ms <= r.minute_ms < to_ms and team in (None, r.team)
+                if from_ms <= r.minute_ms < to_ms and (of is None or r.workload_id in of)
             ]
         return tuple(sorted(found, key=lambda row: (row.minute_ms, row.workload_id)))
 

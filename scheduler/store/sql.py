@@ -261,12 +261,10 @@ class SqlStore:
         return self._read(lambda c: sql_history.read_points(c, workload_id, limit))
 
     def ledger(
-        self, *, from_ms: Millis, to_ms: Millis, team: TeamName | None = None
+        self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None
     ) -> tuple[LedgerRow, ...]:
         """Rows of a span, by minute."""
-        return self._read(
-            lambda c: sql_history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, team=team)
-        )
+        return self._read(lambda c: sql_history.read_ledger(c, from_ms=from_ms, to_ms=to_ms, of=of))
 
     def usage_sums(
         self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None

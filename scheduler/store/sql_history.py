@@ -131,6 +131,9 @@ def write_ledger(connection: Connection, rows: Sequence[LedgerRow]) -> None:
     )
 
 
+#: Of more workloads than this all rows of a span are read: databases take only so many names.
+_NAMED = 500
+
 _LEDGER_FIELDS = tuple(field.name for field in dataclasses.fields(LedgerRow))
 
 
@@ -142,7 +145,7 @@ def _ledger_values(row: LedgerRow) -> dict[str, Any]:
 
 
 def read_ledger(
-    connection: Connection, *, from_ms: Millis, to_ms: Millis, team: TeamName | None
+    connection: Connection, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None
 ) -> tuple[LedgerRow, ...]:
     """Rows of a span, by minute."""
     statement = (
@@ -150,11 +153,12 @@ def read_ledger(
         .where(ledger.c.minute_ms >= from_ms, ledger.c.minute_ms < to_ms)
         .order_by(ledger.c.minute_ms, ledger.c.workload_id)
     )
-    if team is not None:
-        statement = statement.where(ledger.c.team == team)
+    if of is not None and len(of) <= _NAMED:
+        statement = statement.where(ledger.c.workload_id.in_(sorted(of)))
     return tuple(
         LedgerRow(**{**row, "kind": Kind(row["kind"]), "hold_class": HoldClass(row["hold_class"])})
         for row in connection.execute(statement).mappings()
+        if of is None or row["workload_id"] in of
     )
 
 

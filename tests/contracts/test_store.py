@@ -334,7 +334,7 @@ def test_names_are_given_once_to_many_threads(store: Store) -> None:
 # --- history -----------------------------------------------------------------------------------
 
 
-def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_team(store: Store) -> None:
+def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_workload(store: Store) -> None:
     epoch = store.take_lead("me")
     other = ledger_row(2, workload_id=WorkloadId("w-0002"), team=TeamName("nlp"), idle=True)
     store.add_ledger(epoch, [ledger_row(1), ledger_row(2), other])
@@ -344,7 +344,9 @@ def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_team(store: Store)
     everything = store.ledger(from_ms=Millis(0), to_ms=Millis(10**9))
     assert everything == (final, ledger_row(2), other)
     assert store.ledger(from_ms=Millis(60_000), to_ms=Millis(120_000)) == (final,)
-    assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9), team=TeamName("nlp")) == (other,)
+    for several in ((), map(WorkloadId, map(str, range(1000)))):
+        of = frozenset([other.workload_id, *several])
+        assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9), of=of) == (other,)
 
 
 def test_usage_is_added_up_by_team_and_owner(store: Store) -> None:
