@@ -25,7 +25,8 @@ import {
   isFinal,
   maySteer,
   pausingLosesMs,
-  sorted
+  sorted,
+  startableWith
 } from './jobs';
 import type { Messages } from './messages';
 import type { Model } from './model';
@@ -205,6 +206,8 @@ function addJobCommands(options: ICommandOptions): void {
       }
     }
   });
+  const sizeNow = (job: IJob | null) =>
+    job ? startableWith(job, model.whoami) : 0;
   const act = (
     action: 'cancel' | 'pause' | 'resume',
     label: string,
@@ -236,29 +239,39 @@ function addJobCommands(options: ICommandOptions): void {
     CommandIDs.cancelJob,
     act('cancel', trans.__('Cancel Job…'), canCancel)
   );
+  commands.addCommand(CommandIDs.startSmaller, {
+    label: trans.__('Start a Smaller Copy of the Job Now'),
+    describedBy: JOB_ARGS,
+    isEnabled: args => sizeNow(jobOf(options, args)) > 0,
+    execute: args =>
+      attempt(options, async () => {
+        const known = jobOf(options, args);
+        const size = sizeNow(known);
+        if (known === null || size === 0) {
+          return;
+        }
+        // As it is now, and in full: who gives up a place in line shall get what the button says.
+        const old = await model.api.job(known.id);
+        if (sizeNow(old) < size) {
+          throw new Error(msg.startNowNoMore(old.name, msg.gpuCount(size)));
+        }
+        const job = await train.startSmaller(old, size);
+        model.add(job);
+        Notification.success(msg.startsInPlace(job.name, old.name), {
+          autoClose: TOLD_MS
+        });
+      })
+  });
   commands.addCommand(CommandIDs.runAgain, {
     label: trans.__('Run Job Again…'),
-    describedBy: {
-      args: {
-        type: 'object',
-        properties: {
-          ...JOB_ARGS.args.properties,
-          milliGpu: { type: 'number' }
-        }
-      }
-    },
+    describedBy: JOB_ARGS,
     isEnabled: args => jobOf(options, args) !== null,
     execute: args =>
       attempt(options, async () => {
         const known = jobOf(options, args);
         if (known) {
           const job = hasRequest(known) ? known : await model.api.job(known.id);
-          const milliGpu = args['milliGpu'];
-          train.prefill(
-            job,
-            typeof milliGpu === 'number' ? milliGpu : null,
-            job.owner === model.whoami?.name
-          );
+          train.prefill(job);
           options.showPanel('submit');
         }
       })

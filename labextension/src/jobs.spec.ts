@@ -10,6 +10,7 @@ import {
   maySteer,
   pausingLosesMs,
   sorted,
+  startableWith,
   timeLeftMs
 } from './jobs';
 import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
@@ -63,20 +64,12 @@ describe('a row of the list', () => {
     expect(row.state).toBe('waiting · 4 GPUs');
     expect(row.sentence).toBe('Needs 4 GPUs on one node; 3 are free.');
     expect(row.left).toBe('2nd in line');
-    expect(row.startWith).toBe(2000);
   });
 
-  it('offers a smaller size where the list left out what is long', () => {
-    const reason = { code: 'gang', text: '', startable_milli_gpu: 2000 };
-    const job = makeJob({
-      state: 'queued',
-      reason,
-      request,
-      request_lacks: ['env']
-    });
-
-    expect(jobRow(job, 0, msg).startWith).toBe(2000);
-    expect(hasRequest(job)).toBe(false);
+  it('knows where the list left out what is long', () => {
+    expect(hasRequest(makeJob({ request, request_lacks: ['env'] }))).toBe(
+      false
+    );
     expect(hasRequest(makeJob({ request }))).toBe(true);
   });
 
@@ -112,12 +105,16 @@ describe('a row of the list', () => {
     expect(row.left).toBe('1st in line · likely 20–45 min');
   });
 
-  it('offers no other size where the request is not ours to see', () => {
+  it('offers the size that would start now to the owner of a waiting job', () => {
     const reason = { code: 'gang', text: '', startable_milli_gpu: 2000 };
+    const job = makeJob({ state: 'queued', reason, request });
+    const ada = { name: 'ada', teams: [] };
 
-    expect(jobRow(makeJob({ state: 'queued', reason }), 0, msg).startWith).toBe(
-      null
-    );
+    expect(startableWith(job, ada)).toBe(2000);
+    expect(startableWith(job, { ...ada, name: 'bob' })).toBe(0);
+    expect(startableWith({ ...job, request: null }, ada)).toBe(0);
+    expect(startableWith({ ...job, state: 'nominated' }, null)).toBe(0);
+    expect(startableWith({ ...job, state: 'running' }, ada)).toBe(0);
   });
 
   it('tells an announced stop with the time that is left', () => {

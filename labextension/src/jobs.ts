@@ -53,6 +53,13 @@ export function canCancel(job: IJob): boolean {
   return !isFinal(job) && job.state !== 'cancelling';
 }
 
+/** GPUs per worker with which a waiting job would start now, where its owner looks. */
+export function startableWith(job: IJob, whoami: IWhoAmI | null): number {
+  return isWaiting(job) && job.request && job.owner === whoami?.name
+    ? (job.reason?.startable_milli_gpu ?? 0)
+    : 0;
+}
+
 /** What a cancel means where the job stands, and the word for leaving it there. */
 export function cancelWords(job: IJob, { trans }: Messages): [string, string] {
   const holds = currentAttempt(job) !== null;
@@ -144,8 +151,6 @@ export interface IJobRow {
   right: string;
   /** Why it waits, stops or failed. */
   sentence: string;
-  /** GPUs per worker with which it would start now. */
-  startWith: number | null;
 }
 
 export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
@@ -155,8 +160,7 @@ export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
     percent: null,
     left: '',
     right: '',
-    sentence: '',
-    startWith: null
+    sentence: ''
   };
   if (isFinal(job)) {
     row.sentence = job.state === 'failed' ? (job.ended_text ?? '') : '';
@@ -172,8 +176,6 @@ export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
       .filter(Boolean)
       .join(' · ');
     row.sentence = waitSentence(job, msg);
-    const startable = job.reason?.startable_milli_gpu ?? 0;
-    row.startWith = startable > 0 && job.request ? startable : null;
     return row;
   }
   const stop = currentAttempt(job)?.stop;

@@ -199,6 +199,26 @@ export function messages(trans: TranslationBundle) {
         : trans.__('Start now with %1', gpus(milliGpu));
     },
 
+    startNowTitle(): string {
+      return trans.__('Starts a smaller copy; this job leaves the line.');
+    },
+
+    startsInPlace(job: string, old: string): string {
+      return trans.__('%1 takes the place of %2.', job, old);
+    },
+
+    startNowNoMore(job: string, size: string): string {
+      return trans.__(
+        '%1 would no longer start with %2. It keeps its place in line.',
+        job,
+        size
+      );
+    },
+
+    madeFrom(job: string): string {
+      return trans.__('made from %1', job);
+    },
+
     stopIn(leftMs: number, text: string): string {
       return trans.__(
         'Will be stopped in %1 %2. Saving…',
@@ -216,10 +236,6 @@ export function messages(trans: TranslationBundle) {
         'Nothing is saved yet: pausing loses up to %1.',
         duration(ms)
       );
-    },
-
-    goesOnFrom(unit: string, step: string): string {
-      return trans.__('Goes on from %1 %2.', unit, step);
     },
 
     savedIsLost(unit: string, step: string): string {

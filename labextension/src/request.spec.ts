@@ -64,10 +64,8 @@ describe('the form becomes a request', () => {
       command: ['python', 'x.py']
     };
     const job = makeJob({ request: { roles: [role], snapshot: 'abc' } });
-    const form = formOfJob(job, 2000);
+    const form = { ...formOfJob(job), milliGpu: 2000 };
 
-    expect(form.replaces).toBe(true);
-    expect(formOfJob(job, null).replaces).toBe(false);
     expect(jobRequest(form)).toMatchObject({
       snapshot: 'abc',
       roles: [{ name: 'chief', milli_gpu: 2000, command: ['python', 'x.py'] }]
@@ -75,29 +73,11 @@ describe('the form becomes a request', () => {
   });
 });
 
-describe('a job that gives way to a smaller one', () => {
-  const waiting = makeJob({
-    id: 'w',
-    state: 'queued',
-    checkpoint: { step: 17, size_bytes: 1, at_ms: 0 },
-    request: { roles: [], resume_from: 'older' }
-  });
+describe('a job that was gone on from somewhere', () => {
+  it('begins anew when it is asked for once more', () => {
+    const job = makeJob({ request: { roles: [], resume_from: 'older' } });
 
-  it('is gone on from where it saved something and is cancelled', () => {
-    expect(jobRequest(formOfJob(waiting, 1000)).resume_from).toBe('w');
-  });
-
-  it.each([
-    ['nothing was saved', formOfJob({ ...waiting, checkpoint: null }, 1000)],
-    ['it stays in line', { ...formOfJob(waiting, 1000), replaces: false }],
-    ['it is asked for once more', formOfJob(waiting, null)],
-    ["it is somebody else's", formOfJob(waiting, 1000, false)]
-  ])('is not where %s', (_, form) => {
-    expect(jobRequest(form).resume_from).toBeNull();
-  });
-
-  it('is offered for cancelling to its owner alone', () => {
-    expect(formOfJob(waiting, 1000, false).replaces).toBe(false);
+    expect(jobRequest(formOfJob(job)).resume_from).toBeNull();
   });
 });
 

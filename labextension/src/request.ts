@@ -19,10 +19,8 @@ export function offeredSizes(
   return [...new Set([...offered, chosen])].sort((a, b) => a - b);
 }
 
-/** `canReplace`: the reader's own job, which still waits and may give way to the new one. */
 export type Source =
-  | { kind: 'file'; path: string }
-  | { kind: 'job'; job: IJob; canReplace: boolean };
+  { kind: 'file'; path: string } | { kind: 'job'; job: IJob };
 
 export interface ITrainForm {
   source: Source | null;
@@ -44,8 +42,6 @@ export interface ITrainForm {
   memoryGib: number;
   /** One per line: `NAME` or `VARIABLE=NAME`. Names only, never values. */
   secrets: string;
-  /** Of a waiting job that is asked for again with less: cancel it on submit. */
-  replaces: boolean;
 }
 
 export const EMPTY_FORM: ITrainForm = {
@@ -63,8 +59,7 @@ export const EMPTY_FORM: ITrainForm = {
   overQuota: true,
   cpus: 1,
   memoryGib: 2,
-  secrets: '',
-  replaces: false
+  secrets: ''
 };
 
 export interface ISecretsResult {
@@ -120,17 +115,6 @@ function role(form: ITrainForm): Omit<IRole, 'command'> {
   };
 }
 
-/** The job whose saved progress the new one goes on from: it gives way, and saved something. */
-export function resumedJob(form: ITrainForm): IJob | null {
-  const source = form.source;
-  return source?.kind === 'job' &&
-    source.canReplace &&
-    form.replaces &&
-    source.job.checkpoint
-    ? source.job
-    : null;
-}
-
 function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
   const base = form.source?.kind === 'job' ? form.source.job.request : null;
   const path = form.source?.kind === 'file' ? form.source.path : '';
@@ -147,7 +131,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     launcher: form.workers > 1 ? form.launcher : 'plain',
     secrets: parseSecrets(form.secrets).secrets,
     // What the job asked for when it was submitted is done with.
-    resume_from: resumedJob(form)?.id ?? null
+    resume_from: null
   };
 }
 
@@ -171,19 +155,23 @@ export function submission(form: ITrainForm, path: string): ISubmission {
   };
 }
 
+/** A smaller copy of a waiting job, in its place: it goes on from what that one has saved. */
+export function smallerRequest(job: IJob, milliGpu: number): IJobRequest {
+  return {
+    ...jobRequest({ ...formOfJob(job), milliGpu }),
+    parent: job.id,
+    resume_from: job.checkpoint ? job.id : null
+  };
+}
+
 /** The form that would submit this job once more. */
-export function formOfJob(
-  job: IJob,
-  milliGpu: number | null,
-  isMine = true
-): ITrainForm {
+export function formOfJob(job: IJob): ITrainForm {
   const request = job.request;
-  const canReplace = milliGpu !== null && isMine;
   const first = request?.roles[0];
   return {
     ...EMPTY_FORM,
-    source: { kind: 'job', job, canReplace },
-    milliGpu: milliGpu ?? first?.milli_gpu ?? EMPTY_FORM.milliGpu,
+    source: { kind: 'job', job },
+    milliGpu: first?.milli_gpu ?? EMPTY_FORM.milliGpu,
     workers: first?.count ?? 1,
     minWorkers: request?.min_workers ?? first?.count ?? 1,
     launcher: request?.launcher ?? 'plain',
@@ -197,8 +185,7 @@ export function formOfJob(
     memoryGib: (first?.memory_mib ?? 2048) / 1024,
     secrets: Object.entries(request?.secrets ?? {})
       .map(([variable, name]) => `${variable}=${name}`)
-      .join('\n'),
-    replaces: canReplace
+      .join('\n')
   };
 }
 

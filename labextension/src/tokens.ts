@@ -93,6 +93,8 @@ export interface IJobRequest {
   snapshot?: string | null;
   secrets?: Record<string, string>;
   results_to?: string | null;
+  /** The id of the job that it was made from. */
+  parent?: string | null;
   /** Go on from what this job saved; one that still waits gives way. */
   resume_from?: string | null;
   [field: string]: unknown;

@@ -140,7 +140,7 @@ describe('workers', () => {
 
 it('keeps nothing of a job run again for the next file', () => {
   const model = train();
-  model.prefill(makeJob({ name: 'old-7', request: { roles: [] } }), 2000);
+  model.prefill(makeJob({ name: 'old-7', request: { roles: [] } }));
   model.update({ name: 'old-8', team: 'nlp', priority: 'low' });
   model.choose('fail.ipynb');
 
@@ -204,38 +204,49 @@ describe('submit', () => {
     expect(await model.submit()).toBeNull();
     expect(asked.filter(each => each.url.endsWith('submit-file'))).toEqual([]);
   });
+});
 
-  it('replaces a waiting job that would start smaller', async () => {
-    const waiting = makeJob({
-      id: 'w',
-      state: 'queued',
-      request: { roles: [] }
-    });
+describe('a smaller copy that starts now', () => {
+  const waiting = makeJob({
+    id: 'w',
+    state: 'queued',
+    request: { roles: [] }
+  });
+  const paths = () => asked.map(each => each.url.replace(/^.*gpucommons/, ''));
+
+  it('is submitted at once, names the old job, and takes its place', async () => {
     const model = train(200, makeJob());
-    model.prefill(waiting, 1000);
-    await model.submit();
+    await model.startSmaller(waiting, 1000);
 
-    expect(asked.map(each => each.url.replace('http://lab/base', ''))).toEqual([
-      '/gpucommons/api/jobs',
-      '/gpucommons/api/jobs/w/cancel'
-    ]);
-    expect(model.form.source).toBeNull();
+    expect(paths()).toEqual(['/api/jobs', '/api/jobs/w/cancel']);
+    expect(JSON.parse(asked[0]?.body ?? '')).toMatchObject({
+      parent: 'w',
+      roles: [{ milli_gpu: 1000 }]
+    });
+    expect(model.form).toBe(EMPTY_FORM);
   });
 
-  it('leaves the cancelling to the scheduler where the new job goes on', async () => {
-    const waiting = makeJob({
-      id: 'w',
-      state: 'queued',
-      checkpoint: { step: 17, size_bytes: 1, at_ms: 0 },
-      request: { roles: [] }
-    });
-    const model = train(200, makeJob());
-    model.prefill(waiting, 1000);
-    await model.submit();
+  it('leaves the cancelling to the scheduler where it goes on', async () => {
+    const checkpoint = { step: 17, size_bytes: 1, at_ms: 0 };
+    await train(200, makeJob()).startSmaller({ ...waiting, checkpoint }, 1000);
 
-    const sent = asked.filter(each => !each.url.endsWith('quote'));
-    expect(sent.map(each => each.url)).toEqual([
-      'http://lab/base/gpucommons/api/jobs'
-    ]);
+    expect(paths()).toEqual(['/api/jobs']);
+    expect(asked[0]?.body).toContain('"resume_from":"w"');
+  });
+
+  it('is one however often it is asked for', async () => {
+    const model = train(200, makeJob());
+    await model.startSmaller(waiting, 1000);
+    await model.startSmaller(waiting, 1000);
+
+    expect(asked[2]?.key).toBe(asked[0]?.key);
+    expect(asked[0]?.key).not.toBe('');
+  });
+
+  it('leaves the old job in line where it is refused', async () => {
+    const model = train(409, { message: 'No.' });
+
+    await expect(model.startSmaller(waiting, 1000)).rejects.toThrow('No.');
+    expect(paths()).toEqual(['/api/jobs']);
   });
 });

@@ -9,7 +9,7 @@ import {
   ITrainForm,
   jobRequest,
   parseSecrets,
-  resumedJob,
+  smallerRequest,
   Source,
   submission
 } from './request';
@@ -92,10 +92,10 @@ export class TrainModel {
     this.update({ functionName });
   }
 
-  /** Ask for a job once more, maybe with other GPUs. */
-  prefill(job: IJob, milliGpu: number | null = null, isMine = true): void {
+  /** Ask for a job once more. */
+  prefill(job: IJob): void {
     this._isChosen = true;
-    this.form = formOfJob(job, milliGpu, isMine);
+    this.form = formOfJob(job);
     this.files = null;
     this.filesProblem = null;
     this.changed.emit();
@@ -182,7 +182,7 @@ export class TrainModel {
     try {
       const job = await this._send(form, (this._key ??= UUID.uuid4()));
       this._key = null;
-      this.form = { ...form, name: '', replaces: false };
+      this.form = { ...form, name: '' };
       if (form.source.kind === 'job') {
         this._isChosen = false;
         this.form = { ...EMPTY_FORM, team: form.team };
@@ -202,16 +202,23 @@ export class TrainModel {
     }
   }
 
+  /** Submit a smaller copy in a waiting job's place; the copy. Pressed twice it makes one. */
+  async startSmaller(old: IJob, milliGpu: number): Promise<IJob> {
+    const job = await this._api.submit(
+      smallerRequest(old, milliGpu),
+      `${old.id}/${milliGpu}`
+    );
+    // Where the copy goes on from what the old one saved, the scheduler does both at once.
+    if (!old.checkpoint) {
+      // The copy is in line whatever happens to the old one, which may just have ended.
+      await this._api.act(old.id, 'cancel').catch(() => undefined);
+    }
+    return job;
+  }
+
   private async _send(form: ITrainForm, key: string): Promise<IJob> {
     if (form.source?.kind === 'job') {
-      const old = form.source.job;
-      const job = await this._api.submit(jobRequest(form), key);
-      // Where the new job goes on from what the old one saved, the scheduler does both at once.
-      if (form.replaces && resumedJob(form) === null) {
-        // The new job is in line whatever happens to the old one, which may just have ended.
-        await this._api.act(old.id, 'cancel').catch(() => undefined);
-      }
-      return job;
+      return this._api.submit(jobRequest(form), key);
     }
     const path = form.source?.path ?? '';
     const candidate = this.candidate;

@@ -137,20 +137,24 @@ def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> 
     expect(row).to_contain_text("1st in line · likely 20–45 min")
 
 
-def test_start_now_with_less_prefills_the_form(lab: LabServer, open_lab: Open) -> None:
+def test_start_now_with_less_starts_a_copy_in_the_jobs_place(
+    lab: LabServer, open_lab: Open
+) -> None:
     page = open_lab()
-    page.get_by_role("button", name="Start now with 2").click()
-    train = section(page, "Train")
+    start = job_row(page, "resnet-2").get_by_role("button", name="Start now with 2")
+    expect(start).to_have_attribute("title", "Starts a smaller copy; this job leaves the line.")
+    start.click()
 
-    expect(train.get_by_label("What to run")).to_have_value("")
-    expect(train).to_contain_text("The same as resnet-2")
-    expect(train.get_by_role("radio", name="2", exact=True)).to_be_checked()
-    expect(train.get_by_label("Cancel resnet-2 on submit")).to_be_checked()
-
-    train.get_by_role("button", name="Submit").click()
-    expect(job_row(page, "train-1")).to_be_visible()
-    assert lab.asked("jobs")[-1]["roles"][0]["milli_gpu"] == 2000
-    assert lab.asked(f"jobs/{scene.WAITING}/cancel") != []
+    expect(page.locator(".Toastify__toast")).to_contain_text(
+        "resnet-3 takes the place of resnet-2."
+    )
+    picture(page, "panel-start-now")
+    sent = lab.asked("jobs")[-1]
+    assert (sent["name"], sent["parent"]) == ("resnet", scene.WAITING)
+    assert sent["roles"][0] == scene.request("resnet", 2000)["roles"][0]
+    assert len(lab.asked(f"jobs/{scene.WAITING}/cancel")) == 1
+    job_row(page, "resnet-3").get_by_role("button", name="resnet-3").click()
+    expect(page.locator(".gc-Facts")).to_contain_text("made from resnet-2")
 
 
 # --- train -----------------------------------------------------------------------------------
@@ -262,17 +266,6 @@ def test_the_palette_leads_into_the_panel(open_lab: Open) -> None:
     expect(page.locator("#gpucommons-panel")).to_be_focused()
     page.keyboard.press("Tab")
     expect(page.get_by_role("button", name="My GPU", exact=True)).to_be_focused()
-
-
-def test_start_now_brings_submit_into_sight(open_lab: Open) -> None:
-    page = open_lab(size={"width": 1280, "height": 600})
-    page.get_by_role("button", name="Start now with 2").click()
-    submit = section(page, "Train").get_by_role("button", name="Submit")
-
-    expect(page.locator("#gc-quote")).to_be_visible()
-    expect(submit).to_be_focused()
-    expect(submit).to_be_in_viewport(ratio=1)
-    picture(page, "panel-start-now")
 
 
 def test_the_focus_stays_in_the_form(lab: LabServer, open_lab: Open) -> None:

@@ -193,10 +193,6 @@ def test_a_job_that_must_wait_says_why_and_what_would_start_now(
     expect(row).to_contain_text("1st in line")
     picture(page, "waiting")
     row.get_by_role("button", name="Start now with 3").click()
-    expect(train.get_by_label("What to run")).to_contain_text(f"The same as {FIRST}")
-    expect(train.get_by_label(f"Cancel {FIRST} on submit")).to_be_checked()
-    ask_for(panel, "3")
-    train.get_by_role("button", name="Submit").click()
     expect(job_row(panel, SECOND)).to_contain_text("running · 3 borrowed")
     expect(job_row(panel, FIRST)).to_contain_text("cancelled")
 

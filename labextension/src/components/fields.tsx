@@ -149,7 +149,7 @@ export function Segmented(props: {
 }
 
 export function CheckField(props: {
-  field: 'overQuota' | 'replaces';
+  field: 'overQuota';
   label: string;
 }): React.JSX.Element {
   const { train } = usePanel();

@@ -203,8 +203,10 @@ function ProgressWords(props: { job: IJob; now: number }): React.JSX.Element {
 }
 
 function SourceWords({ job }: { job: IJob }): React.JSX.Element {
-  const { commands, trans } = usePanel();
-  const at = clock(job.submitted_ms);
+  const { model, msg, commands, trans } = usePanel();
+  const parent = model.jobs?.find(each => each.id === job.request?.parent);
+  const made = parent ? ` · ${msg.madeFrom(parent.name)}` : '';
+  const at = clock(job.submitted_ms) + made;
   const source = job.source;
   // The snapshot's folder is where results come back to.
   const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');

@@ -5,7 +5,7 @@ import { h } from './h';
 
 import { announcement } from '../announce';
 import { CommandIDs } from '../ids';
-import { isFinal, jobRow, maySteer, sorted } from '../jobs';
+import { isFinal, jobRow, sorted, startableWith } from '../jobs';
 import { IJob } from '../tokens';
 import { useNow, usePanel, useTopics } from './context';
 import { Bar, LinkButton, Section } from './parts';
@@ -82,7 +82,7 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
   const open = () => {
     void commands.execute(CommandIDs.openJob, { job: job.id });
   };
-  const startWith = maySteer(job, model.whoami) ? row.startWith : null;
+  const startWith = startableWith(job, model.whoami);
   return (
     <li className="gc-Job" data-job={job.id} data-state={job.state}>
       <div className="gc-Row">
@@ -103,18 +103,18 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
       {row.sentence ? (
         <div className="gc-Job-sentence">{row.sentence}</div>
       ) : null}
-      {row.left || row.right || startWith !== null ? (
+      {row.left || row.right || startWith > 0 ? (
         <div className="gc-Row gc-Muted">
           <span>{row.left}</span>
-          {startWith === null ? (
+          {startWith === 0 ? (
             <span className="gc-Right">{row.right}</span>
           ) : (
             <span className="gc-Right">
               <LinkButton
+                title={msg.startNowTitle()}
                 onClick={() => {
-                  void commands.execute(CommandIDs.runAgain, {
-                    job: job.id,
-                    milliGpu: startWith
+                  void commands.execute(CommandIDs.startSmaller, {
+                    job: job.id
                   });
                 }}
               >

@@ -124,6 +124,7 @@ export function Callout(props: {
 export function LinkButton(props: {
   onClick: () => void;
   label?: string;
+  title?: string;
   children: React.ReactNode;
 }): React.JSX.Element {
   return (
@@ -131,6 +132,7 @@ export function LinkButton(props: {
       type="button"
       className="gc-Link"
       aria-label={props.label}
+      title={props.title}
       onClick={props.onClick}
     >
       {props.children}

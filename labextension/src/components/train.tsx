@@ -7,12 +7,12 @@ import { baseName, count, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
 import { isFinal, stepWord } from '../jobs';
 import type { Messages } from '../messages';
-import { ITrainForm, resumedJob, offeredSizes } from '../request';
+import { ITrainForm, offeredSizes } from '../request';
 import type { Connection } from '../model';
 import type { ITeam } from '../tokens';
 import type { TrainModel } from '../train';
 import { usePanel, useSignal, useTopics } from './context';
-import { CheckField, IOption, Segmented, SelectField } from './fields';
+import { IOption, Segmented, SelectField } from './fields';
 import { ActionButton, Callout, Section } from './parts';
 import { TrainMore } from './trainmore';
 
@@ -71,12 +71,6 @@ function Form(): React.JSX.Element {
         }}
       />
       {train.isExpanded ? <TrainMore /> : null}
-      {form.source?.kind === 'job' && form.source.canReplace ? (
-        <CheckField
-          field="replaces"
-          label={trans.__('Cancel %1 on submit', form.source.job.name)}
-        />
-      ) : null}
       <GoesOn form={form} msg={msg} />
       <QuotaLine train={train} msg={msg} />
       <div className="gc-Row gc-Buttons">
@@ -179,9 +173,7 @@ function GoesOn(props: {
   const step = count(job.checkpoint.step);
   return (
     <p className="gc-Hint" role="status">
-      {resumedJob(form)
-        ? msg.goesOnFrom(unit, step)
-        : msg.savedIsLost(unit, step)}
+      {msg.savedIsLost(unit, step)}
     </p>
   );
 }

@@ -18,6 +18,8 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
+NEW = "0190f000-0000-7000-8000-000000000008"
+
 
 def now_ms() -> int:
     return int(time.time() * 1000)
@@ -127,15 +129,17 @@ class Proxy(APIHandler):
             case "GET", ["files"]:
                 self.finish(scene.FILES)
             case "POST", ["submit-file"] | ["jobs"]:
-                new = "0190f000-0000-7000-8000-000000000008"
-                self.finish(scene.job(new, "train-1", now_ms(), position=3, milli_gpu=2000))
+                name = "resnet-3" if body.get("parent") else "train-1"
+                new = scene.job(NEW, name, now_ms(), position=3, milli_gpu=2000)
+                self.finish(new | {"request": body.get("request", body)})
             case "POST", ["leases", _, "keep"]:
                 kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
                 self.finish(scene.lease(idle=kept))
             case "POST", ["jobs", _, "pause"]:
                 self.finish(scene.running(now_ms()) | {"state": "pausing"})
-            case "GET", ["jobs", _]:
-                self.finish(scene.running(now_ms()))
+            case "GET", ["jobs", job]:
+                view = scene.waiting if job == scene.WAITING else scene.running
+                self.finish(view(now_ms()))
             case "GET", ["jobs", _, "curve"]:
                 self.finish({"points": scene.curve(now_ms())})
             case _:
