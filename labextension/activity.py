@@ -68,6 +68,10 @@ class Collector:
         occupants = [*self._kernels(), *self._terminals()]
         return await asyncio.to_thread(self._measure, occupants)
 
+    def busy_ms(self) -> int | None:
+        """The time, where a kernel says that it is busy now: nothing is measured for that."""
+        return self.now_ms() if any(one.busy for one in self._kernels()) else None
+
     def _kernels(self) -> list[Occupant]:
         found = []
         for kernel_id in self.kernels.list_kernel_ids():

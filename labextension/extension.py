@@ -70,6 +70,7 @@ class GpuCommonsExtension(ExtensionApp):
                 collector=collector_for(serverapp, os.environ),
                 lease_id=parts.place.lease_id,
                 take_lease=parts.feed.take_lease,
+                take_activity=parts.feed.take_activity,
                 last_activity_times=serverapp.web_app.settings["last_activity_times"],
             )
             self._start(reporter.run())

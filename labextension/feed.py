@@ -58,6 +58,8 @@ class Feed:
         self._sleep = sleep
         self._whoami: dict[str, Any] | None = None
         self._known: dict[str, Message] = {}
+        self._lease: models.LeaseView | None = None
+        self._active_ms = 0
         self._cursor: int | None = None
         self._state = "none" if scheduler is None else "unreachable"
         self._trouble = ALONE if scheduler is None else "Asking the scheduler…"
@@ -86,7 +88,14 @@ class Feed:
 
     def take_lease(self, lease: models.LeaseView | None) -> None:
         """A newer view of this server's lease, from whoever got it."""
-        self._tell("lease", {"lease": _json(lease) if lease is not None else None})
+        self._lease = lease
+        told = None if lease is None else _json(_not_idle(lease, since_ms=self._active_ms))
+        self._tell("lease", {"lease": told})
+
+    def take_activity(self, at_ms: int) -> None:
+        """When something here was last at work: the culler looks at it later; 0 = ask only it."""
+        self._active_ms = at_ms
+        self.take_lease(self._lease)
 
     async def refresh_soon(self) -> None:
         """Something was done through this server: show it without waiting for its event."""
@@ -167,6 +176,16 @@ class Feed:
                 log.info("scheduler %s %s", state, trouble)
             self._state, self._trouble = state, trouble
             self._fanout.send(self.hello())
+
+
+def _not_idle(lease: models.LeaseView, *, since_ms: int) -> models.LeaseView:
+    """The lease without an idleness that has ended since: nobody idles beside a running cell."""
+    idle = lease.idle
+    if idle is None or idle.idle_since_ms is None or idle.idle_since_ms >= since_ms:
+        return lease
+    active = {"idle_since_ms": None, "warned_ms": None, "returns_ms": None}
+    state = "active" if lease.state == "warned" else lease.state
+    return lease.model_copy(update={"state": state, "idle": idle.model_copy(update=active)})
 
 
 def _json(view: BaseModel) -> dict[str, Any]:

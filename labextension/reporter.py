@@ -21,6 +21,8 @@ from gpucommons.scheduler.repeating import repeat_task
 log = logging.getLogger("gpucommons.labextension")
 
 REPORT_EVERY_S = 15.0
+#: A kernel that becomes busy is no longer shown as idle after so long.
+LOOK_EVERY_S = 1.0
 
 
 class Collects(Protocol):
@@ -28,6 +30,10 @@ class Collects(Protocol):
 
     async def collect(self) -> ActivityReport:
         """What happens right now."""
+        ...
+
+    def busy_ms(self) -> int | None:
+        """The time, where a kernel says that it is busy now."""
         ...
 
 
@@ -40,6 +46,8 @@ class Reporter:
     lease_id: str
     #: Gets the lease as the scheduler sees it after each report (the idle timer moves with it).
     take_lease: Callable[[LeaseView], None]
+    #: Gets the time of what was last at work here, before the scheduler and the culler know of it.
+    take_activity: Callable[[int], None]
     #: The server's own record of activity, which plain cullers and ``shutdown_no_activity`` read.
     last_activity_times: dict[str, Any]
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -47,9 +55,14 @@ class Reporter:
 
     async def run(self) -> None:
         """Report, wait, report."""
-        await repeat_task(
-            self.report, what="a report of activity", pause=lambda: self.sleep(REPORT_EVERY_S)
-        )
+        await repeat_task(self.report, what="a report of activity", pause=self._pause)
+
+    async def _pause(self) -> None:
+        for _ in range(round(REPORT_EVERY_S / LOOK_EVERY_S)):
+            await self.sleep(LOOK_EVERY_S)
+            busy_ms = self.collector.busy_ms()
+            if busy_ms is not None and not self._failing:
+                self.take_activity(busy_ms)
 
     async def report(self) -> None:
         """One report."""
@@ -62,6 +75,10 @@ class Reporter:
             if not self._failing:
                 log.warning("activity is not reported, tried again: %s", error)
             self._failing = True
+            # Who is not heard may be warned of that: it must not be hidden by what only we know.
+            self.take_activity(0)
         else:
             self._failing = False
+            last_ms = (entry.last_active_ms or 0 for entry in report.kernels)
+            self.take_activity(max(last_ms, default=0))
             self.take_lease(lease)

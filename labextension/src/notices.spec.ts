@@ -1,25 +1,55 @@
 import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
-import { expect, it } from 'vitest';
+import { afterEach, expect, it } from 'vitest';
 
+import { CommandIDs } from './ids';
 import { Model } from './model';
 import { Notices } from './notices';
 import { makeLease, msg } from './testing/make';
 import { fakeApi, FakeSocket, HELLO } from './testing/sockets';
 
+const idle = {
+  idle_since_ms: 0,
+  warned_ms: 3_000_000,
+  returns_ms: 3_600_000,
+  keeps_left: 2,
+  idle_after_min: 60,
+  warn_after_min: 50
+};
+const hello = { ...HELLO, lease: makeLease({ state: 'warned', idle }) };
+
+afterEach(() => {
+  Notification.manager.dismiss();
+});
+
+function warn(commands: CommandRegistry): void {
+  const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
+  new Notices(new Model(api, String), msg, commands);
+  api.connect();
+  FakeSocket.last.open();
+  FakeSocket.last.say(hello);
+}
+
+it.each([
+  [true, ['Keep 30 min', 'Drop to CPU', 'Turn into job']],
+  [false, ['Keep 30 min', 'Drop to CPU']]
+])('offers to turn a notebook into a job where one is open', (open, labels) => {
+  const commands = new CommandRegistry();
+  commands.addCommand(CommandIDs.trainNotebook, {
+    describedBy: { args: { type: 'object', properties: {} } },
+    execute: () => undefined,
+    isEnabled: () => open
+  });
+  warn(commands);
+
+  const [shown] = Notification.manager.notifications;
+  expect(shown?.options.actions?.map(each => each.label)).toEqual(labels);
+});
+
 it('takes the idle warning back when the server is gone, and brings it again', () => {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
   const model = new Model(api, String);
   new Notices(model, msg, new CommandRegistry());
-  const idle = {
-    idle_since_ms: 0,
-    warned_ms: 3_000_000,
-    returns_ms: 3_600_000,
-    keeps_left: 2,
-    idle_after_min: 60,
-    warn_after_min: 50
-  };
-  const hello = { ...HELLO, lease: makeLease({ state: 'warned', idle }) };
   api.connect();
   FakeSocket.last.open();
   FakeSocket.last.say(hello);

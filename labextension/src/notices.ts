@@ -85,7 +85,15 @@ export class Notices {
           run(CommandIDs.dropGpu)();
         }
       },
-      { label: msg.turnIntoJob(), callback: run(CommandIDs.trainNotebook) }
+      // Only where a notebook is open is there one to turn.
+      ...(this._commands.isEnabled(CommandIDs.trainNotebook)
+        ? [
+            {
+              label: msg.turnIntoJob(),
+              callback: run(CommandIDs.trainNotebook)
+            }
+          ]
+        : [])
     ];
   }
 

@@ -18,6 +18,9 @@ class Collected:
     async def collect(self) -> ActivityReport:
         return ActivityReport(kernels=[KernelActivity(kind="kernel", name="p", busy=self.busy)])
 
+    def busy_ms(self) -> int | None:
+        return 99 if self.busy else None
+
 
 def reporter(client: Any, *, busy: bool = False) -> Reporter:
     return Reporter(
@@ -25,6 +28,7 @@ def reporter(client: Any, *, busy: bool = False) -> Reporter:
         collector=Collected(busy=busy),
         lease_id=LEASE_ID,
         take_lease=lambda lease: None,
+        take_activity=lambda at_ms: None,
         last_activity_times={},
     )
 
@@ -69,7 +73,30 @@ async def test_reports_go_on_when_one_cannot_be_made(client: Any, api: Any) -> N
                 raise error
             return await collector.collect()
 
+        def busy_ms(self) -> int | None:
+            return None
+
     one.collector, one.sleep = Odd(), lambda _seconds: asyncio.sleep(0)
     with pytest.raises(asyncio.CancelledError):
         await one.run()
     assert len(api.asked("PUT")) == 1
+
+
+@pytest.mark.parametrize(("down", "told"), [(False, [99] * 3), (True, [])])
+async def test_a_busy_kernel_is_told_between_two_reports_that_are_heard(
+    client: Any, api: Any, *, down: bool, told: list[int]
+) -> None:
+    one = reporter(client, busy=True)
+    api.down = down
+    heard: list[int] = []
+    one.take_activity = heard.append
+    looks = iter(range(3))
+
+    async def sleep(_seconds: float) -> None:
+        if next(looks, None) is None:
+            raise asyncio.CancelledError
+
+    one.sleep = sleep
+    with pytest.raises(asyncio.CancelledError):
+        await one.run()
+    assert heard == [0, *told]
