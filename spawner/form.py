@@ -220,6 +220,13 @@ def _line(ticket: LeaseView | None) -> str | None:
 def _no_quota(offers: OfferList | None, *, gives_quota: bool) -> str | None:
     if offers is None or offers.offers:
         return None
+    if not offers.teams:
+        help_text = (
+            "Add yourself to one: to its group in JupyterHub, or to its members in the configuration."
+            if gives_quota
+            else "Ask your admin to add you to one."
+        )
+        return f"You are in no team, so only CPU can be started. {help_text}"
     help_text = (
         "Give a team of yours fixed quota under GPU Commons, above."
         if gives_quota

@@ -39,6 +39,8 @@ class OfferList(View):
 
     user: str
     offers: list[OfferView]
+    #: The user's teams, with notebook GPUs or without.
+    teams: list[str] = []
     now_ms: int
     ticket: LeaseView | None = None
     #: The last end of this server, for "Stopped at 14:02: idle 60 min."

@@ -139,10 +139,10 @@ class Admin(PageHandler):
         seen = [team for team in teams if me.admin or team.mine or team.name in me.leads]
         return quotas.quota_tables(seen, shared.pools)
 
-    async def _changes(self, me: models.WhoAmI) -> tuple[quotas.ChangeRow, ...]:
-        """Audit rows: all for admins, a lead's own teams; the API sees to that."""
+    async def _changes(self, me: models.WhoAmI) -> tuple[quotas.ChangeRow, ...] | None:
+        """Audit rows: all for admins, a lead's own teams; the API sees to that. None for others."""
         if not _watches(me):
-            return ()
+            return None
         asked = calls.events(kinds=list(quotas.CHANGED), newest=_CHANGES)
         return quotas.change_rows((await self.ask(asked)).events)
 

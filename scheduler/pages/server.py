@@ -40,6 +40,10 @@ class AddSlash(Headers, RedirectHandler):
     """The prefix without its slash."""
 
 
+class DropSlash(Headers, RedirectHandler):
+    """A page with a slash too many, as people type it."""
+
+
 class Static(Headers, StaticFileHandler):
     """Scripts and styles; nothing in them is secret."""
 
@@ -90,6 +94,11 @@ def application(site: Site) -> Application:
     return Application(
         [
             (prefix.rstrip("/"), AddSlash, {"url": prefix}),
+            (
+                f"{prefix}((?:ticket|admin)(?:/[0-9a-z-]+)?)/+",
+                DropSlash,
+                {"url": prefix + "{0}", "permanent": False},
+            ),
             route("", start_page.StartPage),
             route("oauth_callback", Callback),
             route("ticket", ticket.NewTicket),

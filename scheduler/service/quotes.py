@@ -39,14 +39,15 @@ def offers(
     authorization.offers(principal, name)
     cluster = service.loop.cluster
     ticket = _ticket(service, name, server_name)
+    teams = sorted(team for team in service.teams_of(principal, name) if team in cluster.teams)
     return models.OfferList(
         user=name,
         offers=[
             _offer(service, cluster.teams[team], cluster.pools[pool], (name, server_name))
-            for team in sorted(service.teams_of(principal, name))
-            if team in cluster.teams
+            for team in teams
             for pool in notebook_pools(cluster.teams[team], cluster)
         ],
+        teams=[str(team) for team in teams],
         now_ms=service.now_ms(),
         ticket=None if ticket is None else view(service, principal, ticket.workload_id),
         last_end=last_end(service, name, server_name),

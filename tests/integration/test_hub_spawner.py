@@ -104,14 +104,14 @@ def test_the_form_shows_the_live_quota_and_starts_what_is_chosen(hub: Any) -> No
     assert hub.scheduler.held_milli_gpu == 1000
 
 
-def test_who_may_give_quota_is_told_where_and_others_whom_to_ask(hub: Any) -> None:
+def test_an_admin_in_no_team_is_told_how_to_join_one_and_others_whom_to_ask(hub: Any) -> None:
     pages = {}
     for user in ("admin", "operator"):
         with hub.browser(user) as browser:
             page = browser.get("/hub/spawn", follow_redirects=True)
         pages[user] = " ".join(BeautifulSoup(page.text, "html.parser").get_text(" ").split())
-    assert "Give a team of yours fixed quota under GPU Commons, above." in pages["admin"]
-    assert "Ask your admin for fixed quota." in pages["operator"]
+    assert "Add yourself to one: to its group in JupyterHub" in pages["admin"]
+    assert "Ask your admin to add you to one." in pages["operator"]
 
 
 def test_the_form_comes_back_with_the_reason_when_the_gpu_went_to_someone_else(hub: Any) -> None:

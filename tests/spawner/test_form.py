@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpucommons.scheduler.models import OfferList
@@ -132,7 +133,9 @@ def test_without_a_scheduler_only_cpu_is_offered_and_it_says_so() -> None:
 
 
 def test_without_quota_only_cpu_is_offered_and_it_says_so() -> None:
-    none = OfferList.model_validate({"user": "zoe", "offers": [], "now_ms": NOW_MS})
+    none = OfferList.model_validate(
+        {"user": "zoe", "offers": [], "teams": ["vision"], "now_ms": NOW_MS}
+    )
     soup = BeautifulSoup(render_form(build_form(none, CONTEXT, now_ms=NOW_MS)), "html.parser")
     assert [one["value"] for one in soup.find_all("input")] == ["cpu"]
     assert "None of your teams has notebook GPUs" in words(soup)
@@ -140,10 +143,27 @@ def test_without_quota_only_cpu_is_offered_and_it_says_so() -> None:
 
 
 def test_an_admin_without_quota_is_told_where_to_give_it() -> None:
-    none = OfferList.model_validate({"user": "root", "offers": [], "now_ms": NOW_MS})
+    none = OfferList.model_validate(
+        {"user": "root", "offers": [], "teams": ["ops"], "now_ms": NOW_MS}
+    )
     form = build_form(none, FormContext(gives_quota=True), now_ms=NOW_MS)
     soup = BeautifulSoup(render_form(form), "html.parser")
     assert "Give a team of yours fixed quota under GPU Commons, above." in words(soup)
+
+
+@pytest.mark.parametrize(
+    ("gives_quota", "advice"),
+    [
+        (True, "Add yourself to one: to its group in JupyterHub"),
+        (False, "Ask your admin to add you to one."),
+    ],
+)
+def test_who_is_in_no_team_is_not_told_of_a_team_of_theirs(gives_quota: bool, advice: str) -> None:
+    none = OfferList.model_validate({"user": "root", "offers": [], "now_ms": NOW_MS})
+    form = build_form(none, FormContext(gives_quota=gives_quota), now_ms=NOW_MS)
+    text = words(BeautifulSoup(render_form(form), "html.parser"))
+    assert f"You are in no team, so only CPU can be started. {advice}" in text
+    assert "team of yours" not in text
 
 
 def test_a_waiting_ticket_is_shown_with_its_place() -> None:

@@ -74,7 +74,6 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
     lease, idle = item.lease, item.lease.idle
     busy = [kernel for kernel in item.kernels if kernel.busy]
     mark, state = _state(item, bool(busy), now_ms)
-    seen = [kernel.last_active_ms for kernel in item.kernels] + [item.gpu_active_ms]
     return IdleRow(
         lease_id=lease.id,
         owner=words.person(lease.user),
@@ -86,13 +85,23 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         state=state,
         mark=mark,
         gpu_percent="no data" if item.compute_percent_p95 is None else _percent(item),
-        last_active_ms=max((at for at in seen if at is not None), default=None),
+        last_active_ms=_last_active_ms(item, busy=bool(busy)),
         busy=bool(busy),
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
         more_time="" if idle is None else _more_time(idle.keeps_left, idle.kept_until_ms, now_ms),
         returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
         warning_min=_warning_min(lease),
     )
+
+
+def _last_active_ms(item: ActivityView, *, busy: bool) -> int | None:
+    """What was seen; where nothing was, since when that is so. None where nobody looked."""
+    seen = [kernel.last_active_ms for kernel in item.kernels]
+    seen += [item.gpu_active_ms, item.reported_ms if busy else None]
+    if seen.count(None) == len(seen) and item.reported_ms is not None:
+        idle = item.lease.idle
+        seen = [idle.idle_since_ms if idle else None, item.lease.started_ms]
+    return max((at for at in seen if at is not None), default=None)
 
 
 def _returns_ms(idle: IdleView | None) -> int | None:

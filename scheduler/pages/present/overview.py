@@ -88,7 +88,7 @@ def team_lines(
                     notebooks=_notebooks(fixed, used),
                     training=_training(use, has_gpus=use.pool in with_gpus),
                     segments=bar.segments if bar else (),
-                    in_use=bar.in_use if bar else "",
+                    in_use=f"{bar.in_use} of {bar.scale}" if bar else "",
                 )
             )
     return tuple(lines)

@@ -18,9 +18,15 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
+from gpucommons.scheduler.pages.present import words
 
 _MAX_WEIGHT = 1000
-
+#: Holds by their colour. The amounts are GPUs: two notebooks on halves are 1.
+_HELD_WORDS = {
+    "notebook": "in notebooks",
+    "guaranteed": "guaranteed",
+    "borrowed": "borrowed",
+}
 
 #: Event kinds of what was changed about teams: the audit rows.
 CHANGED = ("quota-changed", "team-created", "team-changed", "team-removed")
@@ -58,7 +64,10 @@ class QuotaRow:
     limit: str
     weight: str
     segments: tuple[Segment, ...]
+    #: "1 in notebooks, 2 guaranteed", in GPUs.
     in_use: str
+    #: What the whole bar stands for: "6 GPUs".
+    scale: str
     waiting: int
 
 
@@ -275,6 +284,7 @@ def _row(
         if use
         else ()
     )
+    whole = _whole(held, quota, pool.total_milli_gpu)
     return QuotaRow(
         team=team.name,
         depth=depth,
@@ -283,23 +293,25 @@ def _row(
         guaranteed=format_milli_gpu(quota.guaranteed_milli_gpu),
         limit="" if quota.limit_milli_gpu is None else format_milli_gpu(quota.limit_milli_gpu),
         weight=str(quota.over_quota_weight),
-        segments=_segments(held, _full(quota, pool.total_milli_gpu)),
-        in_use=", ".join(f"{format_milli_gpu(amount)} {name}" for name, amount in held if amount)
+        segments=_segments(held, max(whole, 1)),
+        in_use=", ".join(
+            f"{format_milli_gpu(amount)} {_HELD_WORDS[name]}" for name, amount in held if amount
+        )
         or "nothing",
+        scale=words.gpus(whole) if whole else "",
         waiting=use.waiting if use else 0,
     )
 
 
-def _full(quota: QuotaModel, total: int) -> int:
+def _whole(held: Sequence[tuple[str, int]], quota: QuotaModel, total: int) -> int:
     """A team that uses all that is its own has a full bar; what it borrows squeezes the rest."""
     own = quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
-    if own:
-        return own
-    return total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
+    if not own:
+        own = total if quota.limit_milli_gpu is None else min(total, quota.limit_milli_gpu)
+    return max(own, sum(amount for _, amount in held))
 
 
-def _segments(held: Sequence[tuple[str, int]], full: int) -> tuple[Segment, ...]:
-    whole = max(full, sum(amount for _, amount in held), 1)
+def _segments(held: Sequence[tuple[str, int]], whole: int) -> tuple[Segment, ...]:
     found, left = [], 0
     for name, amount in held:
         if amount:

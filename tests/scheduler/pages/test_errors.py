@@ -78,3 +78,13 @@ async def test_an_unknown_address_is_said_without_login(visit: Any, address: str
 
     assert answer.status_code == 404
     assert "There is no such page." in answer.text
+
+
+@pytest.mark.parametrize("path", ["admin", "admin/teams", "ticket"])
+async def test_a_slash_too_many_leads_to_the_page_all_the_same(visit: Any, path: str) -> None:
+    visitor = await visit("admin")
+
+    answer = await visitor.get(f"{path}/?month=2026-12")
+
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == f"/services/gpucommons/{path}?month=2026-12"

@@ -192,6 +192,20 @@ async def test_quotas_are_checked_while_typing_and_saved_once(
     assert len(saved) == 1
 
 
+async def test_the_first_change_is_listed_without_a_reload(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    page = await open_page("admin", "admin/teams", allow_admin_writes=True)
+    await page.get_by_text("Nothing was changed yet.").wait_for()
+    receipts = cluster.receipts()
+    changed = {"kind": "quota-changed", "by": "admin", "text": "vision: fixed 2 → 3", "data": {}}
+    event = receipts.events[0].model_copy(update=changed)
+    scheduler.answers["GET /v1/events"] = receipts.model_copy(update={"events": [event]})
+
+    await page.get_by_role("cell", name="vision: fixed 2 → 3").wait_for()
+    await _picture(page, "admin-last-changes")
+
+
 async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: Any) -> None:
     page = await open_page("admin", "admin/teams", allow_admin_writes=True)
     weight = page.get_by_label("Weight of nlp in a100")

@@ -104,6 +104,24 @@ def test_a_busy_notebook_is_never_shown_as_idle(cluster: Any) -> None:
     assert (row.mark, row.busy) == ("busy", True)
 
 
+def test_the_last_activity_is_said_wherever_somebody_looked(cluster: Any) -> None:
+    started_ms, idle_since_ms = cluster.NOW - 50 * cluster.MINUTE, cluster.NOW - 40 * cluster.MINUTE
+    unseen = models.KernelActivity(kind="terminal", busy=False)
+
+    def said(idle_min: int | None, kernel: models.KernelActivity, **changes: Any) -> int | None:
+        lease = cluster.holder("user-b", 500, idle_min=idle_min, started_ms=started_ms)
+        one = models.ActivityView(lease=lease, kernels=[kernel], **changes)
+        return idle_rows(models.ActivityList(now_ms=cluster.NOW, activities=[one]))[
+            0
+        ].last_active_ms
+
+    busy = unseen.model_copy(update={"busy": True})
+    assert said(None, busy, reported_ms=cluster.NOW, gpu_active_ms=started_ms) == cluster.NOW
+    assert said(40, unseen, reported_ms=cluster.NOW) == idle_since_ms
+    assert said(None, unseen, reported_ms=cluster.NOW) == started_ms
+    assert said(None, unseen) is None
+
+
 def test_a_reclaim_tells_what_happens_next(cluster: Any) -> None:
     warned = cluster.holder("user-b", 500, idle_min=41)
     ended = warned.model_copy(update={"state": "ended"})

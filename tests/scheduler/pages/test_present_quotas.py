@@ -100,7 +100,22 @@ def test_the_bar_makes_room_for_what_is_borrowed(cluster: Any) -> None:
         ("guaranteed", 25, 50),
         ("borrowed", 75, 25),
     ]
-    assert row.in_use == "2 notebook, 4 guaranteed, 2 borrowed"
+    assert row.in_use == "2 in notebooks, 4 guaranteed, 2 borrowed"
+    assert row.scale == "8 GPUs"
+
+
+def test_two_notebooks_on_halves_are_one_gpu_of_the_teams_own_six(cluster: Any) -> None:
+    team = cluster.teams().teams[0]
+    held = {
+        "fixed_used_milli_gpu": 1000,
+        "guaranteed_used_milli_gpu": 0,
+        "borrowed_milli_gpu": 0,
+    }
+    use = team.use[0].model_copy(update=held)
+
+    row = quota_tables([team.model_copy(update={"use": [use]})], cluster.pools().pools)[0].rows[0]
+
+    assert (row.in_use, row.scale) == ("1 in notebooks", "6 GPUs")
 
 
 def test_edits_are_read_as_people_write_them() -> None:

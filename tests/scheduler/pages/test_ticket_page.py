@@ -109,7 +109,24 @@ async def test_who_has_no_team_is_told(visit: Any, scheduler: Any, cluster: Any)
     text = await (await visit("alice")).page("ticket?size=1")
 
     assert "No notebook GPU to wait for" in text
+    assert "for a GPU, ask your admin for fixed quota." in text
     assert "/hub/spawn?milli_gpu=0" in text
+
+
+async def test_an_admin_in_no_team_is_not_sent_to_an_admin(
+    visit: Any, scheduler: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody = cluster.USERS["token-admin"].model_copy(update={"teams": []})
+    monkeypatch.setitem(cluster.USERS, "token-admin", nobody)
+    scheduler.answers["GET /v1/offers"] = cluster.offers().model_copy(update={"offers": []})
+    none_of_mine = [one.model_copy(update={"mine": False}) for one in cluster.teams().teams]
+    scheduler.answers["GET /v1/teams"] = cluster.models.TeamList(teams=none_of_mine)
+    admin = await visit("admin")
+
+    for path in ("", "ticket?size=1"):
+        text = await admin.page(path)
+        assert "add yourself" in text.lower()
+        assert "ask your admin" not in text.lower()
 
 
 async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cluster: Any) -> None:

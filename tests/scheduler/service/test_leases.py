@@ -258,6 +258,13 @@ def test_offers_agree_with_what_a_start_would_get(world: ServiceWorld) -> None:
     assert quotes.offers(world.service, world.hub_service, "bob", "").user == "bob"
 
 
+def test_who_has_nothing_to_choose_from_is_told_from_who_is_in_no_team(world: ServiceWorld) -> None:
+    of_bob, of_eve = (
+        quotes.offers(world.service, world.hub_service, name, "") for name in ("bob", "eve")
+    )
+    assert (of_bob.teams, of_eve.teams) == (["nlp"], [])
+
+
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
