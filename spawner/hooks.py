@@ -10,7 +10,7 @@ from jupyterhub.roles import get_roles_for, roles_to_expanded_scopes
 
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.spawner.form import FormContext, build_form, render_form
-from gpucommons.spawner.hub_config import ADMIN, SERVICE
+from gpucommons.spawner.hub_config import ADMIN
 
 if TYPE_CHECKING:
     from gpucommons.spawner.lease import LeaseMixin
@@ -36,15 +36,6 @@ async def options_form(spawner: LeaseMixin) -> str:
         problem=problem,
     )
     return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))
-
-
-def pages_address(user: Any) -> str:
-    """Where the hub's proxy has ticket page and GPU admin, below its base URL or on a subdomain."""
-    settings = getattr(user, "settings", None) or {}
-    service = settings.get("services", {}).get(SERVICE)
-    if service is not None:
-        return f"{service.host}{service.prefix}"
-    return f"{settings.get('base_url', '/')}services/{SERVICE}/"
 
 
 def _gives_quota(user: Any) -> bool:

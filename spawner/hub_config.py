@@ -17,12 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from jinja2.ext import Extension
 from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 from traitlets.config.loader import LazyConfigValue
 
-#: The name of the service that carries pages and API; its URL and its scopes contain it.
-SERVICE = "gpucommons"
+from gpucommons.spawner.addresses import SERVICE, Addresses
+
 CULLER_SERVICE = "gpucommons-culler"
 SPAWNER_SERVICE = "gpucommons-spawner"
 #: Only on Kubernetes: what turns objects of the cluster into teams and jobs.
@@ -84,6 +85,7 @@ def configure(c: Any, settings: HubSettings) -> None:
     c.LeaseMixin.scheduler_token = settings.spawner_token
     c.LeaseMixin.agent_dir = settings.agent_dir
     _add(c.JupyterHub, "template_paths", [str(Path(__file__).parent / "templates" / "hub")])
+    _add_extension(c.JupyterHub, Addresses)
     _add(c.JupyterHub, "custom_scopes", CUSTOM_SCOPES)
     _add(c.JupyterHub, "services", _services(settings))
     _add(c.JupyterHub, "load_groups", _groups(settings))
@@ -106,6 +108,13 @@ def _add(section: Any, name: str, values: Any) -> None:
         section[name] = {**there, **values}
     else:
         section[name] = [*there, *values]
+
+
+def _add_extension(section: Any, extension: type[Extension]) -> None:
+    """Behind other extensions of the hub's templates."""
+    _add(section, "jinja_environment_options", {})
+    there = section["jinja_environment_options"].get("extensions", ())
+    section["jinja_environment_options"]["extensions"] = [*there, extension]
 
 
 def _services(settings: HubSettings) -> list[dict[str, Any]]:

@@ -36,9 +36,10 @@ from gpucommons.scheduler.models import (
     SliceView,
     StartedReport,
 )
+from gpucommons.spawner.addresses import pages_address
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
-from gpucommons.spawner.hooks import apply_user_options, options_form, pages_address
+from gpucommons.spawner.hooks import apply_user_options, options_form
 from gpucommons.spawner.options import BadOptions, NotebookOptions, parse_options
 from gpucommons.spawner.refusal import refusal
 

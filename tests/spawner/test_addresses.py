@@ -10,7 +10,8 @@ import pytest
 from jinja2 import DictLoader, Environment, PackageLoader, PrefixLoader
 from jupyterhub.services.service import Service
 
-from gpucommons.spawner.hub_config import SERVICE
+from gpucommons.spawner import addresses
+from gpucommons.spawner.addresses import SERVICE, Addresses
 
 SUBDOMAIN = "https://gpucommons--service.hub.example:8123"
 
@@ -18,6 +19,12 @@ SUBDOMAIN = "https://gpucommons--service.hub.example:8123"
 def settings(base_url: str, host: str = "") -> dict[str, Any]:
     service = Service(name=SERVICE, base_url=base_url, host=host)
     return {"base_url": base_url, "services": {SERVICE: service}}
+
+
+def templates(hubs_own: DictLoader) -> Environment:
+    ours = PackageLoader("gpucommons.spawner", "templates/hub")
+    loader = PrefixLoader({"templates": hubs_own, "ours": ours})
+    return Environment(loader=loader, autoescape=True, extensions=[Addresses])
 
 
 @pytest.mark.parametrize(
@@ -46,15 +53,25 @@ def test_people_wait_in_line_where_the_hub_has_its_service(
             SimpleNamespace(settings=settings("/jupyter/", SUBDOMAIN)),
             f"{SUBDOMAIN}/jupyter/services/gpucommons/",
         ),
-        (None, "/jupyter/services/gpucommons/"),
     ],
 )
 def test_the_navigation_bar_leads_to_the_pages(user: Any, address: str) -> None:
     hubs_own = DictLoader({"page.html": "{% block nav_bar_left_items %}{% endblock %}"})
-    ours = PackageLoader("gpucommons.spawner", "templates/hub")
-    templates = Environment(
-        loader=PrefixLoader({"templates": hubs_own, "ours": ours}), autoescape=True
-    )
-    page = templates.get_template("ours/page.html")
+    page = templates(hubs_own).get_template("ours/page.html")
     text = page.render(user=user, prefix="/jupyter/", base_url="/jupyter/hub/")
     assert f'href="{address}"' in text
+
+
+@pytest.mark.parametrize("host", ["", "https://hub.example:8123"])
+def test_from_a_page_on_the_services_host_the_way_home_leads_to_the_hub(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    running = SimpleNamespace(hub=SimpleNamespace(public_host=host))
+    hub = SimpleNamespace(initialized=lambda: True, instance=lambda: running)
+    monkeypatch.setattr(addresses, "JupyterHub", hub)
+    hubs_own = DictLoader(
+        {"error.html": "{% block error_detail %}{% endblock %}{% block script %}{% endblock %}"}
+    )
+    page = templates(hubs_own).get_template("ours/503.html")
+    text = page.render(prefix="/jupyter/", base_url="/jupyter/hub/")
+    assert f'href="{host}/jupyter/hub/home"' in text

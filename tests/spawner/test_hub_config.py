@@ -10,6 +10,7 @@ import pytest
 from traitlets.config import Config
 
 from gpucommons.spawner import hub_config
+from gpucommons.spawner.addresses import Addresses
 from gpucommons.spawner.cluster import MissingToken, configure_cluster
 from gpucommons.spawner.hub_config import HubSettings, configure
 from gpucommons.spawner.workstation import configure_workstation
@@ -193,3 +194,11 @@ def test_the_operator_is_an_admin_only_where_there_is_one(tmp_path: Path) -> Non
 def test_a_missing_token_says_what_to_mount(tmp_path: Path) -> None:
     with pytest.raises(MissingToken, match="gpucommons-hub-tokens"):
         configure_cluster(Config(), scheduler_url="x", pages_url="y", tokens_dir=str(tmp_path))
+
+
+def test_other_extensions_of_the_hubs_templates_stay() -> None:
+    config = Config()
+    config.JupyterHub.jinja_environment_options = {"extensions": ["jinja2.ext.do"], "x": 1}
+    configure(config, SETTINGS)
+    found = config.JupyterHub.jinja_environment_options
+    assert found == {"extensions": ["jinja2.ext.do", Addresses], "x": 1}

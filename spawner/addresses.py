@@ -1,0 +1,44 @@
+"""Where browsers find the hub and its service: for the spawner's links, and for the hub's templates.
+
+Below a base URL, or where services have hosts of their own, neither is where a path alone leads.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jinja2 import Environment
+from jinja2.ext import Extension
+from jupyterhub.app import JupyterHub
+
+#: The name of the service that carries pages and API; its URL and its scopes contain it.
+SERVICE = "gpucommons"
+
+
+def pages_address(user: Any) -> str:
+    """Where the hub's proxy has ticket page and GPU admin, below its base URL or on a subdomain."""
+    settings = getattr(user, "settings", None) or {}
+    service = settings.get("services", {}).get(SERVICE)
+    if service is not None:
+        return f"{service.host}{service.prefix}"
+    return f"{settings.get('base_url', '/')}services/{SERVICE}/"
+
+
+def hub_host() -> str:
+    """The host of the hub's own pages; empty where everything shares one.
+
+    The proxy shows the hub's page for a service that is away below the service's host.
+    """
+    hub = JupyterHub.instance().hub if JupyterHub.initialized() else None
+    return str(getattr(hub, "public_host", "") or "")
+
+
+class Addresses(Extension):
+    """Both, for templates.
+
+    Not in ``template_vars``: who configures an announcement there replaces what was in it.
+    """
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        environment.globals.update(gpucommons_pages=pages_address, gpucommons_host=hub_host)
