@@ -269,7 +269,7 @@ export function messages(trans: TranslationBundle) {
     lost(milliGpuS: number): string {
       return milliGpuS === 0
         ? trans.__('nothing lost to stops')
-        : trans.__('%1 lost to stops', gpuHours(milliGpuS));
+        : trans.__('%1 GPU-min lost to stops', (milliGpuS / 60_000).toFixed(1));
     },
 
     // --- train --------------------------------------------------------------------------------

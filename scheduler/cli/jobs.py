@@ -129,7 +129,7 @@ def _why_lines(answer: models.Why) -> Iterator[str]:
     if answer.reason is None:
         yield answer.text or f"{name} does not wait: it is {answer.state}."
         return
-    yield f"{name} waits ({answer.reason.code}): {answer.reason.text}"
+    yield f"{name} waits: {answer.reason.text}"
     place = f"Position {answer.position}. " if answer.position else ""
     likely = "" if answer.forecast is None else answer.forecast.text
     if place or likely:

@@ -17,13 +17,13 @@ from gpucommons.scheduler.core.types import HoldClass, PoolName, Role, Spec, Wor
 
 
 def in_words(load: Load) -> str:
-    """``2 CPUs and 4 GiB``."""
-    return f"{_cpus(load.cpu_milli)} and {_gib(load.memory_mib)}"
+    """``2 cores and 4 GiB``."""
+    return f"{_cores(load.cpu_milli)} and {_gib(load.memory_mib)}"
 
 
-def _cpus(cpu_milli: int) -> str:
-    cpus = cpu_milli / 1000
-    return f"{cpus:g} CPU{'' if cpus == 1 else 's'}"
+def _cores(cpu_milli: int) -> str:
+    cores = cpu_milli / 1000
+    return f"{cores:g} core{'' if cores == 1 else 's'}"
 
 
 def _gib(memory_mib: int) -> str:
@@ -62,7 +62,7 @@ def beyond_its_part(draft: Draft, spec: Spec, pool: PoolName) -> str | None:
     role, part = found
     asks = []
     if role.cpu_milli > part.cpu_milli:
-        asks.append(_cpus(role.cpu_milli))
+        asks.append(_cores(role.cpu_milli))
     if role.memory_mib > part.memory_mib:
         asks.append(_gib(role.memory_mib))
     return (
@@ -84,7 +84,7 @@ def short_of(draft: Draft, worker: Worker, hold_class: HoldClass, pool: PoolName
     if not _fits(draft, evolve(worker, cpu_milli=0, memory_mib=0), hold_class, pool):
         return None
     if _fits(draft, evolve(worker, cpu_milli=0), hold_class, pool):
-        return "CPUs"
+        return "cores"
     if _fits(draft, evolve(worker, memory_mib=0), hold_class, pool):
         return "memory"
     return "CPUs and memory"

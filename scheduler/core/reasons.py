@@ -177,7 +177,7 @@ def _impossible(draft: Draft, workload: Workload) -> Reason | None:
     memory = max((node.node.memory_mib for node in nodes), default=0)
     text = (
         f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its {len(nodes)} nodes"
-        f" have at most {most} GPUs, {cpu / 1000:g} CPUs and {memory / 1024:.3g} GiB each."
+        f" have at most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
     )
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
 

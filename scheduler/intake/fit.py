@@ -29,9 +29,17 @@ def training_pools(team: Team, cluster: Cluster, *, gpu: bool) -> tuple[PoolName
     """Pools for a job that names none: those with training quota, CPU pools for CPU jobs."""
     if gpu:
         mine = [name for name, quota in team.quotas.items() if trains_in(quota)]
-        return tuple(name for name in cluster.pools if name in mine)
+        return tuple(name for name in gpu_pools(cluster) if name in mine)
     without_gpu = [name for name in cluster.pools if not _has_devices(cluster, name)]
     return tuple(without_gpu) or tuple(cluster.pools)
+
+
+def gpu_pools(cluster: Cluster) -> tuple[PoolName, ...]:
+    """Those that have GPUs, or may have once they have nodes."""
+    with_nodes = {node.pool for node in cluster.nodes.values()}
+    return tuple(
+        name for name in cluster.pools if name not in with_nodes or _has_devices(cluster, name)
+    )
 
 
 def _has_devices(cluster: Cluster, pool: PoolName) -> bool:
@@ -109,7 +117,7 @@ def _worker_obstacle(worker: Worker, nodes: Sequence[Node]) -> str | None:
     cpu = max(node.cpu_milli for node in fitting)
     if worker.cpu_milli > cpu:
         return (
-            f"{worker.cpu_milli / 1000:g} processors asked for a worker, the largest node has"
+            f"{worker.cpu_milli / 1000:g} cores asked for a worker, the largest node has"
             f" {cpu / 1000:g}."
         )
     memory = max(node.memory_mib for node in fitting)
@@ -122,7 +130,7 @@ def _worker_obstacle(worker: Worker, nodes: Sequence[Node]) -> str | None:
         node.cpu_milli >= worker.cpu_milli and node.memory_mib >= worker.memory_mib
         for node in fitting
     ):
-        return "no single node has as many processors and as much memory together."
+        return "no single node has as many cores and as much memory together."
     return None
 
 
@@ -161,7 +169,7 @@ def _gang_obstacle(workers: Iterable[Worker], nodes: Sequence[Node]) -> str | No
     all_cpu, all_memory = sum(n.cpu_milli for n in nodes), sum(n.memory_mib for n in nodes)
     if cpu > all_cpu or memory > all_memory:
         return (
-            f"{cpu / 1000:g} processors and {memory} MiB asked by all workers together, there are"
+            f"{cpu / 1000:g} cores and {memory} MiB asked by all workers together, there are"
             f" {all_cpu / 1000:g} and {all_memory} MiB."
         )
     return None

@@ -20,7 +20,13 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, TooLarge
-from gpucommons.scheduler.intake.fit import check_can_run, known_pools, training_pools, trains_in
+from gpucommons.scheduler.intake.fit import (
+    check_can_run,
+    gpu_pools,
+    known_pools,
+    training_pools,
+    trains_in,
+)
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import (
     Asked,
@@ -188,8 +194,8 @@ def _pools(request: JobRequest, team: Team, cluster: Cluster) -> tuple[PoolName,
     found = training_pools(team, cluster, gpu=gpu)
     if not found:
         message = (
-            f"{team.name} has no training quota in any pool ({names(cluster.pools)}): ask an"
-            " admin to set one."
+            f"{team.name} has no training quota in any pool with GPUs ({names(gpu_pools(cluster))}):"
+            " ask an admin to set one."
         )
         raise Misconfigured(message)
     return found

@@ -37,7 +37,7 @@ ROLE = {
     "count": "How many of these. Default: 1.",
     "milli_gpu": "Share of a GPU for each: 1000 is one GPU, 250 a quarter, 2000 two, 0 none.",
     "gpu_kind": "Kind of GPU, as the pools name it.",
-    "cpu_milli": "Processors in thousandths. Default: 1000.",
+    "cpu_milli": "Cores in thousandths. Default: 1000.",
     "memory_mib": "Memory in MiB. Default: 1024.",
     "command": "What runs, a list of words.",
 }

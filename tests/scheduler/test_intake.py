@@ -13,7 +13,7 @@ from service_world import CONFIG, ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.resources import Policy
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.types import PoolName, TeamName
 from gpucommons.scheduler.errors import (
     BadRequest,
     Forbidden,
@@ -59,6 +59,19 @@ def test_what_is_left_out_gets_defaults(world: ServiceWorld) -> None:
 def test_a_job_without_gpu_goes_where_there_are_none(world: ServiceWorld) -> None:
     assert spec_of(world).pools == ("cpu",)
     assert spec_of(world, pools=["gpu", "cpu", "gpu"]).pools == ("gpu", "cpu")
+
+
+@pytest.mark.parametrize(("quotas", "sentence"), [(("gpu", "cpu"), "largest has 4"), ((), "(gpu)")])
+def test_an_ask_for_gpus_never_hears_of_pools_without(
+    world: ServiceWorld, quotas: tuple[str, ...], sentence: str
+) -> None:
+    team = world.cluster.teams[TeamName("vision")]
+    given = {PoolName(pool): team.quotas[PoolName("gpu")] for pool in quotas}
+    teams = {**world.cluster.teams, team.name: replace(team, quotas=given)}
+    with pytest.raises(Misconfigured) as refused:
+        spec_of(world, replace(world.cluster, teams=teams), role={"milli_gpu": 5000})
+    assert sentence in str(refused.value)
+    assert "cpu" not in str(refused.value)
 
 
 def test_a_spec_reads_back_as_its_request(world: ServiceWorld) -> None:

@@ -34,7 +34,7 @@ def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
         "epoch 21 of 50",
         "epoch 20, 3.1 MB, verified",
         "0.41 GPU-h",
-        "0.01 lost to stops",
+        "0.6 GPU-min lost to stops",
         "vision · user-a",
         "waited 4 min",
         "attempt 1 · 8 min",

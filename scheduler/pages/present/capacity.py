@@ -147,8 +147,8 @@ def _box(node: NodeView) -> Box:
     detail = (
         f"{', '.join(kinds)} × {len(node.devices)}"
         if kinds
-        # A workstation books more processors than it may have: they are shared, not fenced.
-        else f"{words.counted(node.cpu_milli // 1000, 'CPU')} to book"
+        # A workstation books more cores than it may have: they are shared, not fenced.
+        else f"{words.counted(node.cpu_milli // 1000, 'core')} to book"
     )
     return Box(
         name=node.id,

@@ -16,7 +16,7 @@ _DAY = 24 * _HOUR
 
 #: Reason classes in plain words.
 _REASONS = {
-    "share": "share",
+    "share": "all in use",
     "limit": "limit",
     "kind": "kind",
     "fragmentation": "fragmentation",

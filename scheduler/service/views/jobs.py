@@ -61,7 +61,6 @@ def job_view(
     named = in_full or shows_names(principal, workload, cluster)
     pool = _pool_of(workload, cluster)
     attempts = workload.attempts if in_full else ()
-    shown = cluster.pools.get(pool) if pool is not None else None
     ways = () if forecast is None else forecast.ways
     return models.JobView(
         id=workload.workload_id,
@@ -96,7 +95,7 @@ def job_view(
         ],
         held_milli_gpu_s=held_milli_gpu_s(workload, cluster.now_ms),
         lost_milli_gpu_s=lost_milli_gpu_s(workload) if in_full else 0,
-        simulated=shown is not None and shown.simulated,
+        simulated=_is_simulated(spec, cluster, spec.pools if pool is None else (pool,)),
         source=_source(spec) if in_full else None,
         results_away=in_full and results_are_away(cluster, workload),
         request=request_of(spec) if in_full else None,
@@ -225,6 +224,12 @@ def _hold_class(workload: Workload) -> str | None:
 def _pool_of(workload: Workload, cluster: Cluster) -> PoolName | None:
     last = workload.attempts[-1] if workload.attempts else None
     return None if last is None else pool_of(cluster.nodes, last.placements)
+
+
+def _is_simulated(spec: Spec, cluster: Cluster, pools: Sequence[PoolName]) -> bool:
+    """Whether no real GPUs stand behind those that it holds, or may get while it waits."""
+    known = [cluster.pools[name] for name in pools if name in cluster.pools]
+    return any(role.milli_gpu for role in spec.roles) and any(pool.simulated for pool in known)
 
 
 def _progress(workload: Workload) -> models.ProgressView | None:

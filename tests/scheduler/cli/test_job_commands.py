@@ -70,7 +70,7 @@ def test_why_says_what_would_start_a_waiting_job(cli: Cli, world: WatchedWorld) 
     reason = cli("show", waits.name, "--output", "json").json["reason"]
 
     assert answer.code == 0
-    assert answer.out.startswith(f"{waits.name} waits ({reason['code']}): {reason['text']}")
+    assert answer.out.startswith(f"{waits.name} waits: {reason['text']}")
     whole = cli("why", waits.name, "--output", "json").json
     asked = whole["reason"]
     assert (asked["code"], asked["text"], whole["position"]) == (reason["code"], reason["text"], 1)

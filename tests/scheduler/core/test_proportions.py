@@ -78,9 +78,9 @@ def test_work_beyond_its_part_that_may_not_borrow_waits_and_says_what_it_lacks()
     reason = world.get(job).reason
     assert world.state(job) is State.QUEUED
     assert reason is not None
-    assert "1.5 CPUs" in reason.text
+    assert "1.5 cores" in reason.text
     assert (
-        reason.unblock == "Would be inside the guarantee with at most 1 CPU and 2 GiB per worker."
+        reason.unblock == "Would be inside the guarantee with at most 1 core and 2 GiB per worker."
     )
 
 
@@ -89,7 +89,7 @@ def test_the_quote_says_why_a_guarantee_does_not_cover_it() -> None:
     quoted = quote(world.cluster, asking(1000, 8000), world.now)
     assert quoted.hold_class is HoldClass.OVER_QUOTA
     assert quoted.text == (
-        "Borrowed. It asks for 8 CPUs, and no more than 2 CPUs and 4 GiB go with 1 GPU of a"
+        "Borrowed. It asks for 8 cores, and no more than 2 cores and 4 GiB go with 1 GPU of a"
         " guarantee, so other teams can stop it, and it waits again. It would start now."
     )
 
@@ -159,9 +159,9 @@ def test_what_lacks_is_named_where_a_gpu_is_free() -> None:
     reason = world.get(job).reason
     assert reason is not None
     assert reason.text == (
-        "Needs ⅛ GPU on one node with 2 CPUs and 0.0625 GiB; where GPUs are free, not enough CPUs are."
+        "Needs ⅛ GPU on one node with 2 cores and 0.0625 GiB; where GPUs are free, not enough cores are."
     )
-    assert reason.unblock == "Would start now with at most 1 CPU and 0.0625 GiB."
+    assert reason.unblock == "Would start now with at most 1 core and 0.0625 GiB."
 
 
 def node_of_promise(world: World, job: WorkloadId) -> NodeId | None:
@@ -229,10 +229,11 @@ def test_what_a_job_could_ask_for_is_the_part_of_the_node_nearest_to_what_it_ask
     reason = world.get(job).reason
     assert reason is not None
     assert (
-        reason.unblock == "Would be inside the guarantee with at most 4 CPUs and 16 GiB per worker."
+        reason.unblock
+        == "Would be inside the guarantee with at most 4 cores and 16 GiB per worker."
     )
     (text,) = [way.text for way in ways(world.cluster, job, world.now) if "per worker" in way.text]
-    assert text == "Would start now with 4 CPUs and 16 GiB per worker."
+    assert text == "Would start now with 4 cores and 16 GiB per worker."
 
 
 def test_a_gang_whose_first_plan_is_out_of_proportion_is_promised_another() -> None:

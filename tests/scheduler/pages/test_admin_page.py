@@ -101,6 +101,19 @@ async def test_all_pages_of_a_long_list_are_read(visit: Any, scheduler: Any, clu
     )
 
 
+async def test_a_reason_of_which_only_the_class_may_be_seen_is_words(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    (one, *_) = cluster.jobs().jobs
+    hidden = one.model_copy(update={"reason": cluster.models.ReasonView(code="share", text="")})
+    scheduler.answers["GET /v1/jobs"] = cluster.models.JobList(jobs=[hidden])
+
+    text = await (await visit("alice")).page("admin/waiting")
+    assert "<b>all in use</b></td>" in text.replace(
+        "<b>all in use</b><br>", "<b>all in use</b></td>"
+    )
+
+
 async def test_a_researcher_sees_their_team_and_no_controls(visit: Any, scheduler: Any) -> None:
     alice = await visit("alice", allow_admin_writes=True)
     text = await alice.page("admin")

@@ -19,6 +19,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.service import jobs, logs, quotes
 from gpucommons.scheduler.service.jobs import JobFilter
+from gpucommons.scheduler.service.views.jobs import job_view
 
 
 def test_a_job_is_stored_named_and_started(world: ServiceWorld) -> None:
@@ -104,6 +105,19 @@ def test_a_team_list_shows_names_to_the_team_and_nothing_to_others(world: Servic
     assert (seen.name, seen.owner, seen.request, seen.attempts) == ("training", "", None, [])
     by_owner = jobs.JobFilter(team="vision", owner="ann")
     assert jobs.jobs(world.service, bob, by_owner, cursor=None).jobs == []
+
+
+@pytest.mark.parametrize(("milli_gpu", "simulated"), [(4000, True), (0, False)])
+def test_a_job_that_waits_says_whether_its_gpus_are_simulated(
+    world: ServiceWorld, milli_gpu: int, *, simulated: bool
+) -> None:
+    ann, role = world.principal("ann"), {"milli_gpu": milli_gpu, "cpu_milli": 64_000}
+    for _ in range(2):
+        jobs.submit(world.service, ann, a_request(role=role), key=None)
+    pools = {name: replace(pool, simulated=True) for name, pool in world.cluster.pools.items()}
+    waits = next(w for w in world.cluster.workloads.values() if w.spec.name == "digits-2")
+    seen = job_view(waits, ann, replace(world.cluster, pools=pools))
+    assert (seen.state, seen.simulated) == ("queued", simulated)
 
 
 def test_only_owner_lead_and_admin_cancel(world: ServiceWorld) -> None:
