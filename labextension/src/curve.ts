@@ -21,7 +21,7 @@ export interface ISeries {
   /** One path per attempt; an attempt's steps that a later one repeated are apart, as `lost`. */
   paths: { d: string; lost: boolean }[];
   ticks: ITick[];
-  end: { x: number; y: number; label: string };
+  end: { x: number; y: number; label: string; labelY: number };
 }
 
 export interface ICurveView {
@@ -33,6 +33,9 @@ export interface ICurveView {
   lastStep: number;
 }
 
+/** From a line's end up to the words above it, and what a line of them takes. */
+const LABEL_GAP = 7;
+const LABEL_HEIGHT = 14;
 const LEFT = [/^loss$/i, /loss/i, /err/i];
 const RIGHT = [/^acc(uracy)?$/i, /acc/i];
 
@@ -62,6 +65,7 @@ export function curveView(
   const series = chosenMetrics(points).map(name =>
     seriesOf(name, points, x, box)
   );
+  spreadLabels(series, box.height - box.bottom);
   const begins = attemptStarts(points);
   return {
     series,
@@ -97,6 +101,7 @@ function seriesOf(
   const y = scale([low2, high], [box.height - box.bottom, box.top]);
   const shares = values.every(each => isShare(name, each));
   const last = known[known.length - 1];
+  const endY = last ? y(value(last)) : box.top;
   return {
     name,
     paths: pathsOf(known, point => [x(point.step), y(value(point))]),
@@ -106,10 +111,24 @@ function seriesOf(
     })),
     end: {
       x: last ? x(last.step) : box.left,
-      y: last ? y(value(last)) : box.top,
-      label: last ? metric(name, value(last)) : ''
+      y: endY,
+      label: last ? metric(name, value(last)) : '',
+      labelY: endY - LABEL_GAP
     }
   };
+}
+
+/** Lines that end close together: the lower one's words stand below its end, or both above. */
+function spreadLabels(series: readonly ISeries[], floor: number): void {
+  const [upper, lower] = series.map(each => each.end).sort((a, b) => a.y - b.y);
+  if (upper && lower && lower.y - upper.y < LABEL_HEIGHT) {
+    const below = lower.y + LABEL_HEIGHT;
+    if (below < floor) {
+      lower.labelY = below;
+    } else {
+      upper.labelY = lower.labelY - LABEL_HEIGHT;
+    }
+  }
 }
 
 function pathsOf(

@@ -227,6 +227,25 @@ describe('curve', () => {
     }
   });
 
+  it.each([
+    ['apart', [2, 0.1], [0.1, 0.9]],
+    ['at one height', [2, 1.1], [0.1, 0.5]],
+    ['at the floor', [2, 0], [0.9, 0]],
+    ['at the top', [0.1, 2], [0.1, 1]]
+  ])('keeps the words of two lines apart that end %s', (_, loss, accuracy) => {
+    const both = [0, 1].map(step => ({
+      ...point(1, step, loss[step] ?? 0),
+      metrics: { loss: loss[step] ?? 0, accuracy: accuracy[step] ?? 0 }
+    }));
+    const [one, two] = curveView(both, box).series.map(each => each.end.labelY);
+
+    expect(Math.abs((one ?? 0) - (two ?? 0))).toBeGreaterThanOrEqual(14);
+    expect(Math.max(one ?? 999, two ?? 999)).toBeLessThan(
+      box.height - box.bottom
+    );
+    expect(Math.min(one ?? -1, two ?? -1)).toBeGreaterThan(0);
+  });
+
   it('leaves out what is no number', () => {
     const broken = [point(1, 1, 2), point(1, 2, Number.NaN), point(1, 3, 1)];
 

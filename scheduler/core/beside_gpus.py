@@ -80,14 +80,14 @@ def within_its_part(draft: Draft, spec: Spec, pool: PoolName) -> str | None:
 
 
 def short_of(draft: Draft, worker: Worker, hold_class: HoldClass, pool: PoolName) -> str | None:
-    """``CPUs``, ``memory`` or both, where GPUs are free for a worker; None where they are not."""
+    """``cores``, ``memory`` or both, where GPUs are free for a worker; None where they are not."""
     if not _fits(draft, evolve(worker, cpu_milli=0, memory_mib=0), hold_class, pool):
         return None
     if _fits(draft, evolve(worker, cpu_milli=0), hold_class, pool):
         return "cores"
     if _fits(draft, evolve(worker, memory_mib=0), hold_class, pool):
         return "memory"
-    return "CPUs and memory"
+    return "cores and memory"
 
 
 def _fits(draft: Draft, worker: Worker, hold_class: HoldClass, pool: PoolName) -> bool:

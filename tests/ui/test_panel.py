@@ -112,6 +112,7 @@ def test_jobs_say_how_far_they_are_or_why_they_wait(open_lab: Open) -> None:
     expect(job_row(page, "resnet-2")).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
     expect(job_row(page, "resnet-2")).to_contain_text("2nd in line · likely 10–25 min")
     expect(job_row(page, "digits-6")).to_contain_text(re.compile(r"finished \d\d:\d\d · 96\.9 %"))
+    expect(section(page, "Jobs")).to_contain_text("simulated")
 
 
 def test_an_announced_stop_is_told_with_its_reason(lab: LabServer, open_lab: Open) -> None:

@@ -161,7 +161,7 @@ function Series(props: {
         />
       ))}
       <circle cx={series.end.x} cy={series.end.y} r={2.5} />
-      <text className="gc-End" x={nameX} y={series.end.y - 7}>
+      <text className="gc-End" x={nameX} y={series.end.labelY}>
         {series.name} {series.end.label}
       </text>
     </g>

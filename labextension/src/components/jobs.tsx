@@ -1,14 +1,14 @@
 /** *Jobs*: mine and my teams', each with its state, how far it is, or why it waits. */
 import * as React from 'react';
 
-import { h } from './h';
+import { Fragment, h } from './h';
 
 import { announcement } from '../announce';
 import { CommandIDs } from '../ids';
 import { isFinal, jobRow, sorted, startableWith } from '../jobs';
 import { IJob } from '../tokens';
 import { useNow, usePanel, useTopics } from './context';
-import { Bar, LinkButton, Section } from './parts';
+import { Bar, LinkButton, Pill, Section } from './parts';
 
 export function Jobs(): React.JSX.Element {
   const { model, finishedShown, trans } = usePanel();
@@ -23,15 +23,20 @@ export function Jobs(): React.JSX.Element {
       id="jobs"
       title={trans.__('Jobs')}
       aside={
-        finished.length > finishedShown ? (
-          <LinkButton
-            onClick={() => {
-              setShowsAll(!showsAll);
-            }}
-          >
-            {showsAll ? trans.__('Fewer') : trans.__('All jobs')}
-          </LinkButton>
-        ) : null
+        <>
+          {shown.some(job => job.simulated) ? (
+            <Pill>{trans.__('simulated')}</Pill>
+          ) : null}
+          {finished.length > finishedShown ? (
+            <LinkButton
+              onClick={() => {
+                setShowsAll(!showsAll);
+              }}
+            >
+              {showsAll ? trans.__('Fewer') : trans.__('All jobs')}
+            </LinkButton>
+          ) : null}
+        </>
       }
     >
       <ul className="gc-Jobs">

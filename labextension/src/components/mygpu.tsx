@@ -44,7 +44,7 @@ export function MyGpu(): React.JSX.Element {
         <p className="gc-Muted">{msg.connecting()}</p>
       ) : null}
       {model.sharedAccount ? (
-        <Callout tone="borrow">{msg.sharedAccount()}</Callout>
+        <Callout tone="info">{msg.sharedAccount()}</Callout>
       ) : null}
     </Section>
   );

@@ -106,7 +106,7 @@ export function Pill(props: {
 
 /** A note with a coloured edge: quota line, warning, refusal. */
 export function Callout(props: {
-  tone: 'info' | 'borrow' | 'error' | 'good';
+  tone: 'info' | 'borrow' | 'error' | 'good' | 'guaranteed';
   id?: string;
   children: React.ReactNode;
 }): React.JSX.Element {

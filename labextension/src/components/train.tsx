@@ -18,6 +18,10 @@ import { TrainMore } from './trainmore';
 
 const OTHER_FILE = 'other';
 const NO_LIMIT = 'none';
+const TONES: Record<string, 'borrow' | 'guaranteed'> = {
+  'over-quota': 'borrow',
+  guaranteed: 'guaranteed'
+};
 const PLACES = { first: 'gc-what', submit: 'gc-submit' };
 
 export function Train(): React.JSX.Element {
@@ -259,9 +263,8 @@ function QuotaLine(props: {
     return null;
   }
   const [lead, rest] = leadOf(quote.text);
-  const tone = quote.hold_class === 'over-quota' ? 'borrow' : 'good';
   return (
-    <Callout tone={tone} id="gc-quote">
+    <Callout tone={TONES[quote.hold_class] ?? 'info'} id="gc-quote">
       {lead ? <b>{lead} </b> : null}
       {rest}
     </Callout>

@@ -241,6 +241,7 @@ def waiting(now_ms: int, **changes: Any) -> dict[str, Any]:
         "resnet-2",
         now_ms,
         position=2,
+        simulated=True,
         reason={
             "code": "gang",
             "text": "Needs 4 GPUs on one node; 3 are free.",
