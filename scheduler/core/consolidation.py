@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core import guarantee, moves, ordering, proportions, surplus
+from gpucommons.scheduler.core import guarantee, moves, ordering, proportions, surplus, turns
 from gpucommons.scheduler.core.admission import Plan, nominate, promise
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
@@ -172,7 +172,8 @@ def _classes(
         return
     if guarantee.covers(draft, workload, guarantees, pool):
         yield HoldClass.GUARANTEED
-    if spec.over_quota and surplus.may_borrow(draft, spec.team, pool) >= need:
+    borrows = spec.over_quota and surplus.may_borrow(draft, spec.team, pool) >= need
+    if borrows and turns.left_to(draft, workload, pool) is None:
         yield HoldClass.OVER_QUOTA
 
 

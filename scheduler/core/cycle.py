@@ -25,6 +25,7 @@ from gpucommons.scheduler.core import (
     reasons,
     stops,
     surplus,
+    turns,
 )
 from gpucommons.scheduler.core.admission import admit_cleared, nominate, unpromise, withdraw
 from gpucommons.scheduler.core.demand import elastic, shape
@@ -55,13 +56,15 @@ def decide(draft: Draft, *, explain: bool = True) -> None:
         if guarantee.reserves_in_vain(draft):
             continue  # others may have that place
         # Who is stopped for nobody any more goes on, and what it was to move to is free again.
-        if not _spare_the_unneeded(draft):
+        if _spare_the_unneeded(draft):
+            continue
+        _keep_back(draft)
+        if not turns.decide(draft, obstacles, surplus.may_borrow):
             break
     else:
         _spare_the_unneeded(draft)
-    # What was placed may have moved the headroom: what follows speaks of what the next cycle finds.
-    _keep_headroom(draft)
-    lending.hold_back(draft, guarantee.in_force(draft))
+        _keep_back(draft)
+        turns.decide(draft, obstacles, surplus.may_borrow)
     # What is idle then, elastic jobs that run may take.
     growing.grow(draft)
     # 8 Reasons for everyone still waiting.
@@ -84,6 +87,7 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     for workload in ordering.for_guarantee(draft, usage, obstacles, entitled, borrowers):
         guarantee.consider(draft, workload, guarantees)
     lending.hold_back(draft, guarantees)
+    turns.decide(draft, obstacles, surplus.may_borrow)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
     for workload in ordering.for_surplus(draft, usage, obstacles):
         surplus.consider(draft, workload)
@@ -95,6 +99,12 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
         _preempt(draft, workload, guarantees)
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(draft, obstacles, guarantees)
+
+
+def _keep_back(draft: Draft) -> None:
+    """What was placed may have moved the headroom: speak of what the next cycle finds."""
+    _keep_headroom(draft)
+    lending.hold_back(draft, guarantee.in_force(draft))
 
 
 def _keep_headroom(draft: Draft) -> None:
@@ -152,5 +162,6 @@ def _spare_the_unneeded(draft: Draft) -> bool:
             unpromise(draft, workload)
             stops.spare(draft, workload)
             draft.searches.clear()
+            draft.misses.clear()
             spared = True
     return spared

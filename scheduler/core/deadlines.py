@@ -163,6 +163,7 @@ def next_deadline(draft: Draft) -> Millis | None:
         return Millis(draft.now_ms + 1)
     due = [one.until_ms for one in draft.released if one.until_ms > draft.now_ms]
     due.extend(Millis(at) for at in _turns(draft))
+    due.extend(one.until_ms for one in draft.kept.values() if one.until_ms > draft.now_ms)
     due.extend(Millis(at) for at in growing.next_growth(draft) if at > draft.now_ms)
     if any(line.members for line in draft.register.lines.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(draft) if at > draft.now_ms)

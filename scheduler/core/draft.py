@@ -25,8 +25,10 @@ from gpucommons.scheduler.core.state import (
     Cluster,
     Derived,
     Event,
+    Kept,
     Released,
     Spare,
+    Turn,
     Verdict,
 )
 from gpucommons.scheduler.core.types import (
@@ -43,9 +45,6 @@ from gpucommons.scheduler.core.views import asked
 
 #: Guarantees in force, per pool and team.
 Guarantees = dict[PoolName, dict[TeamName, int]]
-
-#: Later than any time: nothing is due.
-_NEVER = 1 << 62
 
 
 @dataclass(slots=True)
@@ -79,10 +78,15 @@ class Draft:
     #: What guarantees are worth with the nodes there are; None until somebody asks.
     guarantees: Guarantees | None = None
     _usage: dict[tuple[TeamName, PoolName], int] | None = None
-    _usage_at: dict[int, dict[tuple[TeamName, PoolName], int]] = field(default_factory=dict)
     #: What guarantees gave up a moment ago and nobody may borrow yet.
     released: list[Released] = field(default_factory=list)
     spare: dict[WorkloadId, Spare] = field(default_factory=dict)
+    kept: dict[tuple[TeamName, PoolName], Kept] = field(default_factory=dict)
+    #: Whose turn it is, and after how many puts that was seen.
+    turns: tuple[Turn, ...] = ()
+    turns_at: int = -1
+    #: In which pool a team, for so much, has left a place to another, for so much.
+    left: set[tuple[PoolName, tuple[TeamName, int, TeamName, int]]] = field(default_factory=set)
     #: How many promises were taken back.
     withdrawn: int = 0
     #: How many promises clear more than they need.
@@ -121,6 +125,7 @@ class Draft:
             policy=cluster.policy,
             released=list(cluster.released),
             spare=dict(cluster.spare),
+            kept=dict(cluster.kept),
             sketch=sketch,
             demand=dict(cluster.demand),
         )
@@ -289,25 +294,14 @@ class Draft:
         self.searches[key] = accounts
         return accounts
 
-    def usage_looked_at(self, pool: PoolName) -> dict[tuple[TeamName, PoolName], int]:
-        """Decayed use of the surplus when was last looked at whose turn it is."""
-        half_life_ms = fair_share.half_life_of(self.pools, pool)
-        at_ms = fair_share.looked_at_ms(self.now_ms, half_life_ms)
-        if at_ms not in self._usage_at:
-            self._usage_at[at_ms] = self._brought_up(at_ms)
-        return self._usage_at[at_ms]
-
     def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
         """Decayed use of the surplus up to now, from what was held since the last cycle."""
         if self._usage is None:
-            self._usage = self._brought_up(self.now_ms)
+            before = self.before
+            self._usage = fair_share.brought_up(
+                before.usage, self.sketch.uses, before.pools, before.usage_at_ms, self.now_ms
+            )
         return self._usage
-
-    def _brought_up(self, at_ms: int) -> dict[tuple[TeamName, PoolName], int]:
-        before = self.before
-        return fair_share.brought_up(
-            before.usage, self.sketch.uses, before.pools, before.usage_at_ms, Millis(at_ms)
-        )
 
     @property
     def settled(self) -> bool:
@@ -346,7 +340,7 @@ class Draft:
         self.sketch.register.look(self.workloads, self.unread)
         self.sketch.uses = uses
         self.sketch.settled = Settled(
-            _NEVER if wake_ms is None else wake_ms,
+            1 << 62 if wake_ms is None else wake_ms,  # later than any time
             (self.teams, self.pools, self.blocks, self.policy),
         )
         cluster = replace(
@@ -361,6 +355,7 @@ class Draft:
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=tuple(self.released),
             spare=self.spare,
+            kept=self.kept,
             demand=self.demand,
             now_ms=self.now_ms,
             derived=Derived(self.sketch, (self.workloads, self.nodes)),

@@ -29,7 +29,7 @@ _SCALE = 1000
 #: be with one eviction per job and half-life, and over twelve half-lives nobody is 5 % behind.
 TURN = 4
 
-#: Looks per half-life at whose turn it is. Between them, time alone changes nobody's claim.
+#: Looks per half-life at who may claim a share. Between them, time alone is no reason to decide.
 LOOKS = 16
 
 Usage = Mapping[tuple[TeamName, PoolName], int]
@@ -177,6 +177,17 @@ class Accounts:
             self._budgets[key] = self._shared_out(claimant, need_milli_gpu)
         return self._budgets[key]
 
+    def is_a_turn_ahead(
+        self, team: TeamName, more_milli_gpu: int, other: TeamName, need_milli_gpu: int
+    ) -> bool:
+        """With so much more a team would borrow more for its weight, and another's turn has come."""
+        ours, theirs = _where_they_part(self.teams, other, team)
+        if ours == theirs:
+            return False
+        us, them = self.of(ours), self.of(theirs)
+        more = us.borrowed * them.weight < (them.borrowed + more_milli_gpu) * us.weight
+        return more and _turn_has_come(us, them, need_milli_gpu, self.half_life_ms)
+
     def _shared_out(self, claimant: TeamName, need_milli_gpu: int) -> dict[TeamName, int]:
         found: dict[TeamName, int] = {}
         left: dict[TeamName, int] = {}
@@ -207,11 +218,18 @@ def _may_lose(us: Account, them: Account, need_milli_gpu: int, half_life_ms: int
     ahead = them.usage * us.weight - us.usage * them.weight
     if ahead < 0:
         return 0
-    turn = need_milli_gpu * half_life_ms // (TURN * 1000) * them.weight
-    if us.borrowed * them.weight < them.borrowed * us.weight and ahead >= turn:
+    if us.borrowed * them.weight < them.borrowed * us.weight and _turn_has_come(
+        us, them, need_milli_gpu, half_life_ms
+    ):
         return them.borrowed
     least = -(-(us.borrowed + need_milli_gpu) * them.weight // us.weight)
     return max(0, them.borrowed - least)
+
+
+def _turn_has_come(us: Account, them: Account, need_milli_gpu: int, half_life_ms: int) -> bool:
+    """They have had so much more for their weight that it is our turn."""
+    ahead = them.usage * us.weight - us.usage * them.weight
+    return ahead >= need_milli_gpu * half_life_ms // (TURN * 1000) * them.weight
 
 
 def path_to(teams: Teams, team: TeamName) -> tuple[TeamName, ...]:

@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.holds import Load
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.spots import capacity
+from gpucommons.scheduler.core.turns import left_to
 from gpucommons.scheduler.core.types import (
     HoldClass,
     PoolName,
@@ -142,8 +143,10 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
     )
     if limited is not None:
         return replace(limited, unblock=limited.unblock or unblock, startable_milli_gpu=smaller)
-    halves = _half_free(draft, workload)
-    if halves:
+    halves, turn = _half_free(draft, workload), _turn_of_others(draft, workload)
+    if turn:
+        code, text = ReasonClass.SHARE, turn
+    elif halves:
         code, text = (
             ReasonClass.FRAGMENTATION,
             f"Needs {beside_gpus.ask_in_words(workload)}; {halves}.",
@@ -152,6 +155,15 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
         code, text = _no_place(draft, workload)
         unblock = unblock or _leaner(draft, workload)
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
+
+
+def _turn_of_others(draft: Draft, workload: Workload) -> str:
+    """For whom it leaves a place in which it would fit."""
+    for pool in _pools(draft, workload):
+        team = left_to(draft, workload, pool)
+        if team is not None and _would_borrow(draft, workload, pool):
+            return f"{workload.spec.team} has had more than its share of {pool}; a place is kept for {team}."
+    return ""
 
 
 def _pools(draft: Draft, workload: Workload) -> list[PoolName]:
@@ -370,10 +382,13 @@ def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
             # What is inside of a guarantee takes back what is lent before it borrows itself.
             fits = _fits(draft, workers, HoldClass.GUARANTEED, pool)
             return HoldClass.GUARANTEED if fits else None
-        if (
-            spec.over_quota
-            and surplus.may_borrow(draft, spec.team, pool) >= need
-            and _fits(draft, workers, HoldClass.OVER_QUOTA, pool)
-        ):
+        if left_to(draft, workload, pool) is None and _would_borrow(draft, workload, pool):
             return HoldClass.OVER_QUOTA
     return None
+
+
+def _would_borrow(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    spec, workers = workload.spec, must_have(workload.spec)
+    if not spec.over_quota or surplus.may_borrow(draft, spec.team, pool) < milli_gpu(workers):
+        return False
+    return _fits(draft, workers, HoldClass.OVER_QUOTA, pool)

@@ -13,7 +13,7 @@ from gpucommons.scheduler.core import amounts, stops
 from gpucommons.scheduler.core.admission import Plan, leaving
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.fair_share import looked_at_ms
+from gpucommons.scheduler.core.fair_share import Accounts, looked_at_ms
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.search import Lacking, Search, inside_guarantee
 from gpucommons.scheduler.core.types import HoldClass, PoolName, TeamName, Workload
@@ -74,7 +74,7 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
 
     right = ("share", spec.team)
     # What ends anyway is nobody's loss: for that nobody need have waited.
-    budget = _budget(draft, workload, pool) if _has_waited(draft, workload, pool) else {}
+    budget = _budget(draft, workload, pool) if has_waited(draft, workload, pool) else {}
     if not _gives_something(draft, budget) and not leaving(draft):
         return None  # nobody has too much, or only in larger parts, and nobody ends anyway
     if not amounts.suffice(draft, pool, workers, budget, may_be_stopped):
@@ -103,8 +103,8 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     )
 
 
-def _has_waited(draft: Draft, workload: Workload, pool: PoolName) -> bool:
-    """It had been in line as long as others may run undisturbed when shares were last compared.
+def has_waited(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    """At the last look it had been in line as long as others may run undisturbed.
 
     Shares are a matter of hours: mostly something ends by itself before that, and goes first to
     the team that has had least, so that nobody need be stopped.
@@ -125,13 +125,17 @@ def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:
     )
 
 
-def _budget(draft: Draft, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
-    """What each team may lose; what it is losing already no longer counts as its own."""
+def accounts(draft: Draft, pool: PoolName) -> Accounts:
+    """What teams had and have; what one is losing already no longer counts as its own."""
     gone = leaving(draft)
     uses = dict(draft.uses) if gone else draft.uses
     for team, where, milli in gone.values():
         if where == pool and (team, pool) in uses:
             uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
+    return draft.accounts(pool, draft.usage_now(), uses)
+
+
+def _budget(draft: Draft, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
+    """What each team may lose."""
     need = milli_gpu(must_have(workload.spec))
-    accounts = draft.accounts(pool, draft.usage_looked_at(pool), uses)
-    return accounts.budget(workload.spec.team, need)
+    return accounts(draft, pool).budget(workload.spec.team, need)

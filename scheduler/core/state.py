@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
+from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.asked import (
     Action,
     Cancel,
@@ -110,6 +111,28 @@ class Spare:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Kept:
+    """What is free of a place, kept for a team whose turn has come."""
+
+    #: The first of its waiting jobs for which it was kept.
+    workload_id: WorkloadId
+    #: The most that was free of it.
+    milli_gpu: int
+    until_ms: Millis
+
+
+class Turn(NamedTuple):
+    """Whose turn it is, and what is free of a place that is left to it."""
+
+    team: TeamName
+    pool: PoolName
+    need_milli_gpu: int
+    #: None once it was kept for long enough.
+    devices: Mapping[NodeId, tuple[DeviceId, ...]]
+    kept: Kept
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Released:
     """What an attempt held inside its team's guarantee until a moment ago."""
 
@@ -138,6 +161,8 @@ class Cluster:
     released: tuple[Released, ...] = ()
     #: Since when elastic jobs could have more workers; in memory only, like the line above.
     spare: Mapping[WorkloadId, Spare] = field(default_factory=dict)
+    #: Until when each team's place in a pool is kept; in memory only as well.
+    kept: Mapping[tuple[TeamName, PoolName], Kept] = field(default_factory=dict)
     #: What work has come to each pool: what packing keeps free GPUs good for.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
     now_ms: Millis = Millis(0)

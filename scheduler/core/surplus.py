@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core import quota, reclaim
+from gpucommons.scheduler.core import quota, reclaim, turns
 from gpucommons.scheduler.core.admission import (
     admit,
     in_order,
@@ -74,7 +74,9 @@ def _place_free(
     workers, optional = must_have(spec), may_have(spec)
     hold_class = _class(workload)
     miss = (hold_class, shape(spec), pool)
-    if pool not in draft.pools or miss in draft.misses:
+    # Others of this shape may have had less, and leave nothing to anybody.
+    left = (*miss, spec.team)
+    if pool not in draft.pools or draft.misses & {miss, left}:
         return (), hold_class
     if hold_class is HoldClass.OVER_QUOTA:
         room_left = may_borrow(draft, spec.team, pool) if spec.over_quota else 0
@@ -83,9 +85,10 @@ def _place_free(
             return (), hold_class
         optional = optional[: room_left // max(1, spec.roles[0].milli_gpu)]
     wishes = wishes_of(spec, draft.nodes, draft.workloads)
-    found = place(draft.room, workers, hold_class, pool, optional, wishes=wishes)
+    with turns.respected(draft, workload, pool) as leaves_some:
+        found = place(draft.room, workers, hold_class, pool, optional, wishes=wishes)
     if not found:
-        draft.misses.add(miss)
+        draft.misses.add(left if leaves_some else miss)
     return found, hold_class
 
 
@@ -97,7 +100,8 @@ def _take_share(draft: Draft, workload: Workload) -> None:
             continue
         if may_borrow(draft, spec.team, pool) < milli_gpu(must_have(spec)):
             continue
-        plan = reclaim.for_share(draft, workload, pool)
+        with turns.respected(draft, workload, pool):
+            plan = reclaim.for_share(draft, workload, pool)
         if plan is not None:
             nominate(draft, workload, plan)
             return

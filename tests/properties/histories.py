@@ -118,7 +118,7 @@ class Recorded(World):
             if not is_final(one) or is_ended_lease(one, now_ms)
         }
         loaded = replace(loaded, workloads=known, now_ms=now_ms)
-        assert loaded == replace(self.cluster, released=(), spare={})
+        assert loaded == replace(self.cluster, released=(), spare={}, kept={})
         self.cluster = loaded
 
 

@@ -57,6 +57,24 @@ def test_who_claims_a_share_waits_first_as_long_as_others_may_run() -> None:
     assert pool.min_run_ms <= world.now - asked_ms <= pool.min_run_ms + pool.half_life_ms // LOOKS
 
 
+def test_who_is_spared_may_be_claimed_by_the_next_in_the_same_cycle() -> None:
+    pool = a_pool(half_life_ms=120 * MINUTE, min_run_ms=10 * MINUTE, moved_permille=0)
+    teams = [a_team("a"), a_team("b", over_quota_weight=3)]
+    world = World(a_node(gpus=6), teams=teams, pools=[pool])
+    one = world.run(a_job("a-1", team="a"))
+    two = world.run(a_job("a-2", 2000, team="a"))
+    running = world.run(a_job("b-1", 3000, team="b"))
+    first = world.submit(a_job("b-2", 3000, team="b"))
+    second = world.submit(a_job("b-3", 3000, team="b"))
+    until_promised(world, first)
+    assert victims_of(world, first) == [one, two]
+
+    world.end(running)
+    assert world.state(first) is State.STARTING
+    assert victims_of(world, second) == [one, two]
+    assert world.step().changes.empty
+
+
 def test_a_job_is_stopped_for_a_share_once_per_half_life() -> None:
     world = World(a_node(gpus=2), teams=[a_team("a"), a_team("b")])
     jobs = [world.run(a_job(f"a-{i}", team="a")) for i in range(2)]

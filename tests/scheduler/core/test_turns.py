@@ -1,0 +1,115 @@
+"""Who has had more than is due leaves a place to whose turn it is, and only that place."""
+
+from __future__ import annotations
+
+from builders import World, a_job, a_node, a_pool, a_team
+
+from gpucommons.scheduler.core.state import NodesObserved, PutTeams
+from gpucommons.scheduler.core.types import State, TeamName, WorkloadId
+
+HOUR = 3_600_000
+A, B, C = (TeamName(name) for name in "abc")
+
+
+def a_remnant(larger: int = 4000, **pool: int) -> tuple[World, WorkloadId, WorkloadId]:
+    """Team a had a node for a day, c has half of it; b waits for all, a for the GPU that is free."""
+    world = World(
+        a_node("n0"),
+        teams=[a_team(name) for name in "abc"],
+        pools=[a_pool(moved_permille=0, **pool)],
+    )
+    jobs = [world.run(a_job(f"a-{i}", team=A)) for i in range(4)]
+    world.wait(24 * HOUR)
+    world.end(jobs[0])
+    world.end(jobs[1])
+    world.run(a_job("c-1", 2000, team=C))
+    waiting = world.submit(a_job("b-1", larger, team=B))
+    small = world.submit(a_job("a-9", team=A))
+    for _ in range(8):
+        world.wait(HOUR // 2)
+    assert {world.state(waiting), world.state(small)} == {State.QUEUED}
+    world.end(jobs[2])
+    return world, waiting, small
+
+
+def test_what_is_free_of_a_place_is_left_to_the_team_whose_turn_it_is() -> None:
+    world, waiting, small = a_remnant()
+    assert {world.state(waiting), world.state(small)} == {State.QUEUED}
+    reason = world.get(small).reason
+    assert reason is not None
+    assert reason.text == ("a has had more than its share of train; a place is kept for b.")
+    assert reason.startable_milli_gpu is None
+    assert world.step().changes.empty
+
+
+def test_who_is_not_ahead_starts_in_the_place_of_another() -> None:
+    world, waiting, _ = a_remnant()
+    other = world.submit(a_job("c-2", team=C))
+    assert world.state(waiting) is State.QUEUED
+    assert world.state(other) is State.STARTING
+
+
+def test_the_place_is_taken_as_soon_as_all_of_it_is_free_or_may_be_claimed() -> None:
+    world, waiting, small = a_remnant()
+    [c_job] = [one for one in world.cluster.workloads.values() if one.spec.team == C]
+    world.end(c_job.workload_id)
+    assert world.state(waiting) is State.NOMINATED
+    assert world.state(small) is State.QUEUED
+
+
+def test_nothing_is_left_to_who_could_never_start() -> None:
+    world, waiting, small = a_remnant(larger=8000)
+    assert world.state(waiting) is State.QUEUED
+    assert world.state(small) is State.STARTING
+
+
+def test_nothing_is_left_to_who_has_not_waited() -> None:
+    world, waiting, small = a_remnant(min_run_ms=24 * HOUR)
+    assert world.state(waiting) is State.QUEUED
+    assert world.state(small) is State.STARTING
+
+
+def test_nothing_is_left_while_guarantees_could_claim_the_whole_place() -> None:
+    world, _, small = a_remnant()
+    assert world.state(small) is State.QUEUED
+    teams = (*map(a_team, "abc"), a_team("d", guaranteed_milli_gpu=4000))
+    assert world.ask(PutTeams(teams=teams)).error is None
+    assert world.state(small) is State.STARTING
+
+
+def test_what_is_free_elsewhere_is_used() -> None:
+    world, _, small = a_remnant()
+    assert world.state(small) is State.QUEUED
+    nodes = (a_node("n0"), a_node("n1", gpus=1))
+    world.step(NodesObserved(executor="fake", nodes=nodes))
+    assert world.state(small) is State.STARTING
+
+
+def test_a_place_is_kept_no_longer_than_a_borrower_would_have_it() -> None:
+    world, waiting, small = a_remnant(min_run_ms=HOUR)
+    assert world.state(small) is State.QUEUED
+    assert world.outcome.wake_ms is not None
+    world.wait(HOUR - 1)
+    assert world.state(small) is State.QUEUED
+    world.wait(1)
+    assert {world.state(waiting), world.state(small)} == {State.QUEUED, State.STARTING}
+
+
+def test_a_place_of_which_more_is_free_is_kept_anew() -> None:
+    teams = [a_team(name) for name in "abc"]
+    pool = a_pool(moved_permille=0, min_run_ms=HOUR)
+    world = World(a_node("n0", gpus=8), teams=teams, pools=[pool])
+    jobs = [world.run(a_job(f"a-{i}", team=A)) for i in range(8)]
+    world.wait(24 * HOUR)
+    for job in jobs[:4]:
+        world.end(job)
+    world.run(a_job("c-1", 4000, team=C))
+    waiting = world.submit(a_job("b-1", 8000, team=B))
+    small = world.submit(a_job("a-9", team=A))
+    world.wait(2 * HOUR)
+    for job in jobs[4:6]:
+        world.end(job)
+        world.wait(HOUR - 1)
+        assert {world.state(waiting), world.state(small)} == {State.QUEUED}
+    world.wait(1)
+    assert {world.state(waiting), world.state(small)} == {State.QUEUED, State.STARTING}
