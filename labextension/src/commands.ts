@@ -12,7 +12,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { contextOf, isRunnable } from './documents';
+import { isRunnable, runnablePath } from './documents';
 import { gpuIcon } from './icons';
 import { CommandIDs } from './ids';
 import { isKept, KEEP_MINUTES } from './idle';
@@ -181,7 +181,7 @@ function addTrainCommands(options: ICommandOptions): void {
         text(args['path']) ??
         (args['asks'] === true || args['isContext'] === true
           ? null
-          : currentPath(app)) ??
+          : runnablePath(app.shell.currentWidget)) ??
         (await chooseFile(options, args));
       if (path !== null) {
         train.choose(path);
@@ -366,12 +366,6 @@ async function chooseJob({
     items: jobs.map(job => `${job.team}/${job.name}`)
   });
   return jobs.find(job => `${job.team}/${job.name}` === value)?.id ?? null;
-}
-
-/** The document in front, where it can run. */
-function currentPath(app: JupyterFrontEnd): string | null {
-  const path = contextOf(app.shell.currentWidget)?.path ?? '';
-  return isRunnable(path) ? path : null;
 }
 
 async function chooseFile(

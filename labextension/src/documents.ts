@@ -82,6 +82,12 @@ export function contextOf(
   return context?.contentsModel !== undefined ? context : null;
 }
 
+/** The file of a widget, where it can run. */
+export function runnablePath(widget: Widget | null): string | null {
+  const path = contextOf(widget)?.path ?? '';
+  return isRunnable(path) ? path : null;
+}
+
 function candidate(context: DocumentRegistry.Context): ICandidate {
   const saved = context.contentsModel?.last_modified;
   const isNotebook = context.path.endsWith('.ipynb');
