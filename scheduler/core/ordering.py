@@ -1,10 +1,11 @@
-"""Who is considered first: by priority, share and age, with fixed ties."""
+"""Who is considered first: by priority, share and age (time in line), with fixed ties."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from gpucommons.scheduler.core.ages import in_line_since_ms
 from gpucommons.scheduler.core.demand import on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
@@ -34,13 +35,19 @@ def priority(workload: Workload) -> int:
 
 
 def by_age(workload: Workload) -> tuple[int, str]:
-    """Oldest first."""
+    """Oldest first; tickets are in line from the moment they are asked for."""
     return (workload.submitted_ms, workload.workload_id)
 
 
-def in_team(workload: Workload) -> tuple[int, int, str]:
-    """The order within a team: priority, then age."""
-    return (-priority(workload), *by_age(workload))
+def in_team(
+    workloads: Mapping[WorkloadId, Workload],
+) -> Callable[[Workload], tuple[int, int, str]]:
+    """The order within a team: priority, then time in line."""
+
+    def key(one: Workload) -> tuple[int, int, str]:
+        return (-priority(one), in_line_since_ms(one, workloads), one.workload_id)
+
+    return key
 
 
 #: Who waits for one of these is not in line: something else must happen first.
@@ -55,17 +62,17 @@ _OUT_OF_LINE = frozenset(
 )
 
 
-def places(workloads: Iterable[Workload]) -> dict[WorkloadId, int]:
+def places(workloads: Mapping[WorkloadId, Workload]) -> dict[WorkloadId, int]:
     """The place of everyone in line within team, pool and kind, from 1."""
     in_line = [
         one
-        for one in workloads
+        for one in workloads.values()
         if one.state in WAITING_STATES
         and (one.reason is None or one.reason.code not in _OUT_OF_LINE)
     ]
     found: dict[WorkloadId, int] = {}
     lengths: dict[tuple[TeamName, PoolName, bool], int] = {}
-    for one in sorted(in_line, key=in_team):
+    for one in sorted(in_line, key=in_team(workloads)):
         line = (one.spec.team, one.spec.pools[0], is_lease(one))
         found[one.workload_id] = lengths[line] = lengths.get(line, 0) + 1
     return found
@@ -99,7 +106,7 @@ def for_guarantee(
 
     ahead = fronts(draft, obstacles, rank, wanted)
     for one in running:
-        place = Place(one.submitted_ms, one.workload_id)
+        place = Place(in_line_since_ms(one, draft.workloads), one.workload_id)
         ahead.append(Front(rank(draft.register.key_of(one), waits=False), (place,)))
     return in_turn(draft, ahead)
 
@@ -111,7 +118,8 @@ def by_standing(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> li
         key=lambda one: (
             -priority(one),
             team_line(draft, usage, one.spec.team, one.spec.pools[0]),
-            *by_age(one),
+            in_line_since_ms(one, draft.workloads),
+            one.workload_id,
         ),
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from gpucommons.scheduler.core import amounts, stops
 from gpucommons.scheduler.core.admission import Plan, leaving
+from gpucommons.scheduler.core.ages import in_line_since_ms
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.fair_share import Accounts, looked_at_ms
@@ -113,7 +114,8 @@ def has_waited(draft: Draft, workload: Workload, pool: PoolName) -> bool:
     if found is None:
         return False
     looked_ms = looked_at_ms(draft.now_ms, found.half_life_ms)
-    return workload.since_ms + found.min_run_ms <= looked_ms
+    since_ms = max(workload.since_ms, in_line_since_ms(workload, draft.workloads))
+    return since_ms + found.min_run_ms <= looked_ms
 
 
 def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:

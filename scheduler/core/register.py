@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from gpucommons.scheduler.core.ages import in_line_since_ms
 from gpucommons.scheduler.core.demand import (
     class_of_worker,
     elastic,
@@ -52,9 +53,9 @@ class LineKey(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A job's place in its line: the oldest first."""
+    """A job's place in its line: who has been in line longest goes first."""
 
-    submitted_ms: int
+    since_ms: int
     workload_id: WorkloadId
 
 
@@ -104,6 +105,8 @@ class _Known(NamedTuple):
     #: Its place in its line, where it waits in one.
     place: Place | None = None
     lent: Lent | None = None
+    #: What it runs after, as long as it is live.
+    after: tuple[WorkloadId, ...] = ()
 
 
 _UNKNOWN = _Known(0)
@@ -131,6 +134,8 @@ class Register:
         self.hindered: set[WorkloadId] = set()
         #: It runs after others.
         self.dependent: set[WorkloadId] = set()
+        #: Who runs after a workload.
+        self.followers: dict[WorkloadId, set[WorkloadId]] = {}
         self.final: set[WorkloadId] = set()
         #: It holds, and was told to move at some time.
         self.moved: set[WorkloadId] = set()
@@ -167,7 +172,11 @@ class Register:
         return found
 
     def look(self, workloads: Mapping[WorkloadId, Workload], changed: Iterable[WorkloadId]) -> None:
-        """Look at these workloads again."""
+        """Look at these workloads again, and at who runs after them: its place is from their end on."""
+        if self.followers:
+            changed = set(changed)
+            for one in changed & self.followers.keys():
+                changed |= self.followers[one]
         for workload_id in changed:
             workload = workloads.get(workload_id)
             before = self._known.get(workload_id, _UNKNOWN)
@@ -175,7 +184,7 @@ class Register:
                 after = _UNKNOWN
                 self._known.pop(workload_id, None)
             else:
-                after = self._known[workload_id] = _facts(workload)
+                after = self._known[workload_id] = _facts(workload, workloads)
             if after != before:
                 self._change(workload_id, workload, before, after)
             if workload is None:
@@ -192,13 +201,9 @@ class Register:
             if after.attempt_id is not None:
                 self.attempts[after.attempt_id] = workload_id
         if before.lent != after.lent:
-            self._count_lent(before.lent, sign=-1)
-            self._count_lent(after.lent, sign=1)
-            self.lent_changes += 1
-            if after.lent is None:
-                del self.lent[workload_id]
-            else:
-                self.lent[workload_id] = after.lent
+            self._lend(workload_id, before.lent, after.lent)
+        if before.after != after.after:
+            self._follow(workload_id, before.after, after.after)
         if before.place != after.place:
             if before.place is not None:
                 self._leave(before.place)
@@ -210,12 +215,35 @@ class Register:
             if changed & bit:
                 (members.add if sets & bit else members.discard)(workload_id)
 
+    def _lend(self, workload_id: WorkloadId, before: Lent | None, after: Lent | None) -> None:
+        self._count_lent(before, sign=-1)
+        self._count_lent(after, sign=1)
+        self.lent_changes += 1
+        if after is None:
+            del self.lent[workload_id]
+        else:
+            self.lent[workload_id] = after
+
     def _count_lent(self, lent: Lent | None, *, sign: int) -> None:
         if lent is not None:
             parts = self.borrowed_parts.setdefault(lent.team, Counter())
             parts[lent.part] += sign
             if not parts[lent.part]:
                 del parts[lent.part]
+
+    def _follow(
+        self,
+        workload_id: WorkloadId,
+        old: tuple[WorkloadId, ...],
+        new: tuple[WorkloadId, ...],
+    ) -> None:
+        for one in old:
+            followers = self.followers.get(one, set())
+            followers.discard(workload_id)
+            if not followers:
+                self.followers.pop(one, None)
+        for one in new:
+            self.followers.setdefault(one, set()).add(workload_id)
 
     def _enter(self, key: LineKey, place: Place) -> None:
         line = self.lines.get(key)
@@ -231,31 +259,32 @@ class Register:
             del self.lines[line.key]
 
 
-def _facts(workload: Workload) -> _Known:
-    state, attempt = workload.state, workload.current
+def _facts(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> _Known:
+    state, attempt, after = workload.state, workload.current, workload.spec.after
     sets = _ACTING if _to_restart(workload) else 0
     if state in FINAL_STATES:
         return _Known(sets | _FINAL)
     if workload.nomination is not None:
         sets |= _NOMINATED
-    if workload.spec.after:
+    if after:
         sets |= _DEPENDENT
     if attempt is not None:
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
         lent = _lent(workload, attempt.hold_class, attempt.placements, splits=splits)
-        return _Known(sets, attempt.attempt_id, lent=lent)
+        return _Known(sets, attempt.attempt_id, lent=lent, after=after)
     if state is State.PAUSED:
-        return _Known(sets | _PAUSED)
+        return _Known(sets | _PAUSED, after=after)
     if state not in WAITING_STATES:
-        return _Known(sets)
-    if workload.spec.after or workload.not_before_ms or workload.spec.not_before_ms:
+        return _Known(sets, after=after)
+    if after or workload.not_before_ms or workload.spec.not_before_ms:
         sets |= _HINDERED
     promise = workload.nomination
     lent = None if promise is None else _lent(workload, promise.hold_class, promise.placements)
     if is_lease(workload):
-        return _Known(sets | _TICKETS, lent=lent)
-    return _Known(sets, place=Place(workload.submitted_ms, workload.workload_id), lent=lent)
+        return _Known(sets | _TICKETS, lent=lent, after=after)
+    place = Place(in_line_since_ms(workload, workloads), workload.workload_id)
+    return _Known(sets, place=place, lent=lent, after=after)
 
 
 def _lent(

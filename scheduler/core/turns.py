@@ -96,7 +96,7 @@ def _waiting(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> list[Workl
         if key.over_quota:
             members = (draft.workloads[i] for _, i in line.members if i not in obstacles)
             found.extend(islice((one for one in members if one.nomination is None), 1))
-    return sorted(found, key=ordering.in_team)
+    return sorted(found, key=ordering.in_team(draft.workloads))
 
 
 def _until(

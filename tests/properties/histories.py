@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.state import (
     SetQuotas,
     Started,
 )
-from gpucommons.scheduler.core.types import Kind, State, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.types import Kind, Millis, State, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import SliceClearing
 from gpucommons.scheduler.store.memory import MemoryStore
 
@@ -112,10 +112,16 @@ class Recorded(World):
         """Only what was committed is known, and all of it is."""
         loaded, now_ms = self.store.load(), self.cluster.now_ms
         # Leases that ended are remembered for a while, which passes without a commit.
-        known = {
-            one.workload_id: one
+        needed = {
+            before
             for one in loaded.workloads.values()
-            if not is_final(one) or is_ended_lease(one, now_ms)
+            for before in one.spec.after
+            if not is_final(one)
+        }
+        known = {
+            workload_id: one
+            for workload_id, one in loaded.workloads.items()
+            if not is_final(one) or workload_id in needed or is_ended_lease(one, now_ms)
         }
         loaded = replace(loaded, workloads=known, now_ms=now_ms)
         assert loaded == replace(self.cluster, released=(), spare={}, kept={})
@@ -204,6 +210,11 @@ class History:
 
     def _submit(self, team: int, size: int, shape: int, extra: int) -> None:
         more: dict[str, Any] = {}
+        before = self.live(size, Kind.TRAINING, Kind.RETRAIN)
+        if shape == 3:
+            more = {"not_before_ms": Millis(self.world.now + WAITS[size % len(WAITS)])}
+        if shape == 4 and before is not None:
+            more = {"after": (before.workload_id,)}
         if shape in {5, 6}:
             more = {"workers": 2 + shape - 5}
         if shape == 7:

@@ -25,5 +25,5 @@ def position(workload: Workload, cluster: Cluster) -> int | None:
     known = _newest.of
     if known is None or known[0] is not cluster:
         # Read and written whole, so that threads see one or the other.
-        known = _newest.of = (cluster, places(cluster.workloads.values()))
+        known = _newest.of = (cluster, places(cluster.workloads))
     return known[1].get(workload.workload_id)

@@ -305,7 +305,7 @@ def test_a_job_after_another_waits_for_its_success(world: World) -> None:
     found = world.get(second)
     assert found.reason is not None
     assert found.reason.text == "Runs after first, which has not finished."
-    assert places(world.cluster.workloads.values()) == {}
+    assert places(world.cluster.workloads) == {}
     world.end(first)
     assert world.state(second) is State.STARTING
 

@@ -51,7 +51,7 @@ def test_of_two_waiting_jobs_of_a_team_one_goes_first(
     states = {name: world.state(job) for name, job in jobs.items()}
     loser = {"first": "second", "second": "first"}[wins]
     assert states == {wins: State.STARTING, loser: State.QUEUED}
-    assert places(world.cluster.workloads.values()) == {jobs[loser]: 1}
+    assert places(world.cluster.workloads) == {jobs[loser]: 1}
 
 
 def test_the_surplus_goes_by_weight() -> None:
