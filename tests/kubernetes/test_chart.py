@@ -103,6 +103,17 @@ def test_the_schema_knows_every_default_and_nothing_else() -> None:
     same(schema, values, "")
 
 
+def test_secrets_made_once_by_hand_are_all_that_a_rendering_without_the_cluster_needs() -> None:
+    whole = rendered({"secrets.create": False})
+    assert not of_kind(whole, "Secret")
+    asked = re.findall(
+        r'"(?:secretName|secretKeyRef)": (?:{[^}]*"name": )?"([^"]+)"', json.dumps(whole)
+    )
+    by_hand = rendered(None, "--show-only", "templates/secrets.yaml")
+    assert set(asked) == {one["metadata"]["name"] for one in by_hand}
+    assert all("namespace" in one["metadata"] for one in by_hand)
+
+
 # --- what the containers are told is what the programs take ----------------------------------
 
 
