@@ -41,10 +41,21 @@ def nothing_arrives(_future: int) -> Iterable[Arrival]:
     return ()
 
 
-def the_past_again(runs: Sequence[Run], history: History, now_ms: Millis, futures: int) -> Arriving:
-    """Replay the submissions of the last days, each future from another time on."""
+def the_past_again(
+    runs: Sequence[Run],
+    history: History,
+    now_ms: Millis,
+    futures: int,
+    forgotten_ms: int = 0,
+) -> Arriving:
+    """Replay the submissions of the last days, each future from another time on.
+
+    ``forgotten_ms``: of those submitted up to then, some are not among the runs any more. The few
+    that are would make a busy day look like a quiet week.
+    """
+    after_ms = max(now_ms - LONGEST_MS, forgotten_ms)
     recent = sorted(
-        (run for run in runs if run.spec is not None and run.submitted_ms > now_ms - LONGEST_MS),
+        (run for run in runs if run.spec is not None and run.submitted_ms > after_ms),
         key=lambda run: run.submitted_ms,
     )
     span_ms = now_ms - recent[0].submitted_ms if recent else 0

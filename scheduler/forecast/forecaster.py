@@ -199,7 +199,9 @@ class Forecaster:
             budget = self._budget or budget_for(cluster)
             runs = self._past.runs(cluster)
             history = History(runs)
-            again = the_past_again(runs, history, cluster.now_ms, budget.futures)
+            again = the_past_again(
+                runs, history, cluster.now_ms, budget.futures, self._past.forgotten_ms
+            )
             playing = estimate(cluster, history, budget, wanted=asked, arriving=again)
             lengths = self._pace(playing)
             if lengths is None:

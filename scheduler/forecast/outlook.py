@@ -57,8 +57,8 @@ class Outlook:
             if share <= _RETURNED:
                 return self.returned_ms
             share = (share - _RETURNED) / (1 - _RETURNED)
-        left = self._left(share)
-        return left if self.limit_ms is None else min(self.limit_ms, left or self.limit_ms)
+        known = [ms for ms in (self._left(share), self.limit_ms) if ms is not None]
+        return min(known, default=None)
 
     def _left(self, share: float) -> int | None:
         if self.paced_ms is not None:

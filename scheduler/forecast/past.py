@@ -6,7 +6,7 @@ from collections import deque
 
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.types import Millis, WorkloadId
 from gpucommons.scheduler.forecast.runs import Run, run_of
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
@@ -18,9 +18,12 @@ _PAGE = 500
 class Past:
     """What has run here, newest last."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, *, remembered: int = REMEMBERED) -> None:
         self._store = store
-        self._runs: deque[Run] = deque(maxlen=REMEMBERED)
+        self._remembered = remembered
+        self._runs: deque[Run] = deque()
+        #: Of those submitted up to then, some are not remembered.
+        self.forgotten_ms = Millis(0)
         #: Live at the last look; None before the first.
         self._live: frozenset[WorkloadId] | None = None
 
@@ -34,6 +37,8 @@ class Past:
             run = None if ended is None else run_of(ended, cluster.now_ms)
             if run is not None and run.ended:
                 self._runs.append(run)
+        while len(self._runs) > self._remembered:
+            self._forget(self._runs.popleft())
         self._live = live
 
     def runs(self, cluster: Cluster) -> tuple[Run, ...]:
@@ -41,14 +46,21 @@ class Past:
         going = (run_of(w, cluster.now_ms) for w in cluster.workloads.values() if not is_final(w))
         return (*self._runs, *(run for run in going if run is not None))
 
+    def _forget(self, run: Run) -> None:
+        self.forgotten_ms = max(self.forgotten_ms, run.submitted_ms)
+
     def _read_stored(self) -> None:
         cursor: str | None = None
-        while len(self._runs) < REMEMBERED:
+        while True:
             page = self._store.workloads(WorkloadFilter(live=False), limit=_PAGE, cursor=cursor)
             for ended in page.items:
                 run = run_of(ended, ended.ended_ms or ended.since_ms)
-                if run is not None and len(self._runs) < REMEMBERED:
-                    self._runs.appendleft(run)
+                if run is None:
+                    continue
+                if len(self._runs) == self._remembered:
+                    self._forget(run)  # the list goes by submission: this is the newest of the rest
+                    return
+                self._runs.appendleft(run)
             cursor = page.cursor
             if cursor is None:
                 return

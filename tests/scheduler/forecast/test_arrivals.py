@@ -53,6 +53,18 @@ def test_a_short_past_or_none_is_not_repeated() -> None:
     assert the_past_again(old, History(old), NOW, 4) is nothing_arrives
 
 
+def test_a_run_older_than_those_that_are_kept_does_not_thin_out_a_busy_day() -> None:
+    busy = [a_run(hours) for hours in range(1, 25)]
+    notebook = a_run(24 * 6, ended=False)
+    runs = [*busy, notebook]
+    forgotten_ms = Millis(NOW - 24 * HOUR - 1)
+    arriving = the_past_again(runs, History(runs), NOW, 4, forgotten_ms)
+    for future in range(4):
+        assert len([one for one in arriving(future) if one.at_ms <= NOW + 6 * HOUR]) in (6, 7)
+    cut = the_past_again(runs, History(runs), NOW, 4, Millis(NOW - 12 * HOUR - 1))
+    assert len(list(cut(0))) == 12
+
+
 def test_what_still_runs_arrives_with_a_likely_length_or_not_at_all() -> None:
     going = a_run(12, 5, ended=False)
     assert after_h([going, a_run(24)], 0) == [24]

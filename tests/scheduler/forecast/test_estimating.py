@@ -144,6 +144,16 @@ def test_a_job_that_counts_its_steps_is_believed_before_others_runs() -> None:
     assert sorted(found) == pytest.approx([28 * MINUTE, 30 * MINUTE, 32 * MINUTE], rel=0.06)
 
 
+def test_a_job_whose_steps_are_all_done_is_about_to_end_whatever_its_limit() -> None:
+    world = a_machine()
+    running = world.run(a_job("digits-1", max_run_ms=24 * 60 * MINUTE))
+    waits = world.submit(a_job("digits-2"))
+    world.wait(120 * MINUTE)
+    progress = Progress(step=100, total_steps=100, at_ms=Millis(world.now))
+    world.step(ProgressReported(attempt_id=world.attempt_id(running), progress=progress))
+    assert max(found or 0 for found in forecast(world, []).waits[waits]) < MINUTE
+
+
 def test_a_stopped_job_needs_only_the_steps_after_its_checkpoint() -> None:
     teams = [a_team(over_quota_weight=1), a_team("nlp", guaranteed_milli_gpu=1000)]
     world = World(a_node(gpus=1), teams=teams)

@@ -13,8 +13,10 @@ from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget
 from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_MS, Forecaster
+from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.service import jobs, leases, why
+from gpucommons.scheduler.store.base import WorkloadFilter
 
 MINUTE = 60_000
 
@@ -72,6 +74,23 @@ def test_a_waiting_job_shows_its_window_and_a_running_one_none(world: Foreseen) 
     world.pass_time(10 * MINUTE)
     world.pass_time(0)
     assert world.seen(waits.name) is None
+
+
+def test_the_past_says_up_to_when_it_has_forgotten_some(world: Foreseen) -> None:
+    world.past(4)
+    by_age = sorted(one.submitted_ms for one in world.store.workloads(WorkloadFilter()).items)
+    whole, short = (Past(world.store, remembered=number) for number in (4, 2))
+    whole.look(world.loop.cluster)
+    short.look(world.loop.cluster)
+    assert (whole.forgotten_ms, short.forgotten_ms) == (0, by_age[1])
+    world.job(1)
+    world.pass_time(0)
+    short.look(world.loop.cluster)
+    world.pass_time(10 * MINUTE)
+    world.pass_time(0)
+    short.look(world.loop.cluster)
+    assert len(short.runs(world.loop.cluster)) == 2
+    assert short.forgotten_ms == by_age[2]
 
 
 def test_without_a_past_it_says_unknown_and_why(world: Foreseen) -> None:
