@@ -1,14 +1,16 @@
 """The scheduler's nodes from the cluster's: pools by labels, what others take left out. Pure.
 
 A GPU here is a slot, ``NODE/gpu-2``: slots of a node are alike, and which card a pod really gets is
-known only when it holds it.
+known only when it holds it. Nor does a kubelet that offers fewer cards than before say which one is
+away, or whether pods lost one: its device plugin, too, begins anew. So that takes free slots alone; who
+holds one loses it with its pod, its node, or by the word of who looks at the card.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
@@ -84,7 +86,7 @@ class Holdings:
     #: What others' pods take, by node.
     taken: Mapping[str, Taken]
     #: Slots that work of ours holds: they are not the ones that others have.
-    held: Container[DeviceId] = ()
+    held: Set[DeviceId] = frozenset()
     #: Slots that reservations hold.
     reserved: Container[DeviceId] | None = None
     #: Slots that are lost: what runs on them is not what is reserved.
@@ -106,7 +108,7 @@ def nodes_of(
     """The nodes that answer, each in the first pool whose labels it has."""
     ours = [pool for pool in pools if pool.executor == "kubernetes"]
     chosen = [(pool, settings.selector_of(pool.name)) for pool in ours]
-    found = []
+    held, found = _by_node(holdings.held), []
     for node in sorted(seen, key=lambda one: one.name):
         if not node.ready:
             continue
@@ -114,14 +116,23 @@ def nodes_of(
             (pool for pool, wanted in chosen if wanted.items() <= node.labels.items()), None
         )
         if pool is not None:
-            found.append(_node(node, pool, settings, holdings))
+            place = settings.place_of(pool.name)
+            devices = slots(node, pool, place, held[node.name], rather=holdings.reserved or ())
+            found.append(_node(node, pool, devices, place, holdings))
     return tuple(found)
 
 
-def _node(node: NodeSeen, pool: Pool, settings: KubernetesSettings, holdings: Holdings) -> Node:
-    place = settings.place_of(pool.name)
+def _by_node(held: Iterable[DeviceId]) -> defaultdict[str, list[DeviceId]]:
+    found = defaultdict[str, list[DeviceId]](list)
+    for slot in held:
+        found[slot.rpartition("/")[0]].append(slot)
+    return found
+
+
+def _node(
+    node: NodeSeen, pool: Pool, devices: tuple[Device, ...], place: PoolPlace, holdings: Holdings
+) -> Node:
     taken = holdings.taken.get(node.name, Taken())
-    devices = slots(node, pool, place)
     offered = tuple(one for one in devices if _is_offered(one, place, holdings))
     if place.reservations == "standing" and holdings.reserved is not None:
         devices = offered
@@ -162,15 +173,26 @@ def _is_offered(device: Device, place: PoolPlace, holdings: Holdings) -> bool:
     return slot not in holdings.strayed and (not stands or reserved is None or slot in reserved)
 
 
-def slots(node: NodeSeen, pool: Pool, place: PoolPlace) -> tuple[Device, ...]:
-    """The GPUs of a node as slots."""
+def slots(
+    node: NodeSeen,
+    pool: Pool,
+    place: PoolPlace,
+    held: Collection[DeviceId] = (),
+    *,
+    rather: Container[DeviceId] = (),
+) -> tuple[Device, ...]:
+    """The GPUs of a node as slots: all that are held, and of the free ones so many as it offers.
+
+    ``rather``: free ones that stay before others do.
+    """
     count = _count(node, place)
-    if not count:
+    there = max([count, *(int(slot.rpartition("/gpu-")[2]) + 1 for slot in held)])
+    if not there:
         return ()
     memory_mib = _memory_mib(node, pool, place)
     kind = _kind(node, pool, place, memory_mib)
     simulated = is_simulated(node)
-    return tuple(
+    devices = tuple(
         Device(
             device_id=slot_id(node.name, index),
             index=index,
@@ -178,8 +200,9 @@ def slots(node: NodeSeen, pool: Pool, place: PoolPlace) -> tuple[Device, ...]:
             memory_mib=memory_mib,
             simulated=simulated,
         )
-        for index in range(count)
+        for index in range(there)
     )
+    return _without(devices, there - count, held, rather=rather)
 
 
 def _count(node: NodeSeen, place: PoolPlace) -> int:
@@ -244,11 +267,15 @@ def why_no_part(place: PoolPlace, pool: Pool, milli_gpu: int) -> str | None:
 
 
 def _without(
-    devices: tuple[Device, ...], gpus: int, held: Container[DeviceId]
+    devices: tuple[Device, ...],
+    gpus: int,
+    held: Container[DeviceId],
+    *,
+    rather: Container[DeviceId] = (),
 ) -> tuple[Device, ...]:
-    """Leave out as many slots as others have: free ones, the last first."""
+    """Leave out as many slots as are not to be had: free ones, the last first."""
     hidden: set[DeviceId] = set()
-    for device in reversed(devices):
+    for device in sorted(devices, key=lambda one: (one.device_id in rather, -one.index)):
         if len(hidden) >= gpus:
             break
         if device.device_id not in held:

@@ -177,10 +177,11 @@ class Offer:
 
     def _all_slots(self, pools: tuple[Pool, ...]) -> tuple[Node, ...]:
         """Also those that are not offered because nothing holds them yet."""
-        key = (self._view.version, pools)
+        held = self._around.held() | self._reservations.standing()
+        key = (self._view.version, pools, held)
         if self._slots is None or self._slots[0] != key:
-            nothing = Holdings(taken={})
-            found = nodes_of(self._view.nodes.values(), pools, self._settings, nothing)
+            kept = Holdings(taken={}, held=held)
+            found = nodes_of(self._view.nodes.values(), pools, self._settings, kept)
             self._slots = (key, found)
         return self._slots[1]
 

@@ -154,7 +154,7 @@ def injections(
             device_class=place.device_class,
             isolation=bound_by(place, pool, node, placement.milli_gpu).isolation,
         )
-        held = _slice(placement, slots(node, pool, place))
+        held = _slice(placement, slots(node, pool, place, placement.device_ids))
         found[role] = _for_many(
             foreign_injection(POD_PROVIDERS[place.provider or ""], held, (), wish)
         )

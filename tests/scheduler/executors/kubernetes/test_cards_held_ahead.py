@@ -89,15 +89,19 @@ class World:
         reserving = Reservations(connection, settings, self.view, orders, now_s=lambda: self.now_s)
         installed = Installed(connection, settings, orders, changed=lambda: None)
         self.offer = Offer(settings, around, self.view, reserving, installed)
+        self.offers(2)
+
+    def offers(self, cards: int) -> None:
+        """What the kubelet says of its node."""
         self.view._node(
-            "ADDED",
+            "MODIFIED",
             NodeSeen(
                 name="n1",
                 labels={"gpucommons.io/pool": "build"} | self.labels,
                 ready=True,
                 ready_changed_s=0,
                 cordoned=False,
-                allocatable={"nvidia.com/gpu": 2, "nvidia.com/mig-1g.10gb": 2},
+                allocatable={"nvidia.com/gpu": cards, "nvidia.com/mig-1g.10gb": cards},
                 cpu_milli=8000,
                 memory_mib=16_384,
             ),
@@ -125,6 +129,19 @@ def test_the_card_of_the_next_share_is_there_before_anybody_asks_for_it() -> Non
     world = World()
     assert world.beats() == {ONE}
     assert world.bound(ONE, 500) == Bound(visible_devices=(f"GPU-{reservation_name(ONE)}",))
+
+
+@pytest.mark.parametrize("place", [PoolPlace(), PoolPlace(reservations="standing")])
+def test_no_card_is_let_go_because_the_kubelet_offers_none_for_a_while(place: PoolPlace) -> None:
+    world = World(place=place, shared=frozenset({ONE}), next_shares=frozenset())
+    before = world.beats()
+    world.held = world.shared
+    world.offers(0)
+    assert world.beats() == before
+    assert world.cluster.deletions == []
+    assert [one.device_id for one in world.offer.nodes()[0].devices] == [ONE]
+    world.offers(2)
+    assert [one.device_id for one in world.offer.nodes()[0].devices] == [ONE, TWO]
 
 
 def test_a_whole_gpu_waits_no_longer_than_until_its_slots_card_is_let_go() -> None:

@@ -116,6 +116,25 @@ def test_gpus_of_others_are_never_those_that_our_work_holds() -> None:
     assert slots(crowded) == ["n1/gpu-1", "n1/gpu-3"]
 
 
+@pytest.mark.parametrize(
+    ("offered", "left"),
+    [(0, ["n1/gpu-1", "n1/gpu-3"]), (3, ["n1/gpu-0", "n1/gpu-1", "n1/gpu-3"])],
+    ids=["its device plugin begins anew", "a card is not well"],
+)
+def test_a_kubelet_that_offers_fewer_cards_takes_only_free_ones(
+    offered: int, left: list[str]
+) -> None:
+    held = frozenset({DeviceId("n1/gpu-3"), DeviceId("n1/gpu-1")})
+    (node,) = seen(a_node(allocatable={"nvidia.com/gpu": offered}), held=held)
+    assert slots(node) == left
+
+
+def test_of_fewer_cards_and_others_pods_both_are_missing() -> None:
+    held = frozenset({DeviceId("n1/gpu-3")})
+    (node,) = seen(a_node(allocatable={"nvidia.com/gpu": 3}), others=(other(gpus=1),), held=held)
+    assert slots(node) == ["n1/gpu-0", "n1/gpu-3"]
+
+
 STANDING = KubernetesSettings(pools={"train": PoolPlace(reservations="standing")})
 FIRST, THIRD = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-2")
 
@@ -123,6 +142,14 @@ FIRST, THIRD = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-2")
 def test_where_reservations_stand_only_held_slots_are_offered() -> None:
     (node,) = seen(a_node(), settings=STANDING, reserved={THIRD})
     assert slots(node) == ["n1/gpu-2"]
+
+
+def test_of_fewer_cards_those_that_are_reserved_are_offered() -> None:
+    held, reserved = frozenset({DeviceId("n1/gpu-3")}), {FIRST, THIRD, DeviceId("n1/gpu-3")}
+    (node,) = seen(
+        a_node(allocatable={"nvidia.com/gpu": 3}), settings=STANDING, reserved=reserved, held=held
+    )
+    assert slots(node) == ["n1/gpu-0", "n1/gpu-2", "n1/gpu-3"]
 
 
 def test_work_does_not_lose_its_slot_because_the_reservation_is_not_heard_of_yet() -> None:
