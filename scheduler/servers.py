@@ -1,7 +1,7 @@
 """Starts and stops notebook servers through the hub, as the loop's acts say.
 
 A start names all of a server's options, for the hub keeps none of the last ones beside them: what is
-not ours, such as a KubeSpawner profile, is what the last start had.
+not ours, such as a KubeSpawner profile, is what was chosen with the ticket, else what the last start had.
 
 The hub knows a server by its user and name only, and what is asked of it late meets whatever bears
 that name by then. So each request follows an act of the loop and is made only while that act is
@@ -124,7 +124,7 @@ class Servers:
         if isinstance(act, StopServer):
             await self._farewell(lease)
         try:
-            kept = {} if isinstance(act, StopServer) else await self._not_ours(lease)
+            kept = {} if isinstance(act, StopServer) else await self._not_ours(act, lease)
             # Asked last: the server may have become somebody else's business meanwhile.
             if not self._is_due(act):
                 return
@@ -150,8 +150,14 @@ class Servers:
         if stop is not None and stop.why == RELEASED:
             await self._sleep(_FAREWELL_S)
 
-    async def _not_ours(self, lease: Workload) -> dict[str, Any]:
-        """What others than we handle of the last start's options, for example a profile."""
+    async def _not_ours(self, act: ServerAct, lease: Workload) -> dict[str, Any]:
+        """What others than we handle of the options, for example a profile.
+
+        As it was chosen with the ticket, else as the last start had it.
+        """
+        chosen = lease.spec.other_options
+        if chosen and isinstance(act, StartServer):
+            return {name: list(values) for name, values in chosen.items()}
         try:
             last = await self._hub.options_of(lease.spec.owner, lease.spec.server_name)
         except TooLarge as error:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
 from urllib.parse import urlencode
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -52,8 +51,8 @@ class Card:
     #: ``free``, ``wait`` or ``never``.
     availability: str
     checked: bool = False
-    #: Where to wait in line, for a size that would wait.
-    ticket_url: str = ""
+    #: Value of its *Wait in line*, for a size that would wait: as above, and the server's name.
+    wait: str = ""
 
     @property
     def element_id(self) -> str:
@@ -86,6 +85,8 @@ class Form:
     last_end: str | None
     line: str | None
     line_url: str
+    #: Where *Wait in line* sends what else was chosen.
+    ticket_url: str
     shared_account: bool
     problem: str | None
 
@@ -111,7 +112,8 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         age=_age(offers, now_ms),
         last_end=offers.last_end if offers else None,
         line=_line(ticket),
-        line_url=_ticket_url(context),
+        line_url=_line_url(context),
+        ticket_url=context.ticket_url,
         shared_account=context.shared_account,
         problem=context.problem or _no_quota(offers, gives_quota=context.gives_quota),
     )
@@ -153,7 +155,7 @@ def _card(offer: OfferView, size: SizeView, context: FormContext, chosen: str) -
         text="free now" if size.availability == "free" else size.text,
         availability=size.availability,
         checked=value == chosen,
-        ticket_url=_ticket_url(context, offer, size) if waits else "",
+        wait="/".join(filter(None, (value, context.server_name))) if waits else "",
     )
 
 
@@ -184,15 +186,9 @@ def _is_again(offer: OfferView, size: SizeView, last: Mapping[str, object]) -> b
     )
 
 
-def _ticket_url(
-    context: FormContext, offer: OfferView | None = None, size: SizeView | None = None
-) -> str:
-    query: dict[str, Any] = {}
-    if offer and size:
-        query = {"team": offer.team, "pool": offer.pool, "milli_gpu": size.milli_gpu}
-    if context.server_name:
-        query["server_name"] = context.server_name
-    return f"{context.ticket_url}?{urlencode(query)}" if query else context.ticket_url
+def _line_url(context: FormContext) -> str:
+    query = urlencode({"server_name": context.server_name}) if context.server_name else ""
+    return f"{context.ticket_url}?{query}" if query else context.ticket_url
 
 
 def _environments(context: FormContext) -> tuple[tuple[str, bool], ...]:

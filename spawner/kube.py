@@ -63,6 +63,8 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         " `start_timeout`, which ends the start without a sentence.",
     ).tag(config=True)
 
+    #: Declared by the hub's spawner; named here for the type checker.
+    user_options: dict[str, Any]
     #: A pod may exist that this start asked for…
     _pod_asked = False
     #: …and this is it, once the API server took it.
@@ -101,6 +103,18 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         if self.profile_list:
             given = {k: v for k, v in given.items() if k.removeprefix("opt-") in NOTEBOOK_OPTIONS}
         return super().notebook_options(given)
+
+    def read_chosen(self) -> None:
+        """A profile that came from a form and through the waiting line, as it was sent."""
+        given = self.user_options or {}
+        if not isinstance(given.get("profile"), list):
+            return
+        sent = {key: value for key, value in given.items() if isinstance(value, list)}
+        ours = {key: value for key, value in given.items() if key not in sent}
+        self.user_options = {**KubeSpawner._options_from_form(self, sent), **ours}
+        if self.orm_spawner is not None:
+            # What the next form preselects.
+            self.orm_spawner.user_options = self.user_options
 
     async def load_user_options(self) -> None:
         """Apply the chosen profile and environment to what the admin set, not to the last start."""

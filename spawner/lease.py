@@ -138,6 +138,12 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         except BadOptions as error:
             raise refusal(str(error), reason="bad_options", status=400) from None
 
+    def read_chosen(self) -> None:
+        """Read options that a form sent when its user got into line, as forms are read here.
+
+        Only KubeSpawner's profiles are kept in another way than they are sent.
+        """
+
     async def load_user_options(self) -> None:
         """Validate the options; nothing is taken yet."""
         if hasattr(super(), "load_user_options"):

@@ -1,7 +1,7 @@
 """Leases and tickets: one per server of a user, redeemed by the spawner, ended by the hub.
 
 The key of a lease is (owner, server name). Asking again for the same is the same ticket; asking
-for something else replaces the one that waits.
+for something else replaces the one that waits, and keeps its place where that costs nobody anything.
 """
 
 from __future__ import annotations
@@ -47,6 +47,20 @@ def same_ask(one: Spec, other: Spec) -> bool:
     )
 
 
+def _will_do(old: Workload, new: Spec, *, redeem: bool) -> bool:
+    """What there is serves who asks; a ticket that waits only where the server is the same, too."""
+    if not same_ask(old.spec, new) or (old.current is not None and old.current.stop is not None):
+        return False
+    was = (old.spec.environment, old.spec.other_options)
+    return redeem or old.current is not None or was == (new.environment, new.other_options)
+
+
+def _keeps_age(old: Workload, new: Spec) -> bool:
+    """Who waits for as much or less, there or elsewhere, has waited for it already."""
+    smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
+    return old.current is None and (smaller or same_ask(old.spec, new))
+
+
 def of_server(draft: Draft, spec: Spec) -> Workload | None:
     """The live lease of this (owner, server name)."""
     for workload in draft.workloads.values():
@@ -80,8 +94,7 @@ def _check_tickets(draft: Draft, spec: Spec) -> None:
 def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> WorkloadId:
     """Put a ticket into line, or hand back the one there is; ``redeem`` starts it now or not."""
     old = of_server(draft, new.spec)
-    stopping = old is not None and old.current is not None and old.current.stop is not None
-    if old is not None and same_ask(old.spec, new.spec) and not stopping:
+    if old is not None and _will_do(old, new.spec, redeem=redeem):
         if redeem:
             draft.redeeming.add(old.workload_id)
         return old.workload_id
@@ -106,7 +119,7 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
             )
             raise SliceClearing(message)
         finish(draft, old, _REPLACED, by=by)
-        if old.current is None and new.spec.roles[0].milli_gpu < old.spec.roles[0].milli_gpu:
+        if _keeps_age(old, new.spec):
             new = replace(new, submitted_ms=old.submitted_ms)
     draft.put(new)
     draft.tell("submitted", "A notebook asks for a GPU.", new, by=by)

@@ -194,6 +194,8 @@ class Spec:
     labels: Mapping[str, str] = field(default_factory=dict)
     #: Leases: the hub's server name.
     server_name: str = ""
+    #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.
+    other_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 # --- who holds what --------------------------------------------------------------------------

@@ -56,6 +56,7 @@ def lease_spec(
         ),
         environment=request.environment,
         server_name=request.server_name,
+        other_options={name: tuple(values) for name, values in request.other_options.items()},
     )
 
 

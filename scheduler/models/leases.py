@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints
 
 from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.pools import MpsModel
@@ -12,6 +13,29 @@ from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticket", "offer"})
+
+
+#: More is no form's: the hub keeps it, and posts it with each start.
+MAX_OPTIONS, MAX_OPTIONS_BYTES = 64, 8 << 10
+
+
+def _not_ours(options: dict[str, list[str]]) -> dict[str, list[str]]:
+    ours = sorted(key for key in options if key.removeprefix("opt-") in NOTEBOOK_OPTIONS)
+    if ours:
+        message = f"{', '.join(ours)} are fields of their own: leave them out here"
+        raise ValueError(message)
+    if len(json.dumps(options, ensure_ascii=False).encode()) > MAX_OPTIONS_BYTES:
+        message = f"the other options are larger than {MAX_OPTIONS_BYTES >> 10} KiB"
+        raise ValueError(message)
+    return options
+
+
+#: What a form holds besides ours, for example a KubeSpawner profile: fields as forms send them.
+OtherOptions = Annotated[
+    dict[Annotated[Line, Field(min_length=1)], list[Line]],
+    Field(max_length=MAX_OPTIONS),
+    AfterValidator(_not_ours),
+]
 
 
 class LeaseRequest(Model):
@@ -25,6 +49,8 @@ class LeaseRequest(Model):
     milli_gpu: Annotated[int, Field(strict=True, ge=1, le=1_024_000)]
     gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
     environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
+    #: With which its server starts when its turn comes; empty: those of its last start.
+    other_options: OtherOptions = {}
 
 
 class SliceView(View):
@@ -74,6 +100,7 @@ class LeaseView(View):
     milli_gpu: int
     gpu_kind: str | None = None
     environment: str = ""
+    other_options: dict[str, list[str]] = {}
     requested_ms: int
     since_ms: int
     position: int | None = None

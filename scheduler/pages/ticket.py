@@ -7,12 +7,12 @@ browser or a restart of these pages loses nothing.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from urllib.parse import urlencode
 
 from pydantic import ValidationError
 
-from gpucommons.gpu.slices import parse_milli_gpu
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
@@ -23,6 +23,7 @@ from gpucommons.scheduler.pages.present.ticket import (
     offer_for,
     ticket_state,
 )
+from gpucommons.scheduler.pages.wishes import Wish, read_wish
 
 _IN_LINE = ("waiting", "granted")
 
@@ -33,59 +34,41 @@ class NewTicket(PageHandler):
     async def get(self) -> None:
         """Show the sizes; with no size in the address, an existing ticket."""
         me = await self.whoami()
-        server_name = self.get_query_argument("server_name", "")
-        offers = await self.ask(calls.offers(server_name=server_name))
+        wish = read_wish(self._fields(self.request.query_arguments))
+        offers = await self.ask(calls.offers(server_name=wish.server_name))
         ticket = offers.ticket if offers.ticket and offers.ticket.state in _IN_LINE else None
         if ticket and not self.request.query_arguments:
             self.redirect(f"{self.site.settings.prefix}ticket/{ticket.id}")
             return
-        offer = offer_for(
-            offers.offers,
-            self.get_query_argument("team", None),
-            self.get_query_argument("pool", None),
-        )
+        offer = offer_for(offers.offers, wish.team, wish.pool)
         self.show(
             "new_ticket.html",
             offer=offer,
             simulated=bool(offer and offer.simulated),
             choices=choices(offer) if offer else (),
-            chosen=self._size(),
+            wish=wish,
             ticket=ticket,
-            server_name=server_name,
-            environment=self.get_query_argument("environment", ""),
-            cpu_url=_cpu_url(
-                self, me.name, server_name, self.get_query_argument("environment", "")
-            ),
+            cpu_url=_cpu_url(self, me.name, wish.server_name, _options(wish)),
         )
 
     async def post(self) -> None:
         """Take a ticket and go to its page."""
-        lease = await self.ask(calls.wait_in_line(self._request()))
+        wish = read_wish(self._fields(self.request.body_arguments))
+        if wish.milli_gpu is None:
+            raise BadRequest("Choose a size first.")
+        request = _lease_request(
+            milli_gpu=wish.milli_gpu,
+            team=wish.team or None,
+            pool=wish.pool or None,
+            server_name=wish.server_name,
+            environment=wish.environment,
+            others=wish.others,
+        )
+        lease = await self.ask(calls.wait_in_line(request))
         self.redirect(f"{self.site.settings.prefix}ticket/{lease.id}", status=303)
 
-    def _size(self) -> int | None:
-        text = self.get_argument("milli_gpu", "")
-        try:
-            if text:
-                return int(text)
-            size = self.get_argument("size", "")
-            return parse_milli_gpu(size) if size else None
-        except ValueError:
-            raise BadRequest(
-                "The size in this address is not a number of GPUs: write size=½ or milli_gpu=500."
-            ) from None
-
-    def _request(self) -> LeaseRequest:
-        size = self._size()
-        if size is None:
-            raise BadRequest("Choose a size first.")
-        return _lease_request(
-            milli_gpu=size,
-            team=self.get_body_argument("team", "") or None,
-            pool=self.get_body_argument("pool", "") or None,
-            server_name=self.get_body_argument("server_name", ""),
-            environment=self.get_body_argument("environment", ""),
-        )
+    def _fields(self, names: Iterable[str]) -> dict[str, list[str]]:
+        return {name: self.get_arguments(name) for name in names}
 
 
 class _OneTicket(PageHandler):
@@ -159,6 +142,7 @@ class TakeSmaller(PageHandler):
             pool=lease.pool,
             server_name=lease.server_name,
             environment=lease.environment,
+            others=lease.other_options,
         )
         smaller = await self.ask(calls.wait_in_line(request))
         self.redirect(f"{self.site.settings.prefix}ticket/{smaller.id}", status=303)
@@ -179,12 +163,12 @@ class CpuNow(PageHandler):
     async def post(self, ticket_id: str) -> None:
         """End the ticket, then let the hub start the server."""
         lease = await self.ask(calls.end_lease(ticket_id, EndReport(why="left")))
-        self.redirect(_cpu_url(self, lease.user, lease.server_name, lease.environment), status=303)
+        self.redirect(_cpu_url(self, lease.user, lease.server_name, _options(lease)), status=303)
 
 
-def _lease_request(**fields: object) -> LeaseRequest:
+def _lease_request(*, others: Mapping[str, Sequence[str]], **fields: object) -> LeaseRequest:
     try:
-        return LeaseRequest.model_validate(fields)
+        return LeaseRequest.model_validate(fields | ({"other_options": others} if others else {}))
     except ValidationError as error:
         first = error.errors()[0]
         raise BadRequest(f"{first['loc'][0]}: {first['msg']}.") from None
@@ -198,10 +182,20 @@ def _query(lease: LeaseView) -> str:
             "pool": lease.pool,
             "server_name": lease.server_name,
             "environment": lease.environment,
-        }
+            **lease.other_options,
+        },
+        doseq=True,
     )
 
 
-def _cpu_url(handler: PageHandler, user: str, server_name: str, environment: str) -> str:
-    query = {"milli_gpu": "0"} | ({"environment": environment} if environment else {})
-    return handler.site.settings.spawn_url(user, server_name, urlencode(query))
+def _options(chosen: Wish | LeaseView) -> dict[str, str | Sequence[str]]:
+    """What a start without a GPU keeps of what was chosen."""
+    others = chosen.others if isinstance(chosen, Wish) else chosen.other_options
+    return {**others, **({"environment": chosen.environment} if chosen.environment else {})}
+
+
+def _cpu_url(
+    handler: PageHandler, user: str, server_name: str, options: Mapping[str, str | Sequence[str]]
+) -> str:
+    query = urlencode({"milli_gpu": "0", **options}, doseq=True)
+    return handler.site.settings.spawn_url(user, server_name, query)

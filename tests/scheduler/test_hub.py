@@ -334,6 +334,17 @@ async def test_a_ticket_starts_its_server_in_the_profile_of_its_last_start() -> 
     }
 
 
+async def test_a_profile_that_was_chosen_with_the_ticket_wins_over_that_of_the_last_start() -> None:
+    hub, waited = FakeHub(last=LAST), a_lease()
+    spec = replace(waited.spec, other_options={"profile": ("small",)})
+    await Loop(hub).play(START, replace(waited, spec=spec), until_ms=4_000)
+    [(_, _, options)] = hub.calls
+    assert {name: options[name] for name in options.keys() & OF_OTHERS.keys()} == {
+        "profile": ["small"]
+    }
+    assert options["milli_gpu"] == 500
+
+
 async def test_a_released_notebook_comes_back_in_its_profile() -> None:
     hub = FakeHub(last=LAST)
     await Loop(hub).play(RESTART, a_lease(RELEASED))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -82,8 +83,22 @@ def test_free_sizes_can_be_chosen_and_others_say_why_not() -> None:
 
 
 def test_a_size_that_would_wait_leads_to_the_line_and_one_that_never_fits_does_not() -> None:
-    links = [link["href"] for link in page(OFFER).find_all("a")]
-    assert links == ["/services/gpucommons/ticket?team=vision&pool=gpu&milli_gpu=1000"]
+    (button,) = page(OFFER).find_all("button", {"name": "wait"})
+    assert words(button) == "Wait in line for 1 GPU"
+    assert button["value"] == "vision/gpu/1000"
+    # With all that is chosen in the form, a profile too.
+    assert (button["formmethod"], button["formaction"]) == ("get", "/services/gpucommons/ticket")
+
+
+def test_the_line_of_a_named_server_is_that_servers() -> None:
+    soup = page(OFFER, replace(CONTEXT, server_name="lab"))
+    assert soup.find("button", value="vision/gpu/1000/lab")
+
+
+def test_the_enter_key_starts_a_notebook_and_puts_nobody_in_line() -> None:
+    first = page(OFFER).find("button")
+    assert isinstance(first, Tag)
+    assert not first.has_attr("formaction")
 
 
 def checked(offer: dict[str, Any], last: dict[str, object] | None) -> list[str]:

@@ -13,6 +13,7 @@ from tornado.web import HTTPError
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import LeaseView
+from gpucommons.spawner.hooks import apply_user_options
 from gpucommons.spawner.kube import GpuKubeSpawner
 from gpucommons.spawner.pod import fitted, notebook_of
 
@@ -93,6 +94,20 @@ async def test_a_profile_and_a_gpu_are_chosen_in_one_form(spawner: GpuKubeSpawne
     }
     spawner.user_options = found
     assert spawner.notebook_options().milli_gpu == 500
+
+
+async def test_a_profile_that_went_through_the_waiting_line_is_that_of_the_form(
+    spawner: GpuKubeSpawner,
+) -> None:
+    form = {"profile": ["big"], "profile-option-big--image": ["new"], "unknown": ["x"]}
+    of_the_start = {"milli_gpu": 500, "team": "vision", "pool": "gpu"}
+    spawner.orm_spawner = SimpleNamespace(user_options=None, name="", server=None)
+    spawner.user_options = {**form, **of_the_start}
+    await apply_user_options(spawner, spawner.user_options)
+    assert spawner.user_options == {"profile": "big", "image": "new", **of_the_start}
+    assert spawner.orm_spawner.user_options == spawner.user_options
+    await pod_of(spawner, spawner.user_options)
+    assert spawner.image == "new:1"
 
 
 async def test_the_form_shows_profiles_and_gpus(spawner: GpuKubeSpawner) -> None:

@@ -224,10 +224,10 @@ def test_lent_gpus_come_back_to_a_ticket_which_starts_its_notebook_by_itself(
         "lent to training: yours within 20 s if you wait in line"
     )
     both_themes(bob, "start-lent")
-    bob.get_by_role("link", name="Wait in line for 1 GPU").click()
+    bob.get_by_role("button", name="Wait in line for 1 GPU").click()
     expect(bob.get_by_role("heading", level=1)).to_have_text("Wait for a notebook GPU in nlp?")
     expect(bob.locator("main")).to_contain_text(
-        "On your turn the notebook starts by itself, also when this page is closed."
+        "On your turn the notebook starts by itself, usually within 20 s, also when this page is closed."
     )
     bob.get_by_role("button", name="Wait in line").click()
     bob.wait_for_url("**/user/bob/lab**")
@@ -254,14 +254,16 @@ def test_a_full_team_gets_a_ticket_instead_of_a_pending_start(people: LogIn) -> 
         "needs ½, nlp has 0: wait in line, or ask your admin"
     )
     expect(nora.get_by_role("radio", name=re.compile("½"))).to_be_disabled()
-    nora.get_by_role("link", name="Wait in line for ½ GPU").click()
+    nora.get_by_role("button", name="Wait in line for ½ GPU").click()
     nora.get_by_role("button", name="Wait in line").click()
 
     main = nora.locator("main")
     expect(nora.get_by_role("heading", level=1)).to_have_text("No notebook GPU is free in nlp")
     expect(main).to_contain_text("1st in line")
     expect(main).to_contain_text(re.compile(r"You asked for ½ GPU at \d\d:\d\d\."))
-    expect(main).to_contain_text("You may close this page: the notebook starts by itself.")
+    expect(main).to_contain_text(
+        "You may close this page: on your turn the notebook starts by itself, usually within 20 s."
+    )
     expect(main).to_contain_text("nlp holds 1 of its 1 fixed GPU:")
     expect(main).to_contain_text("bob · 1")
     expect(main).to_contain_text("CPU now: moving to a GPU later restarts the notebook.")

@@ -175,8 +175,8 @@ def _headline(lease: LeaseView, phase: str, take: Take | None) -> str:
 def _note(lease: LeaseView, phase: str) -> str:
     where = f" on {lease.slice.node}" if lease.slice else ""
     return {
-        "waiting": "You may close this page: the notebook starts by itself.",
-        "starting": f"A GPU was granted{where}. JupyterHub starts the server; this page follows.",
+        "waiting": "You may close this page: on your turn the notebook starts by itself, usually within 20 s.",
+        "starting": f"A GPU was granted{where}. JupyterHub starts the server, usually within 20 s; this page follows.",
         "running": "It is ready.",
         "over": "Nothing is held or started for you.",
     }[phase]

@@ -52,6 +52,9 @@ def lease_view(
         milli_gpu=role.milli_gpu,
         gpu_kind=role.gpu_kind,
         environment=spec.environment if in_full else "",
+        other_options={name: list(values) for name, values in spec.other_options.items()}
+        if in_full
+        else {},
         requested_ms=workload.submitted_ms,
         since_ms=workload.since_ms,
         position=position(workload, cluster),

@@ -26,7 +26,9 @@ def test_a_waiting_ticket_shows_place_reason_and_what_was_asked(cluster: Any) ->
     assert (state.place, state.place_suffix) == ("1", "st")
     assert state.headline == "No notebook GPU is free in vision"
     assert state.asked == "1 × A100-40"
-    assert state.note == "You may close this page: the notebook starts by itself."
+    assert state.note == (
+        "You may close this page: on your turn the notebook starts by itself, usually within 20 s."
+    )
     assert state.reason == "vision holds all of its 2 fixed GPUs."
     assert state.follow is None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from bs4 import BeautifulSoup
 
 from gpucommons.scheduler import models
 
@@ -81,6 +82,55 @@ async def test_a_wrong_field_is_refused_and_nothing_asked(
     assert scheduler.writes() == []
 
 
+async def test_what_else_was_chosen_in_the_hubs_form_goes_with_the_ticket(
+    visit: Any, scheduler: Any
+) -> None:
+    alice = await visit("alice")
+    chosen = {"profile": "big", "profile-option-big--image": "new & <b>"}
+    link = {"wait": "vision/a100/1000/lab", "offer": "cpu", "environment": "torch"} | chosen
+
+    page = await alice.get("ticket", params=link)
+    sent = {
+        str(one["name"]): str(one["value"])
+        for one in BeautifulSoup(page.text, "html.parser").select("form input")
+        if one["type"] == "hidden" or one.has_attr("checked")
+    }
+    await alice.post("ticket", data=sent)
+
+    [(_, _, _, body)] = scheduler.writes()
+    assert body == {
+        "milli_gpu": 1000,
+        "team": "vision",
+        "pool": "a100",
+        "server_name": "lab",
+        "environment": "torch",
+        "other_options": {"profile": ["big"], "profile-option-big--image": ["new & <b>"]},
+    }
+    assert "profile=big&amp;profile-option-big--image=new+%26+%3Cb%3E" in page.text
+
+
+@pytest.mark.parametrize("path", ["take", "cpu"])
+async def test_a_change_of_mind_keeps_what_else_was_chosen(
+    visit: Any, scheduler: Any, cluster: Any, path: str
+) -> None:
+    chosen = cluster.lease(other_options={"profile": ["big"]})
+    scheduler.answers["GET /v1/leases/.*"] = chosen
+    scheduler.answers["POST /v1/leases/.*/end"] = chosen.model_copy(update={"state": "ended"})
+    alice = await visit("alice")
+    form = {"_xsrf": await alice.xsrf(), "milli_gpu": "500"}
+
+    answer = await alice.post(f"{TICKET}/{path}", data=form)
+
+    [(_, _, _, body)] = scheduler.writes()
+    asked = body.get("other_options", {})
+    assert ("profile=big" in answer.headers["Location"]) or asked == {"profile": ["big"]}
+
+
+@pytest.mark.parametrize("wait", ["vision", "a/b/c/d/e", "vision/a100/half"])
+async def test_a_card_that_is_none_is_refused(visit: Any, wait: str) -> None:
+    assert (await (await visit("alice")).get("ticket", params={"wait": wait})).status_code == 422
+
+
 async def test_no_size_is_refused(visit: Any, scheduler: Any) -> None:
     alice = await visit("alice")
 
@@ -143,7 +193,7 @@ async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cl
     for words in (
         "Not enough of a notebook GPU is free in vision",
         "You asked for 1 × A100-40 at",
-        "You may close this page: the notebook starts by itself.",
+        "You may close this page: on your turn the notebook starts by itself, usually within 20 s.",
         "Likely 10–25 min (past estimates right 8 of 10).",
         'x="16%" width="25%"',
         "vision holds 2 of its 2 fixed GPUs:",

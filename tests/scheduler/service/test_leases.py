@@ -114,6 +114,33 @@ def test_waiting_is_a_ticket_that_is_granted_and_starts_its_server(world: Servic
     assert acquire(world, "alf").id == ticket.id
 
 
+def test_who_chooses_another_server_while_waiting_keeps_the_place(world: ServiceWorld) -> None:
+    acquire(world, milli_gpu=1000)
+    alf = world.principal("alf")
+
+    def wait(**chosen: list[str]) -> models.LeaseView:
+        request = models.LeaseRequest(milli_gpu=500, other_options=chosen)
+        return done(leases.wait_in_line(world.service, alf, request, key=None))
+
+    small = wait(profile=["small"])
+    world.pass_time(60_000)
+    big = wait(profile=["big"])
+    assert big.other_options == {"profile": ["big"]}
+    assert (big.requested_ms, big.position) == (small.requested_ms, 1)
+    assert wait(profile=["big"]).id == big.id
+    seen = leases.leases(world.service, world.principal("bob"), state=None, cursor=None).leases
+    assert [one.other_options for one in seen] == [{}] * len(seen)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"opt-milli_gpu": ["9"]}, {"a": ["b" * 500] * 20}, {"a\n": ["b"]}, {"a": ["\x1b[2J"]}],
+)
+def test_options_that_are_ours_or_no_forms_are_refused(options: dict[str, list[str]]) -> None:
+    with pytest.raises(ValidationError):
+        models.LeaseRequest(milli_gpu=500, other_options=options)
+
+
 def test_a_ticket_is_personal_and_its_owner_may_leave(world: ServiceWorld) -> None:
     acquire(world, milli_gpu=1000)
     alf = world.principal("alf")

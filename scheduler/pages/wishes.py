@@ -1,0 +1,73 @@
+"""What somebody asks of the waiting line, from a link, from the hub's form, or from our own.
+
+The hub's form has more fields than we know, a KubeSpawner profile for example. They go with the ticket,
+for the server that starts when its turn comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from gpucommons.gpu.slices import parse_milli_gpu
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
+
+#: Fields that say what the wish itself is, or that a hub's page adds.
+_OURS = NOTEBOOK_OPTIONS | {"wait", "size", "server_name", "_xsrf"}
+#: Team, pool and size of a card of the hub's form; the server's name behind them.
+_WAIT_PARTS = (3, 4)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wish:
+    """A wish as far as it is said; the rest is asked on the page."""
+
+    team: str = ""
+    pool: str = ""
+    milli_gpu: int | None = None
+    server_name: str = ""
+    environment: str = ""
+    #: Fields of others, as forms send them.
+    others: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def read_wish(fields: Mapping[str, Sequence[str]]) -> Wish:
+    """Read the fields of an address or form.
+
+    Raises
+    ------
+    BadRequest
+        When one of them cannot be understood.
+    """
+    given = {name: values[-1] for name, values in fields.items() if values}
+    if "wait" in given:
+        given |= _read_card(given["wait"])
+    return Wish(
+        team=given.get("team", ""),
+        pool=given.get("pool", ""),
+        milli_gpu=_size(given),
+        server_name=given.get("server_name", ""),
+        environment=given.get("environment", ""),
+        others={name: values for name, values in fields.items() if name not in _OURS},
+    )
+
+
+def _read_card(text: str) -> dict[str, str]:
+    parts = text.split("/")
+    if len(parts) not in _WAIT_PARTS:
+        message = f"wait is team/pool/milli_gpu, for example vision/gpu/500; got {text[:60]!r}."
+        raise BadRequest(message)
+    return dict(zip(("team", "pool", "milli_gpu", "server_name"), parts, strict=False))
+
+
+def _size(given: Mapping[str, str]) -> int | None:
+    text, size = given.get("milli_gpu", ""), given.get("size", "")
+    try:
+        if text:
+            return int(text)
+        return parse_milli_gpu(size) if size else None
+    except ValueError:
+        raise BadRequest(
+            "The size in this address is not a number of GPUs: write size=½ or milli_gpu=500."
+        ) from None

@@ -1,0 +1,71 @@
+"""The options form in a real browser, inside the hub's own page: what its buttons and keys send."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, expect, sync_playwright
+from ui.browser import find_chromium
+
+pytestmark = pytest.mark.ui
+
+PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
+
+
+@pytest.fixture(scope="module")
+def browser() -> Any:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(**find_chromium().arguments())  # type: ignore[arg-type] # a plain dict
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def form(browser: Any, hub: Any) -> Any:
+    """The form as alice sees it while ada has one half of the only GPU."""
+    if hub.server("ada") is None:
+        assert hub.start_server("ada", {"milli_gpu": 500}).status_code == 201
+    page = browser.new_page(color_scheme="light")
+    page.goto(f"{hub.url}/hub/login?next=/hub/spawn")
+    page.get_by_label("Username").fill("alice")
+    page.get_by_label("Password").fill(hub.facts["password"])
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("heading", name="Start a notebook")).to_be_visible()
+    yield page
+    page.close()
+
+
+def test_waiting_takes_along_all_that_was_chosen(form: Page) -> None:
+    form.route("**/services/gpucommons/ticket?*", lambda route: route.fulfill(body="the line"))
+    form.evaluate(
+        """document.querySelector('.gpucommons').insertAdjacentHTML(
+            'beforebegin', '<input type=hidden name=profile value="big & new">')"""
+    )
+    form.screenshot(path=PICTURES / "options-light.png", full_page=True)
+    form.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
+    form.screenshot(path=PICTURES / "options-dark.png", full_page=True, animations="disabled")
+
+    form.get_by_role("button", name="Wait in line for 1 GPU").click()
+
+    expect(form.get_by_text("the line")).to_be_visible()
+    fields = parse_qs(urlsplit(form.url).query)
+    assert fields["wait"] == ["vision/gpu/1000"]
+    assert fields["profile"] == ["big & new"]
+    assert "_xsrf" not in fields
+    form.go_back()
+    expect(form.get_by_role("button", name="Start", exact=True)).to_be_visible()
+
+
+def test_the_enter_key_starts_what_is_chosen(form: Page) -> None:
+    form.route("**/hub/spawn?*", lambda route: route.fulfill(body="starting"))
+    form.get_by_label("½").focus()
+
+    with form.expect_request("**/hub/spawn?*") as sent:
+        form.keyboard.press("Enter")
+
+    assert sent.value.method == "POST"
+    assert 'name="wait"' not in (sent.value.post_data or "")
