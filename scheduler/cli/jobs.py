@@ -18,6 +18,7 @@ from gpucommons.scheduler.errors import BadRequest, NotFound
 #: The API gives so many at once.
 _PAGE = 500
 _FINAL = frozenset({"succeeded", "failed", "cancelled", "ended"})
+_WITHOUT_RESULTS = frozenset({"failed", "cancelled"})
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -53,7 +54,20 @@ def describe(job: models.JobView) -> str:
     # Mostly that of its last attempt, which stands just above.
     if job.ended_text and job.ended_text not in [one.ended_text for one in job.attempts[-1:]]:
         lines.append(f"  {job.ended_text}")
-    return "\n".join(lines)
+    place = _results_of(job)
+    return "\n".join([*lines, f"  results: {place}"] if place else lines)
+
+
+def _results_of(job: models.JobView) -> str | None:
+    """Where what it makes lies or will lie; None where it makes nothing, or names no folder."""
+    below = job.request.results_to if job.request is not None else None
+    if job.results_away:
+        return f"gpucommons results {job.name}" + ("" if below else " --to FOLDER")
+    if below is None or job.state in _WITHOUT_RESULTS:
+        return None
+    home = f"the home folder of {job.owner or 'its owner'}"
+    folder = below.removeprefix("./").strip("/")
+    return home if folder in ("", ".") else f"{folder}, below {home}"
 
 
 def listing(arguments: argparse.Namespace) -> int:

@@ -32,10 +32,11 @@ def simulate(arguments: argparse.Namespace) -> int:
         from gpucommons.scheduler.cli.trace_replay import replay_of_trace  # noqa: PLC0415
 
         answer = replay_of_trace(arguments, config)
+    text = as_text(answer, compares=bool(config.teams or config.pools))
     if arguments.plot is not None:
         _draw(arguments.plot, answer)
-    compares = bool(config.teams or config.pools)
-    show(answer, as_text(answer, compares=compares), output=arguments.output)
+        text = f"{text}\nThe picture is in {arguments.plot}"
+    show(answer, text, output=arguments.output)
     return 0
 
 

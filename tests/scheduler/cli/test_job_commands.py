@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import Cli, WatchedWorld, submitted
 
+from gpucommons.scheduler.cli.jobs import describe
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.executors.fake import Script
 
@@ -46,6 +47,28 @@ def test_how_a_job_ended_is_said_once(cli: Cli, world: WatchedWorld) -> None:
     world.pass_time(5000)
 
     assert cli("show", job.name).out.count("It finished") == 1
+
+
+@pytest.mark.parametrize(
+    ("below", "place"),
+    [("./digits/out", "digits/out, below the home folder of ann"), (".", "the home folder of ann")],
+)
+def test_a_job_says_where_its_results_lie(
+    cli: Cli, world: WatchedWorld, below: str, place: str
+) -> None:
+    world.script = Script(run_ms=1000)
+    job, failing = (submitted(world, results_to=below) for _ in range(2))
+    cli("cancel", failing.name)
+    world.pass_time(5000)
+
+    assert cli("show", job.name).out.endswith(f"  results: {place}\n")
+    assert "results:" not in cli("show", failing.name).out
+
+
+def test_results_that_are_away_are_fetched_with_a_command(world: WatchedWorld) -> None:
+    job = submitted(world).model_copy(update={"results_away": True})
+
+    assert describe(job).endswith(f"  results: gpucommons results {job.name} --to FOLDER")
 
 
 def test_json_is_what_rest_answers(cli: Cli, world: WatchedWorld, state: Path) -> None:

@@ -49,6 +49,16 @@ def test_a_trace_is_played_before_and_after(
     assert len(list(picture.iter("{http://www.w3.org/2000/svg}rect"))) == 1 + 2 * 2 + 2
 
 
+def test_a_picture_that_was_drawn_is_named(
+    trace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plot = tmp_path / "waits.svg"
+
+    assert main(["simulate", "--trace", str(trace), "--plot", str(plot)]) == 0
+
+    assert capsys.readouterr().out.endswith(f"The picture is in {plot}\n")
+
+
 def test_no_part_of_a_long_title_is_outside_the_picture() -> None:
     title = "Played with 312 jobs of the last 7 days, of which 12 were left out; " * 3
     pairs = {"a": Pair(before_s=60, after_s=30)}
