@@ -54,8 +54,8 @@ def describe(job: models.JobView) -> str:
     # Mostly that of its last attempt, which stands just above.
     if job.ended_text and job.ended_text not in [one.ended_text for one in job.attempts[-1:]]:
         lines.append(f"  {job.ended_text}")
-    place = _results_of(job)
-    return "\n".join([*lines, f"  results: {place}"] if place else lines)
+    results_at = _results_of(job)
+    return "\n".join([*lines, f"  results: {results_at}"] if results_at else lines)
 
 
 def _results_of(job: models.JobView) -> str | None:
