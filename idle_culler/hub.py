@@ -20,6 +20,11 @@ PAGE_SIZE = 200
 #: A hub answers a stop after 10 s at the latest (``slow_stop_timeout``), busy ones later.
 TIMEOUT_S = 60.0
 
+#: Of one answer: a page of users has the options of all their servers, of whatever size they posted.
+MAX_ANSWER_BYTES = 16 << 20
+#: A million users in pages of the usual size.
+MAX_PAGES = 5_000
+
 _GONE = 404
 _PENDING = 202
 
@@ -90,9 +95,15 @@ class Hub:
             return _server(user, server_name, model) if model is not None else None
 
     async def ready_servers(self, page_size: int = PAGE_SIZE) -> AsyncGenerator[HubServer]:
-        """All servers that run, page by page."""
+        """All servers that run, page by page.
+
+        Raises
+        ------
+        HubUnavailable
+            When a page cannot be read, or the list does not end.
+        """
         offset: int | None = 0
-        while offset is not None:
+        for _ in range(MAX_PAGES):
             response = await self._request(
                 "GET",
                 "/users",
@@ -110,10 +121,16 @@ class Hub:
                 offset = int(following["offset"]) if following else None
             for server in servers:
                 yield server
+            if offset is None:
+                return
+        message = f"JupyterHub's list of users does not end after {MAX_PAGES} pages."
+        raise HubUnavailable(message)
 
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
-            response = await self._http.request(method, path, **options)
+            async with self._http.stream(method, path, **options) as streamed:
+                content = await _read(streamed, f"{method} {path}")
+                response = httpx.Response(streamed.status_code, content=content)
         except httpx.HTTPError as error:
             message = f"JupyterHub does not answer {method} {path}: {type(error).__name__}."
             raise HubUnavailable(message) from error
@@ -136,6 +153,20 @@ class Hub:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+async def _read(response: httpx.Response, what: str) -> bytes:
+    content = bytearray()
+    async for chunk in response.aiter_bytes():
+        content += chunk
+        if len(content) > MAX_ANSWER_BYTES:
+            message = (
+                f"JupyterHub's answer to {what} is larger than {MAX_ANSWER_BYTES >> 20} MiB, so it is"
+                " not read: ask for fewer users at once (api_page_size), or delete servers whose"
+                " options are that large."
+            )
+            raise HubUnavailable(message)
+    return bytes(content)
 
 
 @contextmanager

@@ -20,6 +20,8 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 #: More files than this are no snapshot of a working folder, and no results.
 MAX_MEMBERS = 100_000
+#: Folders in one another: far from what a path may hold, and from how deep a walk may go.
+MAX_DEPTH = 100
 
 
 class Refused(Exception):
@@ -106,6 +108,11 @@ def _write(writing: int, name: str, read: Callable[[int], bytes], left: int) -> 
 def too_much(name: str) -> str:
     """The sentence for results beyond their cap."""
     return f"the results are larger than what is copied for a job; stopped at {name!r}"
+
+
+def too_deep(name: str) -> str:
+    """The sentence for results that nobody could walk through."""
+    return f"the results have more than {MAX_DEPTH} folders in one another, down to {name!r}"
 
 
 def unpack(stream: IO[bytes], target: Path, *, max_bytes: int) -> None:

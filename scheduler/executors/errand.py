@@ -14,12 +14,14 @@ import tarfile
 from pathlib import Path
 
 from gpucommons.scheduler.confined_files import (
+    MAX_DEPTH,
     MAX_MEMBERS,
     Refused,
     add_file,
     empty,
     open_folder,
     remove,
+    too_deep,
     too_much,
     unpack,
 )
@@ -41,10 +43,19 @@ def _copy(source: Path, folder: int, name: str, *, left: int, job: str) -> int:
 
 
 def collect(results: Path, home: Path, below: str, *, job: str, max_bytes: int) -> int:
-    """Copy the regular files of a job's ``results`` to ``home/below``; returns how many."""
-    copied, left = 0, max_bytes
-    for root, _, names in os.walk(results, followlinks=False):
+    """Copy the regular files of a job's ``results`` to ``home/below``; returns how many.
+
+    Raises
+    ------
+    Refused
+        When there are too many, or, once all others are copied, some lie too deep.
+    """
+    copied, left, beyond = 0, max_bytes, ""
+    for root, folders, names in os.walk(results, followlinks=False):
         inside = Path(root).relative_to(results)
+        if folders and len(inside.parts) >= MAX_DEPTH:
+            beyond = folders[0]
+            folders.clear()
         parts = tuple(part for part in (*Path(below).parts, *inside.parts) if part != ".")
         folder = open_folder(home, parts)
         try:
@@ -58,6 +69,9 @@ def collect(results: Path, home: Path, below: str, *, job: str, max_bytes: int) 
                     raise Refused(too_much(name))
         finally:
             os.close(folder)
+    if beyond:
+        message = f"{too_deep(beyond)}; all others were copied"
+        raise Refused(message)
     return copied
 
 

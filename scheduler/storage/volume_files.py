@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.confined_files import remove
+from gpucommons.scheduler.confined_files import MAX_DEPTH, remove, too_deep
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
-from gpucommons.scheduler.errors import Conflict, Misconfigured, Unavailable
+from gpucommons.scheduler.errors import Conflict, Misconfigured, TooLarge, Unavailable
 from gpucommons.scheduler.storage.base import Storage, checked_key
 from gpucommons.scheduler.storage.folder import FolderStorage
 from gpucommons.scheduler.storage.job_files import (
@@ -81,13 +81,24 @@ class VolumeFiles:
             remove(self._attempt(attempt_id) / "checkpoints")
 
     def results(self, attempt_id: AttemptId) -> Iterator[ResultFile]:
-        """Regular files below ``results``."""
+        """Regular files below ``results``.
+
+        Raises
+        ------
+        TooLarge
+            When there are more folders in one another than a walk may go through.
+        """
         try:
             top = _open_below(self._attempt(attempt_id), "results")
         except OSError:
             return
         try:
-            for folder, _, names, descriptor in os.fwalk(".", dir_fd=top, follow_symlinks=False):
+            for folder, below, names, descriptor in os.fwalk(
+                ".", dir_fd=top, follow_symlinks=False
+            ):
+                if below and folder.count("/") >= MAX_DEPTH:
+                    message = f"Nothing is sent: {too_deep(below[0])}."
+                    raise TooLarge(message)
                 for name in sorted(names):
                     found = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
                     if stat.S_ISREG(found.st_mode):

@@ -1,11 +1,13 @@
 import json
 import logging
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
+from gpucommons.idle_culler import hub as hub_module
 from gpucommons.idle_culler.hub import Hub, HubUnavailable
 from gpucommons.idle_culler.plain import HubList, PlainRules
 
@@ -128,6 +130,38 @@ async def test_pages_are_streamed_one_at_a_time() -> None:
             names.append(found.user)
             assert len(api.requests) == (len(names) - 1) // 200 + 1
     assert names == sorted(api.users)
+
+
+async def test_an_answer_beyond_all_measure_is_not_read_to_its_end_and_stops_nobody() -> None:
+    sent = []
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b'{"items": [{"name": "alice", "servers": {"": {"user_options": {"a": "'
+        for number in range(1000):
+            sent.append(number)
+            yield b"x" * (1 << 20)
+
+    api = FakeHubApi({})
+    api.answers["GET"] = httpx.Response(200, content=body())
+    with pytest.raises(HubUnavailable, match=r"/users is larger than 16 MiB.*api_page_size"):
+        await run(api)
+    assert len(sent) == 16
+    assert api.stopped == []
+
+
+async def test_a_list_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_module, "MAX_PAGES", 3)
+    same = {"items": [], "_pagination": {"next": {"offset": 0}}}
+    requests = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        requests.append(request)
+        return httpx.Response(200, json=same)
+
+    async with Hub("http://hub", token="t", transport=httpx.MockTransport(answer)) as hub:
+        with pytest.raises(HubUnavailable, match="does not end after 3 pages"):
+            [found async for found in hub.ready_servers()]
+    assert len(requests) == 3
 
 
 async def test_inactive_servers_are_looked_at_again_and_stopped() -> None:

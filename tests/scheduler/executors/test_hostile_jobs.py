@@ -10,7 +10,7 @@ import psutil
 import pytest
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
-from gpucommons.scheduler.confined_files import Refused
+from gpucommons.scheduler.confined_files import Refused, empty
 from gpucommons.scheduler.core.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.errand import collect
@@ -112,6 +112,30 @@ def test_results_in_many_files_are_limited_together(tmp_path: Path) -> None:
 
     with pytest.raises(Refused):
         collect(results, home, "runs", job="j", max_bytes=1000)
+
+
+def test_results_in_a_thousand_folders_are_refused_in_words_once_all_others_are_copied(
+    tmp_path: Path,
+) -> None:
+    results, home = tmp_path / "results", tmp_path / "home"
+    results.mkdir()
+    home.mkdir()
+    deep = os.open(results, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("a", dir_fd=deep)
+        below = os.open("a", os.O_RDONLY, dir_fd=deep)
+        os.close(deep)
+        deep = below
+    os.close(os.open("leaf", os.O_CREAT | os.O_WRONLY, dir_fd=deep))
+    os.close(deep)
+    (results / "z").mkdir()
+    (results / "z" / "model").write_text("weights")
+
+    with pytest.raises(Refused, match=r"more than 100 folders .* all others were copied"):
+        collect(results, home, "runs", job="j", max_bytes=1 << 20)
+
+    assert (home / "runs" / "z" / "model").read_text() == "weights"
+    empty(results)
 
 
 def test_a_job_that_stops_its_supervisor_does_not_keep_its_gpu(executor: LocalExecutor) -> None:

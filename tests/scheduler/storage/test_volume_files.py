@@ -117,6 +117,21 @@ def test_a_trillion_zeros_are_refused_before_any_is_read(files: VolumeFiles) -> 
         checked(tuple(files.results(MINE)), "digits-1")
 
 
+def test_results_in_more_folders_than_a_walk_goes_through_are_refused_in_words(
+    files: VolumeFiles,
+) -> None:
+    folder = mine(files) / "results"
+    for _ in range(101):
+        folder /= "a"
+    folder.mkdir(parents=True)
+    (folder / "leaf").write_text("deep")
+    with pytest.raises(TooLarge, match=r"Nothing is sent: .* more than 100 folders in one another"):
+        checked(files.results(MINE), "digits-1")
+    (folder / "leaf").rename(folder.parent / "leaf")
+    folder.rmdir()
+    assert read(files) == {"a/" * 100 + "leaf": b"deep"}
+
+
 def test_more_files_than_are_sent_are_not_even_listed() -> None:
     def endless() -> Iterator[ResultFile]:
         for number in range(MAX_MEMBERS + 1):
