@@ -86,7 +86,7 @@ def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> P
         return _cluster(settings, settings.kubernetes, kept, asked)
     agent = AgentClient(settings.agent)
     executor = LocalExecutor(
-        _local_settings(settings, agent, kept.snapshots, asked.pools),
+        _local_settings(settings, agent, kept.snapshots, asked),
         agent=agent,
         on_change=asked.wake,
     )
@@ -159,16 +159,16 @@ def _local_settings(
     settings: SchedulerSettings,
     agent: AgentClient,
     snapshots: SnapshotPlace,
-    pools: Callable[[], tuple[Pool, ...]],
+    asked: Asked,
 ) -> LocalSettings:
     def nodes() -> tuple[Node, ...]:
-        return local_nodes(agent.devices(), pools())
+        return local_nodes(agent.devices(), asked.pools(), asked.cluster())
 
     return LocalSettings(
         state_dir=settings.state,
         home_of=partial(home_of, settings),
         nodes=nodes,
-        mps_of=lambda name: next((pool.mps for pool in pools() if pool.name == name), None),
+        mps_of=lambda name: next((pool.mps for pool in asked.pools() if pool.name == name), None),
         snapshot_path=snapshots.path if isinstance(snapshots, Snapshots) else None,
         account_of=accounts(settings, os.geteuid()),
     )

@@ -375,7 +375,12 @@ def admit_cleared(draft: Draft) -> None:
             continue
         if not all(_stands(draft, one) for one in nomination.placements):
             withdraw(draft, workload)
-        elif live.isdisjoint(nomination.victims):
+        elif not live.isdisjoint(nomination.victims):
+            continue
+        elif not all(draft.room.is_free(one) for one in nomination.placements):
+            # Somebody else holds it under the name of another node.
+            withdraw(draft, workload)
+        else:
             # A shrunk elastic job is queued: its own attempt was the victim.
             shrunk = workload.state is State.QUEUED
             nominee = move(workload, State.NOMINATED, draft.now_ms) if shrunk else workload

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
@@ -159,6 +159,10 @@ class NodeRoom:
         if hold.hold_class is HoldClass.FIXED:
             self.fixed = self.fixed.minus(load)
         return hold
+
+    def holds_of(self, device_id: DeviceId) -> Iterator[Hold]:
+        """Who holds a part of a device under this node."""
+        return (one for one in self.holds.values() if device_id in one.placement.device_ids)
 
     def fork(self) -> NodeRoom:
         """Return an independent copy."""

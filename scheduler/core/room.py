@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.holds import (
     Hold,
     HoldKey,
@@ -75,6 +77,10 @@ class Room:
     known: Mapping[PoolName, Known] | None = None
     #: Arrays kept in step with this room by :mod:`.views`.
     views: dict[tuple[object, ...], object] = field(default_factory=dict)
+    #: What is held of a device under a node that lacks it by now or is not alone to have it.
+    astray: dict[DeviceId, dict[HoldKey, int]] = field(default_factory=dict)
+    #: Devices that more than one node has: a machine that has been renamed, and its lost self.
+    _twins: frozenset[DeviceId] = frozenset()
     _forgotten: int = 0
     _reserved_on: set[NodeId] = field(default_factory=set)
     _held_back: set[NodeId] = field(default_factory=set)
@@ -88,6 +94,7 @@ class Room:
         ordered = sorted(nodes, key=lambda node: node.node_id)
         room = cls({})
         room.nodes = {node.node_id: NodeRoom.empty(node, room.touched) for node in ordered}
+        room._twins = _twice(one for node in ordered for one in node.devices)
         promised = []
         for workload in workloads:
             if workload.current is not None:
@@ -242,6 +249,10 @@ class Room:
             node = self.nodes.get(hold.placement.node_id)
             if node is not None:
                 node.add(_on(node, hold))
+            for device_id in hold.placement.device_ids:
+                if node is None or device_id not in node.devices or device_id in self._twins:
+                    self.astray.setdefault(device_id, {})[hold.key] = mask_of(hold.placement)
+                    self._show_everywhere(device_id)
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Give back all that an attempt holds."""
@@ -250,6 +261,23 @@ class Room:
             key = HoldKey(attempt.attempt_id, rank)
             if node is not None and key in node.holds:
                 node.remove(key)
+            for device_id in self.astray.keys() & placement.device_ids:
+                self.astray[device_id].pop(key, None)
+                self._show_everywhere(device_id)
+
+    def _show_everywhere(self, device_id: DeviceId) -> None:
+        """A device is one, whichever nodes have it: what is held of it is held on all of them."""
+        strays = self.astray[device_id].values()
+        for node in self.nodes.values():
+            if device_id in node.devices:
+                own = (mask_of(hold.placement) for hold in node.holds_of(device_id))
+                node.devices[device_id].held = reduce(or_, (*own, *strays), 0)
+                node.touch()
+
+    def is_free(self, placement: WorkerPlacement) -> bool:
+        """Nobody holds any of this place."""
+        devices = self.nodes[placement.node_id].devices
+        return not any(devices[one].held & mask_of(placement) for one in placement.device_ids)
 
     def promise(self, workload: Workload) -> None:
         """Keep the devices of a nomination from everyone else.
@@ -333,6 +361,14 @@ class Room:
             home.block_share = home.block_share.plus(home.share(block.milli_gpu))
             for device_id in block.device_ids:
                 home.devices[device_id].blocks |= block_mask(block)
+
+
+def _twice(devices: Iterable[Device]) -> frozenset[DeviceId]:
+    seen: set[DeviceId] = set()
+    twice: set[DeviceId] = set()
+    for device in devices:
+        (twice if device.device_id in seen else seen).add(device.device_id)
+    return frozenset(twice)
 
 
 def _on(node: NodeRoom, hold: Hold) -> Hold:

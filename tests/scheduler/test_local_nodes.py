@@ -1,10 +1,11 @@
 """One machine's devices, shared out to pools."""
 
-from builders import a_device, a_pool
+from builders import a_device, a_node, a_pool
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.devices import Device
-from gpucommons.scheduler.core.resources import Pool
+from gpucommons.scheduler.core.resources import Node, Pool
+from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.local_nodes import local_nodes
 
 
@@ -23,7 +24,13 @@ def devices(count: int, kind: str = "A100-40") -> tuple[Device, ...]:
 
 
 def shared(report: NodeReport, *pools: Pool) -> dict[str, list[str]]:
-    return {node.pool: [d.device_id for d in node.devices] for node in local_nodes(report, pools)}
+    found = local_nodes(report, pools, Cluster())
+    return {node.pool: [d.device_id for d in node.devices] for node in found}
+
+
+def names(report: NodeReport, pools: list[Pool], *known: Node) -> list[str]:
+    cluster = Cluster(nodes={node.node_id: node for node in known})
+    return [node.node_id for node in local_nodes(report, pools, cluster)]
 
 
 def test_the_pool_called_cpu_has_no_devices() -> None:
@@ -49,13 +56,27 @@ def test_devices_that_no_pool_wants_stay_out() -> None:
 def test_pools_of_other_executors_have_no_node_here() -> None:
     report = a_report(*devices(1))
     pools = [a_local_pool("gpu"), a_pool("cloud", executor="fake")]
-    (node,) = local_nodes(report, pools)
-    assert (node.pool, node.node_id) == ("gpu", "box")
+    (node,) = local_nodes(report, pools, Cluster())
+    assert (node.pool, node.node_id) == ("gpu", "box-gpu")
 
 
 def test_processors_suffice_for_a_notebook_on_each_gpu() -> None:
-    gpu, cpu = local_nodes(a_report(*devices(4)), [a_local_pool("gpu"), a_local_pool("cpu")])
+    pools = [a_local_pool("gpu"), a_local_pool("cpu")]
+    gpu, cpu = local_nodes(a_report(*devices(4)), pools, Cluster())
     assert (gpu.node_id, gpu.cpu_milli, gpu.memory_mib) == ("box-gpu", 32_000, 32_768)
     assert (cpu.node_id, cpu.cpu_milli) == ("box-cpu", 4000)
     large = a_report(*devices(4), cpu_milli=64_000)
-    assert local_nodes(large, [a_local_pool("gpu")])[0].cpu_milli == 64_000
+    assert local_nodes(large, [a_local_pool("gpu")], Cluster())[0].cpu_milli == 64_000
+
+
+def test_a_pool_keeps_the_node_that_it_has_whatever_that_is_called() -> None:
+    report, gpu, cpu = a_report(*devices(1)), a_local_pool("gpu"), a_local_pool("cpu")
+    assert names(report, [gpu]) == names(report, [gpu, cpu])[:1] == ["box-gpu"]
+    old = a_node("box", pool="gpu")
+    assert names(report, [gpu, cpu], old) == ["box", "box-cpu"]
+
+
+def test_of_two_nodes_of_a_pool_the_lost_one_stays_lost() -> None:
+    lost = a_node("box", pool="gpu", missing_since_ms=1)
+    here = a_node("box-gpu", pool="gpu")
+    assert names(a_report(*devices(1)), [a_local_pool("gpu")], lost, here) == ["box-gpu"]
