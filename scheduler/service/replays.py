@@ -11,7 +11,7 @@ import threading
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.types import Millis, Workload
 from gpucommons.scheduler.errors import NotFound, TooManyRequests
 from gpucommons.scheduler.intake.configuration import planned_quotas
 from gpucommons.scheduler.service import authorization
@@ -20,13 +20,13 @@ from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.simulation.apart import apart
 from gpucommons.scheduler.simulation.figures import Figures, Outcome
 from gpucommons.scheduler.simulation.history import Stage, compare, stage_of
-from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 _DAY_MS = 24 * 3_600_000
 _HOUR_MS = 3_600_000
 #: Time for both sides together, and for starting the process and reading its answer.
 _BUDGET_S, _STARTING_S = 40.0, 15.0
-#: The newest so many workloads are looked at.
+#: Of those that ended, the last so many are played, and what lives.
 _MOST = 5_000
 _PAGE = 500
 
@@ -44,7 +44,7 @@ def replay(
     if not _one_at_a_time.acquire(blocking=False):
         raise TooManyRequests("Another replay is running; it takes up to a minute. Try again then.")
     try:
-        stage = _stage(service, cluster, request.days)
+        stage, whole = _stage(service, cluster, request.days)
         before, after = apart(compare, stage, quotas, _BUDGET_S, timeout_s=_BUDGET_S + _STARTING_S)
     finally:
         _one_at_a_time.release()
@@ -54,36 +54,53 @@ def replay(
         workloads=len(stage.past),
         before=side_view(before),
         after=side_view(after),
-        text=_sentence(stage, after, request.days)
+        text=_sentence(stage, after, f"the last {request.days} days", whole=whole)
         + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
         + (" Nothing would have been different." if request.changes and before == after else ""),
     )
 
 
-def _stage(service: Service, cluster: Cluster, days: int) -> Stage:
+def _stage(service: Service, cluster: Cluster, days: int) -> tuple[Stage, bool]:
+    """What is played, and whether that is everything of these days."""
     until_ms = service.now_ms()
-    from_ms = Millis(max(0, until_ms - days * _DAY_MS))
-    found: dict[WorkloadId, Workload] = dict(cluster.workloads)
-    cursor: str | None = None
-    while len(found) < _MOST:
-        page = service.store.workloads(WorkloadFilter(), limit=_PAGE, cursor=cursor)
-        for workload in page.items:
-            found.setdefault(workload.workload_id, workload)
-        cursor = page.cursor
-        if cursor is None:
-            break
+    asked_ms = Millis(max(0, until_ms - days * _DAY_MS))
+    ended, from_ms = _ended(service.store, asked_ms)
+    found = {**{one.workload_id: one for one in ended}, **cluster.workloads}
     stage = stage_of(cluster, found.values(), from_ms=from_ms, until_ms=until_ms)
     if not stage.past:
         message = f"Nothing ran or waited in the last {days} days: there is nothing to replay."
         raise NotFound(message)
     first = min(one.submitted_ms for one in stage.past)
-    return stage_of(cluster, found.values(), from_ms=Millis(max(from_ms, first)), until_ms=until_ms)
+    begins_ms = Millis(max(from_ms, first))
+    stage = stage_of(cluster, found.values(), from_ms=begins_ms, until_ms=until_ms)
+    return stage, from_ms == asked_ms
 
 
-def _sentence(stage: Stage, after: Outcome, days: int) -> str:
-    count = f"{len(stage.past)} notebooks and jobs of the last {days} days"
+def _ended(store: Store, from_ms: Millis) -> tuple[list[Workload], Millis]:
+    """Who ended since then, and from when on these are all: a part of them would be no past."""
+    where = WorkloadFilter(live=False, ended_after_ms=from_ms)
+    found: list[Workload] = []
+    cursor: str | None = None
+    while True:
+        page = store.workloads(where, limit=min(_PAGE, _MOST - len(found)), cursor=cursor)
+        found += page.items
+        cursor = page.cursor
+        if cursor is None:
+            return found, from_ms
+        if len(found) >= _MOST:
+            # Who is not among them ended no later than the last who is.
+            return found, found[-1].ended_ms or from_ms
+
+
+def _sentence(stage: Stage, after: Outcome, asked: str, *, whole: bool) -> str:
     gpus = format_milli_gpu(after.capacity_milli_gpu)
-    text = f"{count}, played again on today's {gpus} GPUs."
+    hours = (stage.until_ms - stage.from_ms) / _HOUR_MS
+    of = asked if whole else f"the last {hours:.1f} hours"
+    text = f"{len(stage.past)} notebooks and jobs of {of}, played again on today's {gpus} GPUs."
+    if not whole:
+        text += f" More than {_MOST} ended in {asked}: what is older than that is not played."
+    if after.refused:
+        text += f" {after.refused} of them could not be submitted: a team or pool is gone."
     if after.until_ms < stage.until_ms:
         hours = (after.until_ms - stage.from_ms) / _HOUR_MS
         text += f" The time was enough for the first {hours:.0f} hours of them."

@@ -8,14 +8,14 @@ at one instant goes into one step.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from itertools import count
 from math import ceil
 
 from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.demand import milli_gpu, must_have, placed_milli_gpu
+from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.orders import SignalAttempt, StartAttempt, StartServer, StopServer
 from gpucommons.scheduler.core.state import (
@@ -44,7 +44,7 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.processes import Processes
-from gpucommons.scheduler.simulation.record import Eviction, Record, Story
+from gpucommons.scheduler.simulation.record import Eviction, Record, Story, asked_milli_gpu
 
 #: Exit status of a process that SIGTERM ended.
 _STOPPED = 143
@@ -95,6 +95,7 @@ class Simulation:
         self._attempt_ids = _ids("sim-attempt")
         self._intent_ids = _ids("sim-intent")
         self._processes: dict[AttemptId, Processes] = {}
+        self._submits: dict[IntentId, WorkloadId] = {}
         self._due_ms: Millis | None = now_ms
         for workload in cluster.workloads.values():
             self._adopt(workload)
@@ -201,15 +202,22 @@ class Simulation:
         if isinstance(event, _End):
             return self._ended(at_ms, event)
         if isinstance(event, Action):
-            by = event.spec.owner if isinstance(event, Submit) else _NOBODY
-            intent_id = IntentId(next(self._intent_ids))
+            by, intent_id = _NOBODY, IntentId(next(self._intent_ids))
+            if isinstance(event, Submit):
+                by, self._submits[intent_id] = event.spec.owner, event.workload_id
+                after = self.record.not_over(event.spec.after)
+                event = replace(event, spec=replace(event.spec, after=after))
             return Intent(intent_id=intent_id, action=event, by=by, at_ms=at_ms)
         return event
 
     def _expect(self, at_ms: Millis, event: Submit) -> None:
         spec = event.spec
         self.record.stories[event.workload_id] = Story(
-            event.workload_id, spec.team, _asked(spec), at_ms, self._left.get(event.workload_id)
+            event.workload_id,
+            spec.team,
+            asked_milli_gpu(spec),
+            at_ms,
+            self._left.get(event.workload_id),
         )
 
     def _started(self, at_ms: Millis, attempt_id: AttemptId) -> Observation | None:
@@ -332,7 +340,7 @@ class Simulation:
         self.record.stories[workload_id] = story = Story(
             workload_id,
             workload.spec.team,
-            _asked(workload.spec),
+            asked_milli_gpu(workload.spec),
             workload.submitted_ms,
             self._left.get(workload_id),
         )
@@ -361,8 +369,9 @@ class Simulation:
     def _note(self, outcome: Outcome) -> None:
         changes = outcome.changes
         for verdict in changes.verdicts:
-            if verdict.error is not None and verdict.workload_id in self.record.stories:
-                self.record.stories[verdict.workload_id].refused = verdict.text
+            submitted = self._submits.pop(verdict.intent_id, None)
+            if verdict.error is not None and submitted is not None:
+                self.record.stories[submitted].refused = verdict.text
         for workload in changes.workloads:
             if is_final(workload) and workload.workload_id in self.record.stories:
                 self.record.stories[workload.workload_id].ended_ms = changes.now_ms
@@ -380,16 +389,6 @@ class Simulation:
             story = self.record.stories[event.workload_id]
             story.evictions += 1
             self.record.evictions.append(Eviction.of(event, story, attempt.hold_class))
-
-
-def _asked(spec: Spec) -> int:
-    """The size at which its run length is known: all workers of its first role."""
-    first = spec.roles[0]
-    return (
-        milli_gpu(must_have(spec))
-        if spec.min_workers is None
-        else sum(role.milli_gpu * role.count for role in (first, *spec.roles[1:]))
-    )
 
 
 def _ids(prefix: str) -> Iterator[str]:

@@ -31,6 +31,8 @@ class Outcome:
     capacity_milli_gpu: int
     teams: dict[TeamName, Figures]
     total: Figures
+    #: Those that could not be submitted: their team or pool is gone.
+    refused: int
 
     @property
     def utilisation_percent(self) -> float:
@@ -54,6 +56,10 @@ def outcome_of(record: Record, *, from_ms: int, until_ms: int, capacity_milli_gp
         capacity_milli_gpu=capacity_milli_gpu,
         teams={team: _figures(record, from_ms, until_ms, team) for team in teams},
         total=_figures(record, from_ms, until_ms, None),
+        refused=sum(
+            one.refused is not None and one.submitted_ms < until_ms
+            for one in record.stories.values()
+        ),
     )
 
 

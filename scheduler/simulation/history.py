@@ -71,11 +71,10 @@ def stage_of(
 ) -> Stage:
     """Take what was there in a span: what ran or waited at its beginning, and what came in it."""
     known = {one.workload_id: one for one in workloads}
-    past = [
-        found
-        for one in known.values()
-        if (found := _past(one, set(known), from_ms, until_ms)) is not None
-    ]
+    past = [found for one in known.values() if (found := _past(one, from_ms, until_ms)) is not None]
+    # What is not played will never end there: it was over before, and as good as it had to be.
+    played = {one.workload_id for one in past}
+    past = [replace(one, spec=_after(one.spec, played)) for one in past]
     empty = Cluster(
         pools=cluster.pools,
         nodes={name: node for name, node in cluster.nodes.items() if node.state is NodeState.READY},
@@ -87,7 +86,11 @@ def stage_of(
     return Stage(cluster=empty, past=tuple(ordered), from_ms=from_ms, until_ms=until_ms)
 
 
-def _past(workload: Workload, known: set[WorkloadId], from_ms: int, until_ms: int) -> Past | None:
+def _after(spec: Spec, played: set[WorkloadId]) -> Spec:
+    return replace(spec, after=tuple(one for one in spec.after if one in played))
+
+
+def _past(workload: Workload, from_ms: int, until_ms: int) -> Past | None:
     ended = workload.ended_ms
     if workload.submitted_ms >= until_ms or (ended is not None and ended <= from_ms):
         return None
@@ -103,7 +106,6 @@ def _past(workload: Workload, known: set[WorkloadId], from_ms: int, until_ms: in
     waits = not live and ended is None
     spec = replace(
         workload.spec,
-        after=tuple(one for one in workload.spec.after if one in known),
         not_before_ms=min(workload.spec.not_before_ms, workload.submitted_ms),
         # How long it ran is known; whom it took the place of gave way at its own time.
         resume_from=None,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.state import Event
-from gpucommons.scheduler.core.types import HoldClass, Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.types import HoldClass, Millis, Spec, TeamName, WorkloadId
 
 
 class Right(StrEnum):
@@ -31,6 +33,16 @@ def right_of(rule: str) -> Right:
         if rule.startswith(start):
             return right
     return Right.MOVE
+
+
+def asked_milli_gpu(spec: Spec) -> int:
+    """The size at which a run length is known: all workers of its first role."""
+    first = spec.roles[0]
+    return (
+        milli_gpu(must_have(spec))
+        if spec.min_workers is None
+        else sum(role.milli_gpu * role.count for role in (first, *spec.roles[1:]))
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +116,13 @@ class Record:
     levels: list[tuple[Millis, TeamName, int]] = field(default_factory=list)
     #: Steps of the core.
     cycles: int = 0
+
+    def not_over(self, wanted: Iterable[WorkloadId]) -> tuple[WorkloadId, ...]:
+        """Those that may still end here. The core forgets what is over, and would refuse it."""
+        known = ((one, self.stories.get(one)) for one in wanted)
+        return tuple(
+            one for one, story in known if story and story.ended_ms is None and not story.refused
+        )
 
     def held(self, from_ms: int, until_ms: int, team: TeamName | None = None) -> int:
         """milli-GPU·ms held in a window, by one team or by all."""

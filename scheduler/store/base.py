@@ -64,6 +64,8 @@ class WorkloadFilter:
     name: str | None = None
     #: True: only those that are not final; False: only final ones.
     live: bool | None = None
+    #: Only those that have ended since, and listed by when they ended.
+    ended_after_ms: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -274,14 +274,15 @@ class MemoryStore:
                 (
                     w
                     for w in self._workloads.values()
-                    if rules.matches(w, where) and (before is None or rules.age_key(w) < before)
+                    if rules.matches(w, where)
+                    and (before is None or rules.page_key(w, where) < before)
                 ),
-                key=rules.age_key,
+                key=lambda w: rules.page_key(w, where),
                 reverse=True,
             )
         items = tuple(found[:limit])
         more = len(found) > limit and bool(items)
-        return Page(items=items, cursor=rules.cursor_after(items[-1]) if more else None)
+        return Page(items=items, cursor=rules.cursor_after(items[-1], where) if more else None)
 
     def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
         """The unconsumed submit of a workload."""

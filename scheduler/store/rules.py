@@ -36,6 +36,7 @@ def matches(workload: Workload, where: WorkloadFilter) -> bool:
         and where.owner in (None, spec.owner)
         and where.name in (None, spec.name)
         and where.live in (None, not is_final(workload))
+        and (where.ended_after_ms is None or (workload.ended_ms or 0) > where.ended_after_ms)
     )
 
 
@@ -77,14 +78,17 @@ def summed(rows: Sequence[LedgerRow]) -> UsageSum:
     )
 
 
-def age_key(workload: Workload) -> tuple[int, str]:
-    """Sorts by age, oldest first; ids break ties."""
-    return workload.submitted_ms, workload.workload_id
+def page_key(workload: Workload, where: WorkloadFilter) -> tuple[int, str]:
+    """A list's order, from small to large: by submission, or by the end where that is asked."""
+    by_end = where.ended_after_ms is not None
+    at_ms = (workload.ended_ms or 0) if by_end else workload.submitted_ms
+    return at_ms, workload.workload_id
 
 
-def cursor_after(workload: Workload) -> str:
-    """The cursor of a page that ends with this workload."""
-    return f"{workload.submitted_ms}.{workload.workload_id}"
+def cursor_after(workload: Workload, where: WorkloadFilter) -> str:
+    """Where the next page begins."""
+    at_ms, workload_id = page_key(workload, where)
+    return f"{at_ms}.{workload_id}"
 
 
 def cursor_key(cursor: str) -> tuple[int, str]:

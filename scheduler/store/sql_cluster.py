@@ -266,19 +266,21 @@ def page(
     connection: Connection, where: WorkloadFilter, *, limit: int, cursor: str | None
 ) -> Page[Workload]:
     """A page, newest first."""
-    age = tuple_(workloads.c.submitted_ms, workloads.c.workload_id)
+    columns = workloads.c
+    at_ms = columns.submitted_ms if where.ended_after_ms is None else columns.ended_ms
     statement = (
         select(workloads)
         .where(*_conditions(where))
-        .order_by(workloads.c.submitted_ms.desc(), workloads.c.workload_id.desc())
+        .order_by(at_ms.desc(), columns.workload_id.desc())
         .limit(limit + 1)
     )
     if cursor is not None:
-        statement = statement.where(age < tuple_(*rules.cursor_key(cursor)))
+        key = tuple_(at_ms, columns.workload_id)
+        statement = statement.where(key < tuple_(*rules.cursor_key(cursor)))
     found = _workloads(connection, statement)
     items = found[:limit]
     more = len(found) > limit and bool(items)
-    return Page(items=items, cursor=rules.cursor_after(items[-1]) if more else None)
+    return Page(items=items, cursor=rules.cursor_after(items[-1], where) if more else None)
 
 
 def _conditions(where: WorkloadFilter) -> list[ColumnElement[bool]]:
@@ -296,6 +298,8 @@ def _conditions(where: WorkloadFilter) -> list[ColumnElement[bool]]:
         conditions.append(columns.name == where.name)
     if where.live is not None:
         conditions.append(columns.live == where.live)
+    if where.ended_after_ms is not None:
+        conditions.append(columns.ended_ms > where.ended_after_ms)
     return conditions
 
 

@@ -276,6 +276,19 @@ def test_pages_go_from_the_newest_to_the_oldest_without_gaps(store: Store) -> No
     assert seen == [w.workload_id for w in reversed(jobs)]
 
 
+def test_who_ended_since_is_listed_by_the_end(store: Store) -> None:
+    epoch = store.take_lead("me")
+    ends = {1: 9, 2: 5, 3: 7, 4: 7, 5: 3}
+    ended = [replace(job(n, State.FAILED), ended_ms=Millis(NOW + at)) for n, at in ends.items()]
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(*ended, running(6))))
+    where = WorkloadFilter(live=False, ended_after_ms=NOW + 3)
+    first = store.workloads(where, limit=2)
+    rest = store.workloads(where, limit=2, cursor=first.cursor)
+    assert [w.workload_id for w in first.items] == ["w-0001", "w-0004"]
+    assert [w.workload_id for w in rest.items] == ["w-0003", "w-0002"]
+    assert rest.cursor is None
+
+
 def test_a_full_last_page_has_no_cursor(store: Store) -> None:
     epoch = store.take_lead("me")
     store.commit(epoch, Changes(now_ms=NOW, workloads=(job(1), job(2))))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.types import TeamName
 from gpucommons.scheduler.errors import (
     CannotLayOut,
     Forbidden,
@@ -15,6 +18,7 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import jobs, leases, replays, settings
+from gpucommons.scheduler.simulation.history import play
 
 HOUR = 3_600_000
 
@@ -74,6 +78,46 @@ def test_a_lower_limit_makes_jobs_wait(busy: ServiceWorld) -> None:
     assert view.after.teams["vision"].median_wait_s == 2 * 3600
     assert view.after.teams["vision"].worst_tenth_wait_s == 6 * 3600
     assert view.after.total.held_gpu_h == 6.0
+
+
+def test_of_too_long_a_past_the_end_is_played_whole_and_that_is_said(
+    busy: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    busy.script = Script(run_ms=HOUR)
+    for i in range(3):
+        request = a_request(name=f"late-{i}", role={"milli_gpu": 1000})
+        jobs.submit(busy.service, busy.principal("ann"), request, key=None)
+    for step_ms in (1, HOUR, HOUR):
+        busy.pass_time(step_ms)
+    monkeypatch.setattr(replays, "_MOST", 5)
+    monkeypatch.setattr(replays, "_PAGE", 2)
+    view = replays.replay(busy.service, busy.admin, wish())
+    assert view.workloads == 3
+    assert view.before.total.held_gpu_h == 3.0
+    assert "3 notebooks and jobs of the last 2.0 hours" in view.text
+    assert "More than 5 ended in the last 7 days" in view.text
+    monkeypatch.setattr(replays, "_MOST", 7)
+    whole = replays.replay(busy.service, busy.admin, wish())
+    assert whole.text.startswith("7 notebooks and jobs of the last 7 days")
+
+
+def test_many_live_jobs_hide_no_ended_one(
+    busy: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replays, "_MOST", 4)
+    for i in range(6):
+        request = a_request(name=f"live-{i}", role={"milli_gpu": 1000})
+        jobs.submit(busy.service, busy.principal("ann"), request, key=None)
+        busy.pass_time(1)
+    assert replays.replay(busy.service, busy.admin, wish()).workloads == 10
+
+
+def test_what_cannot_be_submitted_any_more_is_counted(busy: ServiceWorld) -> None:
+    cluster = busy.cluster
+    stage, _ = replays._stage(busy.service, cluster, 7)
+    gone = replace(stage.past[0], spec=replace(stage.past[0].spec, team=TeamName("gone")))
+    outcome = play(replace(stage, past=(gone, *stage.past[1:]))).outcome()
+    assert "1 of them could not be submitted" in replays._sentence(stage, outcome, "", whole=True)
 
 
 def test_nothing_is_changed_by_a_replay(busy: ServiceWorld) -> None:
