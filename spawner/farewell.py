@@ -16,8 +16,10 @@ from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import Conflict, NotFound, SchedulerError
 from gpucommons.scheduler.models import EndReport
 
-#: About ten minutes in all; by then the scheduler has seen on its own that the process is dead.
-RETRY_DELAYS_S = (0.5, 1, 2, 4, 8, 15, 30, 60, 60, 120, 120, 180)
+#: While a hub starts, for about a minute, in short steps: until this is heard the slice is shown as
+#: held, and is. About ten minutes in all; by then the scheduler has seen on its own that the process
+#: is dead.
+RETRY_DELAYS_S = (0.5, 1, 2, *(4 for _ in range(15)), 30, 60, 120, 120, 180)
 
 #: The event loop itself keeps only weak references to tasks.
 _running: set[asyncio.Task[None]] = set()
@@ -43,7 +45,7 @@ async def _repeat(
     why: str,
     log: Logger | LoggerAdapter[Any],
 ) -> None:
-    report = EndReport.model_validate({"why": why})
+    report, say = EndReport.model_validate({"why": why}), log.warning
     for delay_s in (*RETRY_DELAYS_S, None):
         try:
             async with scheduler() as client:
@@ -55,7 +57,8 @@ async def _repeat(
             if delay_s is None:
                 log.error("Lease %s could not be ended: %s", lease_id, error)  # noqa: TRY400 - the sentence says it
                 return
-            log.warning("Lease %s is not ended yet, trying again: %s", lease_id, error)
+            say("Lease %s is not ended yet, trying again: %s", lease_id, error)
+            say = log.debug
             await asyncio.sleep(delay_s)
         else:
             return

@@ -163,26 +163,19 @@ export function messages(trans: TranslationBundle) {
 
     likely(forecast: IForecast): string {
       const window = this.window(forecast);
-      return window === null
+      if (window !== null) {
+        return trans.__('likely %1', window);
+      }
+      return forecast.at_latest_ms == null
         ? trans.__('start unknown')
-        : trans.__('likely %1', window);
+        : trans.__('starts within %1', duration(forecast.at_latest_ms));
     },
 
     /** A sentence: the window and how right such were, or why there is none. */
     likelyInFull(forecast: IForecast): string {
       const window = this.window(forecast);
       if (window === null) {
-        const why: Record<string, string> = {
-          history: trans.__(
-            'too little is known about how long the work in its way runs'
-          ),
-          'not-in-sight': trans.__('not in sight within two weeks'),
-          calibration: trans.__('past estimates were wrong too often')
-        };
-        return trans.__(
-          'Likely start unknown: %1.',
-          why[forecast.unknown ?? ''] ?? ''
-        );
+        return forecast.text;
       }
       return forecast.right_of_ten == null
         ? trans.__('Likely %1.', window)

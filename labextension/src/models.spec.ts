@@ -47,14 +47,17 @@ describe('the likely start', () => {
     );
   });
 
-  it.each([
-    ['history', 'too little is known about how long the work in its way runs'],
-    ['not-in-sight', 'not in sight within two weeks'],
-    ['calibration', 'past estimates were wrong too often']
-  ])('says why it is unknown: %s', (unknown, why) => {
-    expect(
-      msg.likelyInFull(makeForecast({ from_ms: null, to_ms: null, unknown }))
-    ).toBe(`Likely start unknown: ${why}.`);
+  it('says in the words of the scheduler why it is unknown', () => {
+    const text = 'Likely start unknown: not in sight within two weeks.';
+
+    expect(msg.likelyInFull(makeForecast({ to_ms: null, text }))).toBe(text);
+  });
+
+  it('says what a time limit promises where no window is known', () => {
+    const unknown = { to_ms: null, at_latest_ms: 7_200_000 };
+
+    expect(msg.likely(makeForecast(unknown))).toBe('starts within 2 h');
+    expect(msg.likely(makeForecast({ to_ms: null }))).toBe('start unknown');
   });
 });
 

@@ -22,6 +22,10 @@ export interface IForecast {
   /** Of ten past windows of such waits, so many were right. */
   right_of_ten?: number | null;
   unknown?: string | null;
+  /** Then, where a time limit says so: it starts within this length. */
+  at_latest_ms?: number | null;
+  /** All of it in one sentence. */
+  text: string;
   /** What would start it now, one sentence each. */
   ways: string[];
 }

@@ -164,11 +164,25 @@ def if_nothing_ends_early(
     cluster: Cluster, wanted: Sequence[WorkloadId], budget: Budget
 ) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
     """The starts if everything runs up to its limit; who waits for what has none is left out."""
-    nothing = History(())
-    limits = {
-        one.workload_id: outlook(one, cluster, nothing).limit_ms
-        for one in cluster.workloads.values()
-        if not is_final(one)
-    }
+    limits = _limits(cluster)
     future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
     return (yield from _starts(future, wanted, budget, iter(())))
+
+
+def _limits(cluster: Cluster) -> dict[WorkloadId, int | None]:
+    nothing = History(())
+    live = (one for one in cluster.workloads.values() if not is_final(one))
+    return {one.workload_id: outlook(one, cluster, nothing).limit_ms for one in live}
+
+
+def at_a_limit(
+    cluster: Cluster, starts: Mapping[WorkloadId, Millis]
+) -> Mapping[WorkloadId, WorkloadId]:
+    """Of those starts, the ones at the very moment at which what runs now is at its time limit."""
+    limits = _limits(cluster)
+    ends = {
+        cluster.now_ms + left: one
+        for one, left in limits.items()
+        if left is not None and cluster.workloads[one].current is not None
+    }
+    return {one: ends[start] for one, start in starts.items() if start in ends}

@@ -24,6 +24,22 @@ _WHY_NOT = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Bound:
+    """When a wait ends if nothing ends before its time limit."""
+
+    #: From the forecast's ``made_ms``, rounded up as people speak.
+    length_ms: int
+    #: Whose time limit that is; None where the one who waits may not know.
+    holder: str | None
+
+    @property
+    def text(self) -> str:
+        """``at the latest in about 2 h, when digits-7's time limit ends``."""
+        length = words.span(self.length_ms, self.length_ms)
+        return f"at the latest in {length}, when {self.holder or 'another job'}'s time limit ends"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Forecast:
     """The likely start of one waiting workload."""
 
@@ -31,6 +47,8 @@ class Forecast:
     #: Lengths from ``made_ms``, rounded as people speak; None where it is unknown.
     window: Window | None = None
     unknown: Unknown | None = None
+    #: Where it is unknown and a time limit says at least this.
+    bound: Bound | None = None
     #: Of ten past windows of such waits, so many were right; None before that can be said.
     right_of_ten: int | None = None
     #: Changes with which it would start now.
@@ -41,7 +59,8 @@ class Forecast:
         """One sentence: ``Likely 10–25 min (past estimates right 8 of 10).``."""
         if self.window is None:
             why = _WHY_NOT[self.unknown or Unknown.HISTORY]
-            return f"Likely start unknown: {why}."
+            bound = "" if self.bound is None else f"; {self.bound.text}"
+            return f"Likely start unknown: {why}{bound}."
         past = (
             ""
             if self.right_of_ten is None

@@ -22,15 +22,18 @@ from gpucommons.scheduler.core.ordering import by_age
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
+from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.estimating import (
     Budget,
     Lengths,
+    at_a_limit,
     budget_for,
     estimate,
+    if_nothing_ends_early,
     waiting,
 )
-from gpucommons.scheduler.forecast.forecast import Forecast, told
+from gpucommons.scheduler.forecast.forecast import Bound, Forecast, told
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
@@ -45,6 +48,8 @@ _LOG = logging.getLogger(__name__)
 REFRESH_S = 30.0
 #: Changes that come together are answered together.
 _GATHER_S = 0.2
+#: So many ends of limits are looked at: one by one, for a limit is a moment.
+_LIMITS = 60
 #: A round may take one part in so many of the time.
 _REST = 10
 #: So many of those who wait longest are told what would start them; the others may ask.
@@ -206,7 +211,10 @@ class Forecaster:
             lengths = self._pace(playing)
             if lengths is None:
                 return
-            self._forecasts = self._told(cluster, lengths)
+            found = self._bounded(cluster, self._told(cluster, lengths), budget)
+            if found is None:
+                return
+            self._forecasts = found
             written += self._ledger.note(cluster, lengths, self._forecasts, self._calibrations)
         else:
             self._forecasts = {}
@@ -261,6 +269,23 @@ class Forecaster:
             said = told(raw_window(waits), calibration, lengths.made_ms, endless=endless)
             before = self._forecasts.get(one)
             found[one] = said if before is None else replace(said, ways=before.ways)
+        return found
+
+    def _bounded(
+        self, cluster: Cluster, found: dict[WorkloadId, Forecast], budget: Budget
+    ) -> dict[WorkloadId, Forecast] | None:
+        """What is unknown gets what time limits say; None when it is to stop."""
+        unknown = [one for one, said in found.items() if said.window is None]
+        one_by_one = replace(budget, cycles=min(_LIMITS, budget.cycles), coarse=0, finest_ms=0)
+        starts = self._pace(if_nothing_ends_early(cluster, unknown, one_by_one))
+        if starts is None:
+            return None
+        for one, holder in at_a_limit(cluster, starts).items():
+            length_ms = words.rounded_up(starts[one] - cluster.now_ms)
+            spec, theirs = cluster.workloads[one].spec, cluster.workloads[holder].spec
+            # Who may read this forecast is of its team: names of others are by policy.
+            name = theirs.name if theirs.team == spec.team else None
+            found[one] = replace(found[one], bound=Bound(length_ms=length_ms, holder=name))
         return found
 
 

@@ -24,6 +24,8 @@ class ForecastView(View):
     right_of_ten: int | None = None
     #: Why there is no window: ``history``, ``not-in-sight``, ``calibration``.
     unknown: str | None = None
+    #: Then, where a time limit says so: it starts within this length at the latest.
+    at_latest_ms: int | None = None
     #: All of it in one sentence.
     text: str
     #: Changes with which it would start now, one sentence each.

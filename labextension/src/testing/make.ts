@@ -36,6 +36,7 @@ export function makeForecast(changes: Partial<IForecast> = {}): IForecast {
     from_ms: 600_000,
     to_ms: 1_500_000,
     right_of_ten: 8,
+    text: '',
     ways: [],
     ...changes
   };

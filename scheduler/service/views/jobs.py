@@ -135,6 +135,7 @@ def forecast_view(forecast: Forecast | None) -> models.ForecastView | None:
         to_ms=None if window is None else window.to_ms,
         right_of_ten=forecast.right_of_ten,
         unknown=forecast.unknown,
+        at_latest_ms=None if forecast.bound is None else forecast.bound.length_ms,
         text=forecast.text,
         ways=[way.text for way in forecast.ways],
     )

@@ -13,8 +13,9 @@ from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget
 from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_MS, Forecaster
+from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
-from gpucommons.scheduler.forecast.windows import Estimate
+from gpucommons.scheduler.forecast.windows import Calibration, Estimate
 from gpucommons.scheduler.service import jobs, leases, why
 from gpucommons.scheduler.store.base import WorkloadFilter
 
@@ -100,7 +101,31 @@ def test_without_a_past_it_says_unknown_and_why(world: Foreseen) -> None:
     assert found is not None
     assert (found.from_ms, found.to_ms, found.unknown) == (None, None, "history")
     assert found.text.startswith("Likely start unknown: too little is known")
+    assert found.at_latest_ms is None
     assert world.store.estimates() == ()
+
+
+@pytest.mark.parametrize(
+    ("who", "holder"), [("ann", "digits-1"), ("bob", "another job")], ids=["own team", "others"]
+)
+def test_what_is_unknown_is_bounded_by_a_time_limit(
+    world: Foreseen, monkeypatch: pytest.MonkeyPatch, who: str, holder: str
+) -> None:
+    wrong = {"job gpu": Calibration(in_time=0.1)}
+    monkeypatch.setattr(EstimateLedger, "calibrations", lambda *_: wrong)
+    request = a_request(role={"milli_gpu": 3000}, max_run_s=7200)
+    jobs.submit(world.service, world.principal(who), request, key=None)
+    world.pass_time(0)
+    world.pass_time(1000)
+    waits = world.job()
+    world.forecaster.round()
+    found = world.seen(waits.name)
+    assert found is not None
+    assert (found.to_ms, found.at_latest_ms) == (None, 120 * MINUTE)
+    assert found.text == (
+        "Likely start unknown: past estimates were wrong too often; at the latest in about 2 h,"
+        f" when {holder}'s time limit ends."
+    )
 
 
 def test_the_first_window_of_a_wait_is_kept_and_compared(world: Foreseen) -> None:
