@@ -143,7 +143,7 @@ def admit(
     _has_its_place(draft, workload)
     if workload.nomination is not None:
         unpromise(draft, workload)
-        draft.searches.clear()
+        _pass_on(draft)
     ordered = in_order(workload, placements)
     attempt = _new_attempt(draft, workload, ordered, hold_class)
     lease = is_lease(workload)
@@ -175,11 +175,16 @@ def admit(
 
 
 def _has_its_place(draft: Draft, workload: Workload) -> None:
-    """Whoever was kept from a place for its sake has another turn."""
+    """Another place was kept for its sake so far."""
     if workload.workload_id in draft.reservations:
-        draft.searches.clear()
-        draft.misses.clear()
-        draft.withdrawn += 1
+        _pass_on(draft)
+
+
+def _pass_on(draft: Draft) -> None:
+    """Whoever was kept from a place has another turn, and may find now what it missed."""
+    draft.searches.clear()
+    draft.misses.clear()
+    draft.withdrawn += 1
 
 
 def _new_attempt(
@@ -275,8 +280,7 @@ def withdraw(draft: Draft, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(draft, workload)
-    draft.searches.clear()
-    draft.withdrawn += 1
+    _pass_on(draft)
     if workload.state is State.NOMINATED:
         return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
     return draft.put(replace(workload, nomination=None))

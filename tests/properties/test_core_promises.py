@@ -114,8 +114,23 @@ BORROWED_WHAT_IS_KEPT = [
     ("submit", 0, 0, 0, 0),
 ]
 
+#: Who was promised a place finds another, and the promised one is free for others.
+FOUND_ANOTHER_PLACE = [
+    ("node_lost", 0, 0, 0, 0),
+    ("submit", 0, 1, 0, 0),
+    ("slow", 0, 0, 0, 0),
+    ("submit", 1, 3, 0, 0),
+    ("submit", 0, 0, 0, 0),
+    ("submit", 1, 3, 0, 0),
+    ("acquire", 0, 0, 2, 0),
+    ("submit", 1, 4, 0, 0),
+    ("submit", 0, 0, 5, 0),
+    ("wait", 6, 0, 0, 0),
+]
+
 
 @many
+@example(FOUND_ANOTHER_PLACE, 64_000, 60_000)
 @example(BORROWED_WHAT_IS_KEPT, 64_000, 60_000)
 @example(KEPT_IN_VAIN, 64_000, 60_000)
 @example(KEPT_FOR_NOBODY, 64_000, 60_000)
