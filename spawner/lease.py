@@ -163,6 +163,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
             ours_s += await self._timed(self._prepare())
             self._placed.set()
             where = await super().start()
+            self._remember()
             ours_s += await self._timed(self._report_started())
             running = True
         finally:
@@ -240,7 +241,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     # --- what survives the hub ----------------------------------------------------------------
 
     def _remember(self) -> None:
-        """Keep the lease before anything runs on it: the hub itself keeps it only afterwards."""
+        """Keep the lease before anything runs on it, then what does: the hub keeps both too late."""
         if self._lease is not None and self.orm_spawner is not None:
             self.orm_spawner.state = self.get_state()
             self.db.commit()

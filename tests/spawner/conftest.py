@@ -92,6 +92,10 @@ class PretendServer(Spawner):
     async def poll(self) -> int | None:
         return None if self.running else 0
 
+    def get_state(self) -> dict[str, Any]:
+        state: dict[str, Any] = super().get_state()
+        return {**state, "pid": 4242} if self.running else state
+
 
 class PretendSpawner(LeaseMixin, PretendServer):
     """The mixin on a server that is not there."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -177,6 +178,26 @@ async def test_the_lease_survives_a_restart_of_the_hub(make_spawner: Make, sched
     assert after.held_slice == before.held_slice
     await after.stop()
     assert scheduler.paths().count(END) == 1
+
+
+async def test_a_hub_that_ends_before_the_scheduler_has_heard_finds_the_server_again(
+    make_spawner: Make, scheduler: Any
+) -> None:
+    """What is kept by then has its process; else the next hub would take it for gone."""
+    spawner, kept = make_spawner(HALF), []
+    spawner.orm_spawner = SimpleNamespace(name="", state={}, server=None)
+    spawner._deprecated_db_session = SimpleNamespace(commit=lambda: None)
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        kept.append((request.url.path, dict(spawner.orm_spawner.state)))
+        return cast("httpx.Response", scheduler.handle(request))
+
+    spawner.transport = httpx.MockTransport(answer)
+    await spawner.start()
+    [(_, before), (_, after)] = kept
+    assert "pid" not in before
+    assert after["pid"] == 4242
+    assert after["gpucommons_lease"]["id"]
 
 
 def restarted_in_the_middle_of_a_start(make_spawner: Make, scheduler: Any) -> Any:
