@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import Protocol
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, NoteAgent
+from gpucommons.scheduler.core.state import Cluster, NoteAgent, PoolFacts
 from gpucommons.scheduler.core.types import Millis, NodeId
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep import OPERATOR, ask_facts
@@ -76,20 +75,20 @@ class ClusterFacts:
 
     def _note_facts(self, reports: Mapping[NodeId, NodeReport]) -> None:
         cluster = self._service.loop.cluster
-        known = (
-            self._with_facts(pool, cluster, reports)
+        said = {
+            pool.name: self._facts_of(pool, cluster, reports)
             for pool in cluster.pools.values()
             if pool.executor == "kubernetes"
-        )
-        ask_facts(self._service, known)
+        }
+        ask_facts(self._service, said)
 
-    def _with_facts(
+    def _facts_of(
         self, pool: Pool, cluster: Cluster, reports: Mapping[NodeId, NodeReport]
-    ) -> Pool:
+    ) -> PoolFacts | None:
         isolation = self._another(pool)
         if isolation is not None:
-            return replace(pool, isolation=isolation)
-        return with_facts(pool, cluster, reports)
+            return PoolFacts(isolation=isolation, simulated=pool.simulated)
+        return facts_of(pool, cluster, reports)
 
     def _note_record(self, node: NodeId) -> None:
         try:
@@ -110,19 +109,20 @@ class ClusterFacts:
             self._noted[node] = entry.number
 
 
-def with_facts(pool: Pool, cluster: Cluster, reports: Mapping[NodeId, NodeReport]) -> Pool:
-    """The pool as its nodes keep it; as it was, where none of them answers."""
+def facts_of(
+    pool: Pool, cluster: Cluster, reports: Mapping[NodeId, NodeReport]
+) -> PoolFacts | None:
+    """What a pool's nodes keep; None where none of them answers."""
     names = {node.node_id for node in cluster.nodes.values() if node.pool == pool.name}
     heard = [report for name, report in reports.items() if name in names and report.devices]
     if not heard:
-        return pool
+        return None
     modes = [
         report.isolations.get(device.device_id, report.isolation)
         for report in heard
         for device in report.devices
     ]
-    return replace(
-        pool,
+    return PoolFacts(
         isolation=max(modes, key=ISOLATION_MODES.index),
         simulated=all(device.simulated for report in heard for device in report.devices),
     )

@@ -7,8 +7,7 @@ GPUs there are: quotas that cannot be laid out are refused.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
@@ -16,7 +15,7 @@ from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cluster, NoteAgent, NoteFacts, PoolFacts
-from gpucommons.scheduler.core.types import Kind, Millis, UserName, WorkloadId
+from gpucommons.scheduler.core.types import Kind, Millis, PoolName, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.service import settings
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind, read_rights
@@ -125,7 +124,10 @@ class Upkeep:
             return  # the executor complains already
         self._node = report.node
         cluster = self._service.loop.cluster
-        ask_facts(self._service, (_with_facts(p, cluster, report) for p in cluster.pools.values()))
+        ask_facts(
+            self._service,
+            {pool.name: _facts_of(pool, cluster, report) for pool in cluster.pools.values()},
+        )
 
     def _note_record(self) -> None:
         """What the agent did to somebody's processes belongs into the log that admins read."""
@@ -152,22 +154,25 @@ class Upkeep:
             self._noted = entry.number
 
 
-def ask_facts(service: Service, pools: Iterable[Pool]) -> None:
-    """Have noted what nodes say of these pools, where that is news; their settings are not meant."""
-    known = {name: _facts(pool) for name, pool in service.loop.cluster.pools.items()}
-    facts = {pool.name: _facts(pool) for pool in pools if _facts(pool) != known.get(pool.name)}
-    if facts:
-        service.ask(OPERATOR, NoteFacts(pools=facts))
+def ask_facts(service: Service, said: Mapping[PoolName, PoolFacts | None]) -> None:
+    """Have noted what nodes say of pools, where they say anything and it is news."""
+    known = {
+        name: PoolFacts(isolation=pool.isolation, simulated=pool.simulated)
+        for name, pool in service.loop.cluster.pools.items()
+    }
+    news = {
+        name: facts
+        for name, facts in said.items()
+        if facts is not None and facts != known.get(name)
+    }
+    if news:
+        service.ask(OPERATOR, NoteFacts(pools=news))
 
 
-def _facts(pool: Pool) -> PoolFacts:
-    return PoolFacts(isolation=pool.isolation, simulated=pool.simulated)
-
-
-def _with_facts(pool: Pool, cluster: Cluster, report: NodeReport) -> Pool:
+def _facts_of(pool: Pool, cluster: Cluster, report: NodeReport) -> PoolFacts | None:
     devices = [d for n in cluster.nodes.values() if n.pool == pool.name for d in n.devices]
     if pool.executor != "local" or not devices:
-        return pool
+        return None
     # A pool promises what each of its devices keeps.
     modes = [report.isolations.get(device.device_id, report.isolation) for device in devices]
     weakest = max(modes, key=ISOLATION_MODES.index)
@@ -176,4 +181,4 @@ def _with_facts(pool: Pool, cluster: Cluster, report: NodeReport) -> Pool:
     if pool.mps is not None and not simulated and not cut:
         # The daemon limits every fraction, where the agent alone would keep them apart less.
         weakest = min(weakest, "driver", key=ISOLATION_MODES.index)
-    return replace(pool, isolation=weakest, simulated=simulated)
+    return PoolFacts(isolation=weakest, simulated=simulated)
