@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
@@ -25,6 +26,9 @@ _TIMEOUT = urllib3.Timeout(connect=5, read=30)
 _REFUSED = 400
 #: 401: a token that was renewed is read anew for the next request.
 _TRY_AGAIN = frozenset({0, 401, 429, 500, 502, 503, 504})
+_UNAUTHORIZED = 401
+#: A token that was refused is not shown again before; a renewed one is, at once.
+_STRANGER_REST_S = 2.0
 NOT_FOUND, CONFLICT, GONE, UNPROCESSABLE = 404, 409, 410, 422
 
 
@@ -119,10 +123,20 @@ class Streaming:
 class Connection:
     """Requests to one API server, from any thread."""
 
-    def __init__(self, host: str, pool: urllib3.PoolManager, credentials: Credentials) -> None:
+    def __init__(
+        self,
+        host: str,
+        pool: urllib3.PoolManager,
+        credentials: Credentials,
+        *,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._host = host.rstrip("/")
         self._pool = pool
         self._credentials = credentials
+        self._now_s = now_s
+        #: The last credentials that were refused, and until when they rest.
+        self._refused: tuple[Mapping[str, str], float] = ({}, 0.0)
         self._lock = threading.Lock()
         #: Requests by verb and resource, for the metrics.
         self._requests: Counter[tuple[str, str]] = Counter()
@@ -189,7 +203,9 @@ class Connection:
     ) -> urllib3.BaseHTTPResponse:
         with self._lock:
             self._requests[_verb(verb, query), resource_of(path)] += 1
-        headers = {"Accept": "application/json", **self._credentials.headers()}
+        who = self._credentials.headers()
+        self._check_rest(who)
+        headers = {"Accept": "application/json", **who}
         if body is not None:
             headers["Content-Type"] = kind
         try:
@@ -206,9 +222,20 @@ class Connection:
         except urllib3.exceptions.HTTPError as error:
             message = f"The API server does not answer ({error}); it is asked again."
             raise ApiError(0, "Unreachable", message) from error
+        if response.status == _UNAUTHORIZED:
+            self._refused = (who, self._now_s() + _STRANGER_REST_S)
         if response.status >= _REFUSED:
             raise _refusal(response.status, response.data)
         return response
+
+    def _check_rest(self, who: Mapping[str, str]) -> None:
+        refused, until_s = self._refused
+        if who == refused and self._now_s() < until_s:
+            message = (
+                "The API server does not take our token, which is shown again in a moment: where that"
+                " lasts, look at the service account's token."
+            )
+            raise ApiError(_UNAUTHORIZED, "Unauthorized", message)
 
 
 def _refusal(status: int, data: bytes) -> ApiError:
