@@ -51,16 +51,24 @@ class Step:
                 self.cluster, intents, seen, now_ms=self.now_ms, new_ids=self.new_ids
             )
 
-    def take_what_is_sound(self, intents: Sequence[Intent], seen: Sequence[Observation]) -> Outcome:
-        """Take it without what breaks it.
+    def take_what_is_sound(
+        self,
+        intents: Sequence[Intent],
+        seen: Sequence[Observation],
+        *,
+        refused: Sequence[Verdict] = (),
+    ) -> Outcome:
+        """Take it without what breaks it; ``refused`` were answered before.
 
         Raises
         ------
         Exception
             Whatever the core raises where nothing that was asked or seen is to blame.
         """
+        for verdict in refused:
+            _LOG.error("Request %s is refused: %s", verdict.intent_id, verdict.text)
         try:
-            return self.take(intents, seen)
+            return _answering(self.take(intents, seen), refused)
         except Exception:
             if not intents and not seen:
                 raise
@@ -68,8 +76,7 @@ class Step:
         sound = [one for one in seen if not self._breaks((), (one,))]
         broken = [one for one in intents if self._breaks((one,), ())]
         outcome = self.take([one for one in intents if one not in broken], sound)
-        verdicts = outcome.changes.verdicts + tuple(map(_apology, broken))
-        return replace(outcome, changes=replace(outcome.changes, verdicts=verdicts))
+        return _answering(outcome, (*refused, *map(_apology, broken)))
 
     def _breaks(self, intents: Sequence[Intent], seen: Sequence[Observation]) -> bool:
         try:
@@ -78,6 +85,11 @@ class Step:
             _LOG.error("Left out, because of %r: %s", error, (*intents, *seen))
             return True
         return False
+
+
+def _answering(outcome: Outcome, more: Sequence[Verdict]) -> Outcome:
+    verdicts = (*outcome.changes.verdicts, *more)
+    return replace(outcome, changes=replace(outcome.changes, verdicts=verdicts))
 
 
 def _apology(intent: Intent) -> Verdict:

@@ -31,6 +31,7 @@ from gpucommons.scheduler.inbox import Inbox, curves_of
 from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.ledger import LedgerKeeper
 from gpucommons.scheduler.onward_clock import OnwardClock
+from gpucommons.scheduler.pulse import Pulse
 from gpucommons.scheduler.store.base import Epoch, Mirror, Store
 
 _LOG = logging.getLogger(__name__)
@@ -110,7 +111,8 @@ class Loop:
         self._stopping = threading.Event()
         self._lost: LeaderLost | None = None
         self._stale, self._prune_due_ms = False, 0
-        self._turned_s: float | None = None
+        #: Whether the thread turns, and whether that comes to anything.
+        self.pulse = Pulse(around.steady_s)
 
     # --- for everyone else, from any thread --------------------------------------------------
 
@@ -151,16 +153,6 @@ class Loop:
         """Set when another scheduler has taken over and this loop has ended."""
         return self._lost
 
-    @property
-    def silent_s(self) -> float:
-        """Since when the thread has come to no end of a turn, be it one that failed or followed.
-
-        It turns every few seconds, whatever happens. One that does not hangs, and only a new process
-        helps.
-        """
-        turned_s = self._turned_s
-        return 0.0 if turned_s is None else self._around.steady_s() - turned_s
-
     def wake(self) -> None:
         """There is something to decide."""
         self._alarm.within(0)
@@ -195,7 +187,7 @@ class Loop:
         else:
             self._follow()
             self._deaf = self._around.store.listen(self._heard)
-        self._turned_s = self._around.steady_s()
+        self.pulse.begin()
         self._thread = threading.Thread(target=self._run, name="scheduler-loop", daemon=True)
         self._thread.start()
 
@@ -241,14 +233,13 @@ class Loop:
                 self._turned(well=False)
                 # Not by the alarm: what failed would fail again at every wake.
                 self._stopping.wait(RETRY_S)
-            self._turned_s = self._around.steady_s()
+            self.pulse.rested()
         self._tell()
 
     def _turned(self, *, well: bool) -> float:
-        self._turned_s = now_s = self._around.steady_s()
         if self._around.leadership is not None:
             self._around.leadership.works(well)
-        return now_s
+        return self.pulse.turned(well=well)
 
     # --- leading and following ---------------------------------------------------------------
 
@@ -328,16 +319,16 @@ class Loop:
         around, before, now_ms = self._around, self._cluster, self.now()
         told = self._inbox.peek()
         seen = (*told, *self._acting.see(before, now_ms))
-        intents = around.store.pending_intents(MAX_INTENTS)
+        asked = around.store.asked(MAX_INTENTS)
         step = Step(advance=around.advance, cluster=before, now_ms=now_ms, new_ids=around.new_ids)
-        outcome = step.take_what_is_sound(intents, seen)
+        outcome = step.take_what_is_sound(asked.intents, seen, refused=asked.unreadable)
         self._commit(outcome, seen)
         self._inbox.drop(len(told))
         self._acting.forget_ended(seen, before, outcome.cluster)
         self._still_lead(outcome)
         self._acting.perform(outcome.acts, outcome.cluster, now_ms)
         self._keep_books(now_ms)
-        return self._next_s(outcome, full=len(intents) >= MAX_INTENTS)
+        return self._next_s(outcome, full=asked.count >= MAX_INTENTS)
 
     def _catch_up(self) -> None:
         """After a failure nobody knows whether its commit was written: the store does."""

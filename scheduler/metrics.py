@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import HoldClass, Kind
+from gpucommons.scheduler.pulse import Pulse
 
 #: Wide on purpose: long polls of 25 s belong to the normal ones.
 _SECONDS = (0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 30.0)
@@ -27,6 +28,11 @@ class HasCluster(Protocol):
     @property
     def cluster(self) -> Cluster:
         """What the last cycle committed."""
+        ...
+
+    @property
+    def pulse(self) -> Pulse:
+        """Whether it gets anything done."""
         ...
 
 
@@ -129,6 +135,28 @@ def _idle(cluster: Cluster) -> GaugeMetricFamily:
     return gauge
 
 
+class PulseCollector(Collector):
+    """Whether the scheduler decides, for an alarm: its API may answer all the while."""
+
+    def __init__(self, pulse: Pulse) -> None:
+        self._pulse = pulse
+
+    def describe(self) -> Iterator[GaugeMetricFamily]:
+        """Nothing to announce: names are known when scraped."""
+        return iter(())
+
+    def collect(self) -> Iterator[GaugeMetricFamily | CounterMetricFamily]:
+        """A gauge and a counter."""
+        yield GaugeMetricFamily(
+            "gpucommons_undecided_seconds",
+            "Time since a cycle last went well, be it one that followed another replica.",
+            value=self._pulse.useless_s,
+        )
+        yield CounterMetricFamily(
+            "gpucommons_failed_cycles", "Cycles that failed.", value=self._pulse.failed
+        )
+
+
 #: Requests that were made so far, by verb and resource.
 Requests = Callable[[], Mapping[tuple[str, str], int]]
 
@@ -161,6 +189,7 @@ class Metrics:
     def __init__(self, loop: HasCluster, *, cluster_requests: Requests | None = None) -> None:
         self.registry = CollectorRegistry()
         self.registry.register(ClusterCollector(loop))
+        self.registry.register(PulseCollector(loop.pulse))
         if cluster_requests is not None:
             self.registry.register(RequestsCollector(cluster_requests))
         self._requests = Counter(

@@ -39,6 +39,7 @@ def web_app(scheduler: Scheduler) -> FastAPI:
         settings=ApiSettings(
             max_snapshot_bytes=scheduler.settings.max_snapshot_mib << 20,
             healthy=lambda: is_healthy(scheduler),
+            alive=lambda: is_alive(scheduler),
             leader=None
             if scheduler.replica is None
             else lambda: address_of(scheduler.store.leader()),
@@ -47,9 +48,15 @@ def web_app(scheduler: Scheduler) -> FastAPI:
 
 
 def is_healthy(scheduler: Scheduler) -> bool:
-    """Whether its loop turns: it decides, or follows whoever does."""
+    """Whether it decides, or follows whoever does."""
     loop, longest_s = scheduler.loop, scheduler.settings.stalled_after_s
-    return loop.lost is None and loop.silent_s < longest_s
+    return loop.lost is None and loop.pulse.useless_s < longest_s
+
+
+def is_alive(scheduler: Scheduler) -> bool:
+    """Whether its loop turns, be it in vain: if not, only a new process helps."""
+    loop, longest_s = scheduler.loop, scheduler.settings.stalled_after_s
+    return loop.lost is None and loop.pulse.silent_s < longest_s
 
 
 def doors(scheduler: Scheduler) -> Authenticator:

@@ -27,6 +27,8 @@ class ApiSettings:
     max_snapshot_bytes: int = 256 << 20
     #: Whether the scheduler still decides; False makes ``/healthz`` say so.
     healthy: Callable[[], bool] = field(default=lambda: True)
+    #: Whether it need not be restarted; False makes ``/livez`` say so.
+    alive: Callable[[], bool] = field(default=lambda: True)
     #: Where the replica that leads answers; None = there is one scheduler.
     leader: Callable[[], str | None] | None = None
 
@@ -85,6 +87,14 @@ def _health(chosen: ApiSettings) -> APIRouter:
         """Whether the scheduler is up and decides; needs no token."""
         if not chosen.healthy():
             message = "The scheduler is up but does not decide; its log says why."
+            raise Unavailable(message)
+        return {"ok": True}
+
+    @router.get("/livez")
+    async def livez() -> dict[str, bool]:
+        """Whether it still tries, be it in vain: if not, a new process helps; needs no token."""
+        if not chosen.alive():
+            message = "The scheduler is up but hangs: start it anew."
             raise Unavailable(message)
         return {"ok": True}
 

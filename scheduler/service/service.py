@@ -29,6 +29,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.forecast.forecast import Forecast
+from gpucommons.scheduler.pulse import Pulse
 from gpucommons.scheduler.service.activity import ActivityBoard
 from gpucommons.scheduler.service.allowance import (
     UPLOAD_GIB_PER_DAY,
@@ -58,6 +59,11 @@ class Deciding(Protocol):
     @property
     def cluster(self) -> Cluster:
         """What the last cycle committed."""
+        ...
+
+    @property
+    def pulse(self) -> Pulse:
+        """Whether it gets anything done."""
         ...
 
     @property

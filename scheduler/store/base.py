@@ -129,6 +129,19 @@ class Submits:
     size_bytes: int = 0
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """Intents without a verdict, in order of arrival, and what is to be said of those that cannot be read."""
+
+    intents: tuple[Intent, ...] = ()
+    unreadable: tuple[Verdict, ...] = ()
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self.intents) + len(self.unreadable)
+
+
 class Mirror(Protocol):
     """What a replica that does not lead sees of the cluster. One thread at a time."""
 
@@ -191,8 +204,14 @@ class Store(Protocol):
         """What :meth:`put_intent` would return or raise for a key that was used; else None."""
         ...
 
+    def asked(self, limit: int = 1000) -> Asked:
+        """Intents without a verdict, in order of arrival; one that another release wrote, or that is
+        damaged, keeps none of the others from being decided.
+        """
+        ...
+
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
-        """Intents without a verdict, in order of arrival."""
+        """Those of :meth:`asked` that can be read."""
         ...
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:

@@ -29,6 +29,7 @@ from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     Admit,
+    Asked,
     Epoch,
     EventSight,
     LedgerRow,
@@ -154,8 +155,12 @@ class MemoryStore:
             rules.check_same_request(first, fingerprint)
             return first
 
+    def asked(self, limit: int = 1000) -> Asked:
+        """Intents without a verdict, in order of arrival; all can be read."""
+        return Asked(intents=self.pending_intents(limit))
+
     def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
-        """Intents without a verdict, in order of arrival."""
+        """The same."""
         with self._lock:
             return tuple(itertools.islice(self._pending.values(), limit))
 

@@ -29,6 +29,7 @@ from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import sql_cluster, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Admit,
+    Asked,
     Epoch,
     EventSight,
     LedgerRow,
@@ -153,9 +154,13 @@ class SqlStore:
         """The intent of this key, if there is one."""
         return self._read(lambda connection: sql_intents.with_key(connection, by, key, fingerprint))
 
-    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
+    def asked(self, limit: int = 1000) -> Asked:
         """Intents without a verdict, in order of arrival."""
         return self._read_in_turn(lambda connection: sql_intents.pending(connection, limit))
+
+    def pending_intents(self, limit: int = 1000) -> tuple[Intent, ...]:
+        """Those that can be read."""
+        return self.asked(limit).intents
 
     def verdict(self, intent_id: IntentId) -> Verdict | None:
         """The verdict, once there is one."""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from functools import cache
 
-from sqlalchemy import Connection, Row, bindparam, func, select, union_all, update
+from sqlalchemy import Connection, bindparam, func, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
 from gpucommons.scheduler.core.lifecycle import PENDING_STATES
 from gpucommons.scheduler.core.state import Intent, Verdict
 from gpucommons.scheduler.core.types import IntentId, Kind, Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.store import rules
-from gpucommons.scheduler.store.base import Admit, Submits
+from gpucommons.scheduler.store.base import Admit, Asked, Submits
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.tables import intents, names, workloads
 
@@ -70,9 +71,7 @@ def put(connection: Connection, intent: Intent, admit: Admit | None = None) -> I
     key = intents.c.intent_id == intent.intent_id
     if intent.idempotency_key is not None:
         key |= (intents.c.by == intent.by) & (intents.c.idempotency_key == intent.idempotency_key)
-    first: Intent = decode(
-        Intent, connection.execute(select(intents.c.document).where(key)).scalar_one()
-    )
+    first = _intent(connection.execute(select(intents.c.document).where(key)).scalar_one())
     rules.check_same_request(first, intent.fingerprint)
     return first
 
@@ -112,39 +111,60 @@ def pending_jobs(connection: Connection, owner: UserName) -> frozenset[WorkloadI
 
 def with_key(connection: Connection, by: UserName, key: str, fingerprint: str) -> Intent | None:
     """The intent of this key, if there is one."""
-    row = connection.execute(
+    document = connection.execute(
         select(intents.c.document).where(intents.c.by == by, intents.c.idempotency_key == key)
-    ).first()
-    if row is None:
+    ).scalar()
+    if document is None:
         return None
-    first = _intent(row)
+    first = _intent(document)
     rules.check_same_request(first, fingerprint)
     return first
 
 
-def pending(connection: Connection, limit: int) -> tuple[Intent, ...]:
+def pending(connection: Connection, limit: int) -> Asked:
     """Those without a verdict, in order of arrival."""
     rows = connection.execute(
-        select(intents.c.document)
+        select(intents.c.intent_id, intents.c.document)
         .where(intents.c.verdict.is_(None))
         .order_by(intents.c.arrival)
         .limit(limit)
-    )
-    return tuple(_intent(row) for row in rows)
+    ).all()
+    found, unreadable = [], []
+    for row in rows:
+        try:
+            found.append(_intent(row.document))
+        except Unavailable as error:
+            verdict = Verdict(intent_id=row.intent_id, error=error.code, text=str(error))
+            unreadable.append(verdict)
+    return Asked(intents=tuple(found), unreadable=tuple(unreadable))
 
 
 def pending_submit(connection: Connection, workload_id: WorkloadId) -> Intent | None:
     """The unconsumed submit of a workload."""
-    row = connection.execute(
+    document = connection.execute(
         select(intents.c.document).where(
             intents.c.workload_id == workload_id, intents.c.verdict.is_(None)
         )
-    ).first()
-    return None if row is None else _intent(row)
+    ).scalar()
+    return None if document is None else _intent(document)
 
 
-def _intent(row: Row[tuple[str]]) -> Intent:
-    intent: Intent = decode(Intent, row.document)
+def _intent(document: str) -> Intent:
+    """Read one.
+
+    Raises
+    ------
+    Unavailable
+        When this release cannot: while replicas are upgraded, one of the next release may have written it.
+    """
+    try:
+        intent: Intent = decode(Intent, document)
+    except Exception as error:
+        message = (
+            f"The scheduler cannot read this request ({error}): another release of it took it, or the"
+            " store is damaged. Ask again when all its replicas run the same release."
+        )
+        raise Unavailable(message) from error
     return intent
 
 

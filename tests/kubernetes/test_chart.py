@@ -25,6 +25,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 from gpucommons.scheduler.metrics import Metrics
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.operator.options import read_settings as operator_settings
+from gpucommons.scheduler.pulse import Pulse
 from tests.kubernetes.chart import CHART, EXAMPLES, HelmRefused, helm, of_kind, pod_specs, rendered
 from tests.kubernetes.fixtures import need
 
@@ -429,7 +430,7 @@ def test_a_certificate_of_ones_own_takes_the_place_of_the_charts() -> None:
 
 
 class _Empty:
-    cluster = Cluster()
+    cluster, pulse = Cluster(), Pulse(lambda: 0.0)
 
 
 def metric_names() -> set[str]:

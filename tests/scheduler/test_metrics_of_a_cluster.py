@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from prometheus_client import generate_latest
 
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.metrics import Metrics
+from gpucommons.scheduler.pulse import Pulse
 
 
 @dataclass
 class Loop:
     cluster: Cluster
+    pulse: Pulse = field(default_factory=lambda: Pulse(lambda: 0.0))
 
 
 def test_requests_are_counted_by_verb_and_resource() -> None:

@@ -1,4 +1,4 @@
-"""A scheduler whose loop hangs says so, and one that waits, follows or fails does not."""
+"""A scheduler whose loop hangs or fails says so, and only one that hangs is to be started anew."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ import pytest
 from launches import until
 
 from gpucommons.scheduler import loop as loop_module
-from gpucommons.scheduler.core.state import Observation
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.state import Observation, Outcome
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
-from gpucommons.scheduler.web import is_healthy
+from gpucommons.scheduler.web import is_alive, is_healthy
 
 NOW = Millis(1_700_000_000_000)
 
@@ -82,13 +83,18 @@ class World:
         return self.now_s
 
     def healthy(self) -> bool:
-        settings = SimpleNamespace(stalled_after_s=60)
-        return is_healthy(cast("Any", SimpleNamespace(loop=self.loop, settings=settings)))
+        return is_healthy(self._scheduler())
+
+    def alive(self) -> bool:
+        return is_alive(self._scheduler())
+
+    def _scheduler(self) -> Any:
+        return SimpleNamespace(loop=self.loop, settings=SimpleNamespace(stalled_after_s=60))
 
     def turns_at(self, now_s: float) -> None:
         self.now_s = now_s
         self.loop.wake()
-        until(lambda: self.loop.silent_s == 0)
+        until(lambda: self.loop.pulse.silent_s == 0)
 
 
 @pytest.fixture
@@ -109,19 +115,37 @@ def test_a_loop_that_hangs_is_not_healthy_until_it_goes_on(world: World) -> None
     assert world.healthy()
     world.now_s = 160.0
     assert not world.healthy()
+    assert not world.alive()
     world.executor.let_go.set()
     until(world.healthy)
+    assert world.alive()
 
 
-def test_a_loop_whose_cycles_fail_turns_all_the_same(world: World) -> None:
+def test_a_loop_whose_cycles_fail_is_not_healthy_but_is_not_started_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A database that is away is no reason to restart: the new process would not find it either."""
+    fails = threading.Event()
 
-    def failing(*_args: object, **_kwargs: object) -> Any:
-        raise RuntimeError("this core always fails")
+    def failing(*args: Any, **named: Any) -> Outcome:
+        if fails.is_set():
+            raise RuntimeError("this core fails")
+        return advance(*args, **named)
 
-    world.start(advance=failing)
+    monkeypatch.setattr(loop_module, "RETRY_S", 0.01)
+    loop = world.start(advance=failing)
     world.turns_at(100.0)
+    assert loop.pulse.failed == 0
+    fails.set()
+    loop.wake()
+    until(lambda: loop.pulse.failed > 0)
+    world.turns_at(159.0)
     assert world.healthy()
+    world.turns_at(160.0)
+    assert not world.healthy()
+    assert world.alive()
+    fails.clear()
+    until(world.healthy)
 
 
 def test_a_follower_is_healthy(world: World) -> None:

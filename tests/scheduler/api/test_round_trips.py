@@ -51,7 +51,7 @@ def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:
         for name, function in inspect.getmembers(calls, inspect.isfunction)
         if function.__module__ == calls.__name__ and not name.startswith("_")
     }
-    assert routes - {"healthz", "metrics", *BY_OTHERS} == made
+    assert routes - {"healthz", "livez", "metrics", *BY_OTHERS} == made
 
 
 async def test_a_job_from_submit_to_its_curve(world: ServiceWorld, client_of: Clients) -> None:
@@ -198,6 +198,7 @@ async def test_a_scheduler_that_does_not_decide_says_so(
 
 async def test_metrics_and_health(world: ServiceWorld, http: httpx.AsyncClient) -> None:
     assert (await http.get("/healthz")).json() == {"ok": True}
+    assert (await http.get("/livez")).json() == {"ok": True}
     await http.get("/v1/whoami", headers={"Authorization": "token ann-token"})
     await http.request("ODD", "/v1/whoami")
     response = await http.get("/metrics", headers={"Authorization": f"Bearer {METRICS_TOKEN}"})
@@ -206,6 +207,8 @@ async def test_metrics_and_health(world: ServiceWorld, http: httpx.AsyncClient) 
     assert 'gpucommons_quota_milli_gpu{pool="gpu",quota="fixed",team="vision"} 1000.0' in text
     assert 'operation="whoami",status="200"' in text
     assert "ODD" not in text
+    assert "gpucommons_failed_cycles_total 0.0" in text
+    assert "gpucommons_undecided_seconds 0.0" in text
 
 
 async def test_the_metrics_token_opens_nothing_else(http: httpx.AsyncClient) -> None:
@@ -215,11 +218,12 @@ async def test_the_metrics_token_opens_nothing_else(http: httpx.AsyncClient) -> 
 
 
 async def test_a_scheduler_without_the_lead_is_not_healthy(world: ServiceWorld) -> None:
-    app = an_app(world, healthy=lambda: False)
+    app = an_app(world, healthy=lambda: False, alive=lambda: False)
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://api"
     ) as client:
         assert (await client.get("/healthz")).status_code == 503
+        assert (await client.get("/livez")).status_code == 503
 
 
 async def test_a_hub_that_is_away_is_said(hub: FakeHubServer, client_of: Clients) -> None:

@@ -20,7 +20,7 @@ from gpucommons.scheduler.service import authorization, jobs, leases
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 
 #: Routes without a rule: they say nothing about anybody.
-PUBLIC = {"healthz"}
+PUBLIC = {"healthz", "livez"}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,9 @@ from sqlalchemy import create_engine
 from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
 from gpucommons.scheduler.core.types import IntentId, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Unavailable
+from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.store import engine, tables
+from gpucommons.scheduler.store.base import Asked
 from gpucommons.scheduler.store.opening import open_store
 
 NOW = Millis(1_000)
@@ -48,6 +51,50 @@ def test_everything_is_there_after_opening_again(url: str) -> None:
     assert second.last_event_number() == 1
     assert second.load().now_ms == NOW
     second.close()
+
+
+def test_a_request_that_cannot_be_read_is_refused_and_the_others_are_decided(
+    url: str, tmp_path: Path
+) -> None:
+    store = open_store(url)
+    asked = [
+        replace(INTENT, intent_id=IntentId(f"i-{n}"), idempotency_key=f"{n}") for n in range(4)
+    ]
+    for intent in asked:
+        store.put_intent(intent)
+    with sqlite3.connect(tmp_path / "state" / "store.db") as edited:
+        for number, text in (
+            (0, '{"v":1,"d":{"of_the_next_release":1}}'),
+            (1, "[]"),
+            (2, '{"v":1,"d":null}'),
+        ):
+            where = (text, f"i-{number}")
+            edited.execute("UPDATE intents SET document = ? WHERE intent_id = ?", where)
+    edited.close()
+    loop = Loop(
+        Surroundings(
+            store=store,
+            executors={},
+            now=lambda: NOW,
+            new_ids=iter(()),
+            token_of=str,
+            api_url="",
+        )
+    )
+    loop.open()
+    loop.cycle()
+    for number in range(3):
+        verdict = store.verdict(IntentId(f"i-{number}"))
+        assert verdict is not None
+        assert verdict.error == "Unavailable"
+        assert "another release" in verdict.text
+    verdict = store.verdict(IntentId("i-3"))
+    assert verdict is not None
+    assert "another release" not in verdict.text
+    assert store.asked() == Asked()
+    with pytest.raises(Unavailable, match="another release"):
+        store.intent_with_key(INTENT.by, "0", "")
+    store.close()
 
 
 def test_what_was_acknowledged_survives_a_kill(url: str) -> None:
