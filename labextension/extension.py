@@ -36,7 +36,7 @@ class GpuCommonsExtension(ExtensionApp):
         """Make the parts; nothing runs yet."""
         place, fanout = Place.from_environment(os.environ), Fanout()
         scheduler = AsyncSchedulerClient(place.url, token=place.token) if place.url else None
-        results = Results(place)
+        results = Results(place, say=lambda text: fanout.send({"type": "error", "message": text}))
         self.parts = Parts(
             place=place,
             scheduler=scheduler,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 from jupyter_server.auth.decorator import authorized
@@ -21,13 +21,15 @@ from gpucommons.labextension.place import Place
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results
 from gpucommons.scheduler.confined_files import Refused, open_folder
-from gpucommons.scheduler.errors import Conflict, SchedulerError
+from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobView, Model, Ref, View
 
 log = logging.getLogger("gpucommons.labextension")
 
 #: Which jobs' results lie in their folders already.
 _FETCHED = (".gpucommons", "fetched")
+#: Between tries while the scheduler is away: twice as long after each.
+_FIRST_PAUSE_S, _LAST_PAUSE_S = 2.0, 300.0
 
 
 class Fetched(View):
@@ -54,8 +56,13 @@ class Results:
         *,
         home: Callable[[], Path] = Path.home,
         connect: Callable[[], SchedulerClient] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        say: Callable[[str], None] = lambda _text: None,
     ) -> None:
+        """``say`` tells the owner what has to be done by hand."""
         self._place = place
+        self._sleep = sleep
+        self._say = say
         self._home = home
         self._connect = connect or (lambda: SchedulerClient(place.url, token=place.token))
         self._turn = asyncio.Lock()
@@ -78,19 +85,35 @@ class Results:
         return wanted and ours and job.id not in self._under_way
 
     async def _fetch_once(self, job: JobView) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while True:
+            try:
+                await self._fetch_new(job)
+            except Unavailable as error:
+                if pause_s == _FIRST_PAUSE_S:
+                    log.warning("the results of %s are fetched later: %s", job.name, error)
+            except SchedulerError as error:
+                # Said once; the user can ask again, for this or another folder.
+                self._say(f"The results of {job.name} were not fetched: {error}")
+                log.warning("the results of %s were not fetched: %s", job.name, error)
+                return
+            except Exception:
+                log.exception("the results of %s were not fetched", job.name)
+                return
+            else:
+                return
+            await self._sleep(pause_s)
+            pause_s = min(_LAST_PAUSE_S, pause_s * 2)
+
+    async def _fetch_new(self, job: JobView) -> None:
         if await asyncio.to_thread(self._is_marked, job.id):
             return
-        try:
-            if job.request is None:
-                job = await asyncio.to_thread(self._in_full, job.id)
-                if job.request is None or job.request.results_to is None:
-                    return
-            found = await self.fetch(job, None)
-        except SchedulerError as error:
-            # Said once; the user can ask again, for this or another folder.
-            log.warning("the results of %s were not fetched: %s", job.name, error)
-        else:
-            log.info("fetched %d files of %s to %s", found.files, job.name, found.folder)
+        if job.request is None:
+            job = await asyncio.to_thread(self._in_full, job.id)
+            if job.request is None or job.request.results_to is None:
+                return
+        found = await self.fetch(job, None)
+        log.info("fetched %d files of %s to %s", found.files, job.name, found.folder)
 
     def _in_full(self, job_id: str) -> JobView:
         with self._connect() as scheduler:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from typing import Any, Literal
 
 from jupyter_server.auth.decorator import authorized, ws_authenticated
 from jupyter_server.base.handlers import JupyterHandler
 from jupyter_server.base.websocket import WebSocketMixin
 from pydantic import Field, TypeAdapter, ValidationError
-from tornado.websocket import WebSocketHandler
+from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
 from gpucommons.labextension.fanout import Tab
 from gpucommons.labextension.following import Follow
@@ -66,19 +67,22 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
 
     async def _write(self) -> None:
         """Hand on what waits, at the tab's own pace; a tab that is too slow is closed."""
+        sending = asyncio.create_task(self._write_all())
         overrun = asyncio.create_task(self.tab.overrun.wait())
         try:
-            while not overrun.done():
-                sending = asyncio.create_task(self._write_next())
-                await asyncio.wait((sending, overrun), return_when=asyncio.FIRST_COMPLETED)
-                if not sending.done():
-                    sending.cancel()
-                elif sending.exception() is not None:
-                    return
-            self.log.warning("a tab did not keep up with its messages and was closed")
-            self.close(TRY_LATER, "This tab did not keep up; it connects again.")
+            await asyncio.wait((sending, overrun), return_when=asyncio.FIRST_COMPLETED)
+            if not sending.done():
+                self.log.warning("a tab did not keep up with its messages and was closed")
+                self.close(TRY_LATER, "This tab did not keep up; it connects again.")
         finally:
+            sending.cancel()
             overrun.cancel()
+
+    async def _write_all(self) -> None:
+        """Until the tab is gone."""
+        with suppress(WebSocketClosedError):
+            while True:
+                await self._write_next()
 
     async def _write_next(self) -> None:
         await self.write_message(await self.tab.next())

@@ -51,6 +51,8 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.asked = 0
+        #: How often it answers so first.
+        self.refuses: list[httpx.Response] = []
         self.job: JobView | None = None
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as archive:
@@ -64,6 +66,8 @@ class Scheduler:
             return httpx.Response(200, content=self.job.model_dump_json())
         self.asked += 1
         assert request.url.path == f"/v1/jobs/{JOB_ID}/results"
+        if self.refuses:
+            return self.refuses.pop(0)
         return httpx.Response(200, content=self.content)
 
     def client(self) -> SchedulerClient:
@@ -131,6 +135,52 @@ async def test_a_request_that_a_list_left_out_is_asked_for(
     results.take([a_job(request=None, id=JOB_ID.replace("8", "9"))])
     await settled(results)
     assert scheduler.asked == 0
+
+
+class Patience:
+    """Counts pauses instead of making them, and hears what is said."""
+
+    def __init__(self, scheduler: Scheduler, home: Path) -> None:
+        (home / "work").mkdir()
+        self.pauses: list[float] = []
+        self.said: list[str] = []
+        self.results = Results(
+            Place(owner="alice"),
+            home=lambda: home,
+            connect=scheduler.client,
+            sleep=self._sleep,
+            say=self.said.append,
+        )
+
+    async def _sleep(self, seconds: float) -> None:
+        self.pauses.append(seconds)
+
+
+def refusal(status: int, code: str) -> httpx.Response:
+    return httpx.Response(status, json={"error": code, "message": "Not now."})
+
+
+async def test_while_the_scheduler_is_away_they_are_tried_again_after_growing_pauses(
+    scheduler: Scheduler, tmp_path: Path
+) -> None:
+    patience = Patience(scheduler, tmp_path)
+    scheduler.refuses = [refusal(503, "Unavailable") for _ in range(9)]
+    patience.results.take([a_job()])
+    patience.results.take([a_job()])
+    await settled(patience.results)
+    assert (tmp_path / "work" / "model").read_bytes() == b"new"
+    assert patience.pauses == [2, 4, 8, 16, 32, 64, 128, 256, 300]
+    assert (scheduler.asked, patience.said) == (10, [])
+
+
+async def test_what_will_not_mend_itself_is_said_once(scheduler: Scheduler, tmp_path: Path) -> None:
+    patience = Patience(scheduler, tmp_path)
+    scheduler.refuses = [refusal(404, "NotFound")]
+    for _ in range(2):
+        patience.results.take([a_job()])
+        await settled(patience.results)
+    assert (scheduler.asked, patience.pauses) == (1, [])
+    assert [text.startswith("The results of digits-7 were not") for text in patience.said] == [True]
 
 
 async def test_they_can_be_fetched_to_another_folder_when_asked(

@@ -269,6 +269,19 @@ async def test_a_tab_that_does_not_read_is_closed(
     await until(lambda: not len(parts.fanout))
 
 
+async def test_a_closed_tab_leaves_nothing_running(served: Any) -> None:
+    before = asyncio.all_tasks()
+    async with opened(served) as tab:
+        await tab.next("hello", scheduler="ok")
+        assert _of_tabs(before)
+    await until(lambda: not _of_tabs(before))
+
+
+def _of_tabs(before: set[asyncio.Task[Any]]) -> set[str]:
+    names = {getattr(task.get_coro(), "__name__", "") for task in asyncio.all_tasks() - before}
+    return {name for name in names if name.startswith("_write")}
+
+
 async def test_the_server_reports_its_activity_and_shows_the_answer(serve: Any, api: Any) -> None:
     environ = {"GPUCOMMONS_URL": "http://scheduler", "GPUCOMMONS_LEASE_ID": LEASE_ID}
     async with serve(**environ) as served, opened(served) as tab:
