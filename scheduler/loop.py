@@ -22,6 +22,7 @@ from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.alarm import Alarm
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.recalling import recalled
 from gpucommons.scheduler.core.state import Cluster, Observation, Outcome, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Millis
 from gpucommons.scheduler.deciding import Advance, Step
@@ -320,7 +321,8 @@ class Loop:
         told = self._inbox.peek()
         seen = (*told, *self._acting.see(before, now_ms))
         asked = around.store.asked(MAX_INTENTS)
-        step = Step(advance=around.advance, cluster=before, now_ms=now_ms, new_ids=around.new_ids)
+        known = recalled(before, asked.intents, around.store.workload)
+        step = Step(advance=around.advance, cluster=known, now_ms=now_ms, new_ids=around.new_ids)
         outcome = step.take_what_is_sound(asked.intents, seen, refused=asked.unreadable)
         self._commit(outcome, seen)
         self._inbox.drop(len(told))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core import leases, resizing, settings, stops
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.endings import cancelled, step_word
+from gpucommons.scheduler.core.endings import cancelled, fail, step_word
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.state import (
     Action,
@@ -87,10 +87,6 @@ def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
     if unknown:
         message = f"There is no pool {unknown[0]}. Pools are: {', '.join(sorted(draft.pools))}."
         raise UnknownPool(message)
-    missing = [before for before in spec.after if before not in draft.workloads]
-    if missing:
-        message = f"{spec.name} should run after {missing[0]}, which is not known or long over."
-        raise UnknownWorkload(message)
     workload = Workload(
         workload_id=action.workload_id,
         spec=spec,
@@ -103,9 +99,15 @@ def submit(draft: Draft, intent: Intent, action: Submit) -> WorkloadId:
         lease = replace(workload, state=State.WAITING)
         return leases.take_ticket(draft, lease, redeem=action.redeem, by=intent.by)
     draft.put(workload)
-    draft.arrived(workload)
     text = f"{spec.name} was submitted{_going_on(draft, workload)}."
     draft.tell("submitted", text, workload, by=intent.by)
+    missing = [before for before in spec.after if before not in draft.workloads]
+    if missing:
+        # What was acknowledged is not forgotten: it ends where its owner sees it.
+        text = f"It should run after {missing[0]}, which nobody knows. Submit it without that"
+        fail(draft, workload, text)
+    else:
+        draft.arrived(workload)
     return action.workload_id
 
 

@@ -153,6 +153,27 @@ def test_a_job_goes_from_intent_to_success_and_is_forgotten(machine: Machine) ->
     assert machine.world.runs == {}
 
 
+@pytest.mark.parametrize(
+    ("exit_code", "state", "said"),
+    [
+        (0, State.RUNNING, None),
+        (1, State.FAILED, "digits-1, after which it should run, has failed"),
+    ],
+)
+def test_a_job_asked_for_while_the_one_it_runs_after_ends_is_kept(
+    machine: Machine, exit_code: int, state: State, said: str | None
+) -> None:
+    machine.script = Script(run_ms=1_000, exit_code=exit_code)
+    loop = machine.loop()
+    first = machine.submit()
+    machine.cycles(loop, step_ms=1_000)
+    assert first not in loop.cluster.workloads
+    second = machine.submit(after=(first,))
+    machine.cycles(loop)
+    assert (found(machine, second).state, found(machine, second).ended_text) == (state, said)
+    assert machine.store.load().workloads == loop.cluster.workloads
+
+
 def test_what_the_loop_shows_is_what_the_store_has(machine: Machine) -> None:
     loop = machine.loop()
     job = machine.submit()

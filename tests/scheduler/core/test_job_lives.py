@@ -318,6 +318,14 @@ def test_a_job_after_one_that_failed_fails_with_its_name(world: World) -> None:
     assert world.get(second).ended_text == "first, after which it should run, has failed"
 
 
+def test_a_job_after_one_that_nobody_knows_is_kept_and_says_so(world: World) -> None:
+    job = world.submit(a_job("second", after=(WorkloadId("nobody"),)))
+    assert world.state(job) is State.FAILED
+    said = "It should run after nobody, which nobody knows. Submit it without that"
+    assert world.get(job).ended_text == said
+    assert world.kinds()[-2:] == ["submitted", "failed"]
+
+
 def test_a_scheduled_job_starts_at_its_time(world: World) -> None:
     job = world.submit(a_job(not_before_ms=Millis(world.now + 5_000)))
     assert world.state(job) is State.QUEUED

@@ -40,7 +40,6 @@ NEW, NOBODY = WorkloadId("new"), WorkloadId("nobody")
         (Submit(workload_id=NEW, spec=a_job(team=TeamName("x"))), "UnknownTeam", "no team x"),
         (Submit(workload_id=NEW, spec=a_job(pools=(PoolName("x"),))), "UnknownPool", "no pool x"),
         (Submit(workload_id=NEW, spec=a_job(pools=())), "Misconfigured", "names no pool"),
-        (Submit(workload_id=NEW, spec=a_job(after=(NOBODY,))), "UnknownWorkload", "after nobody"),
         (Cancel(workload_id=NOBODY), "UnknownWorkload", "no live job or notebook nobody"),
         (Pause(workload_id=NOBODY), "UnknownWorkload", "nobody"),
         (

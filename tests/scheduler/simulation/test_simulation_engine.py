@@ -42,6 +42,16 @@ def test_a_job_waits_for_the_one_before_it_and_both_end() -> None:
     assert simulation.next_ms() is None
 
 
+def test_a_job_that_comes_after_the_one_it_runs_after_has_ended_starts_at_once() -> None:
+    simulation = play(two_teams(1))
+    first = simulation.submit(T0, a_job("a-1"), MINUTE)
+    second = simulation.submit(T0 + HOUR, a_job("a-2", after=(first,)), HOUR)
+
+    stories = simulation.run().stories
+
+    assert (stories[second].wait_ms, stories[second].completion_ms) == (0, HOUR)
+
+
 def test_starting_and_leaving_take_the_time_they_take() -> None:
     world = two_teams(1)
     simulation = play(world, Conditions(start_ms=5_000))
