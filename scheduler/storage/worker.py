@@ -39,6 +39,8 @@ _CHUNK_BYTES = 1 << 20
 _BATCH = 500
 #: What is sent within the hour that a batch's links hold; a larger file goes alone.
 _BATCH_BYTES = 256 << 30
+#: Folders in one another; a walk cannot go much deeper, and nobody reads results that do.
+_MAX_DEPTH = 100
 _REFUSED = 400
 _OUR_FAILURE = 500
 _LATER = (429,)
@@ -180,7 +182,10 @@ def batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    for root, _, names in os.walk(folder, followlinks=False):
+    for root, below, names in os.walk(folder, followlinks=False):
+        if below and len(Path(root).relative_to(folder).parts) >= _MAX_DEPTH:
+            message = f"{folder.name} has more than {_MAX_DEPTH} folders in one another"
+            raise OSError(message)
         for name in names:
             path = Path(root, name)
             if path.is_file() and not path.is_symlink():
