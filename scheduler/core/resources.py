@@ -35,8 +35,10 @@ class Node:
     state: NodeState = NodeState.READY
     #: Nodes of one rack are close to each other; None where that is not known.
     rack: str | None = None
-    #: It is the cluster that cordons it, and not an admin here: lifted when the cluster lifts it.
+    #: The cluster cordons it: lifted when the cluster lifts it.
     cordoned_outside: bool = False
+    #: An admin here cordoned it: lifted by an admin only, also where it was away in between.
+    cordoned_here: bool = False
     #: Names of the sets of data that lie on it.
     data: frozenset[str] = frozenset()
     #: Since when its executor has it no more; None while it has.

@@ -270,12 +270,15 @@ def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:
         known = ", ".join(sorted(draft.nodes)) or "none"
         message = f"There is no node {action.node_id}. Nodes are: {known}."
         raise UnknownNode(message)
-    if node.state is action.state:
+    to_cordon = action.state is NodeState.CORDONED
+    if node.state is action.state and (not to_cordon or _cordoned_here(node)):
         return
     if action.state is NodeState.READY and node.cordoned_outside:
         message = f"{node.node_id} is cordoned in its cluster: lift that there (kubectl uncordon)."
         raise Conflict(message)
-    draft.nodes[node.node_id] = replace(node, state=action.state, cordoned_outside=False)
+    draft.nodes[node.node_id] = replace(
+        node, state=action.state, cordoned_outside=False, cordoned_here=to_cordon
+    )
     draft.tell(
         f"node-{action.state}",
         f"{node.node_id} was {node.state}, is {action.state}. {action.text}".rstrip(),
@@ -306,7 +309,8 @@ def _miss_node(draft: Draft, node: Node) -> bool:
     if node.missing_since_ms is None:
         node = draft.nodes[node_id] = replace(node, missing_since_ms=draft.now_ms)
     if node.state in {NodeState.READY, NodeState.CORDONED}:
-        draft.nodes[node_id] = replace(node, state=NodeState.LOST)
+        here = _cordoned_here(node)
+        draft.nodes[node_id] = replace(node, state=NodeState.LOST, cordoned_here=here)
         draft.tell(
             "node-lost",
             f"{node_id} is not heard of: what ran there counts as live until it is fenced.",
@@ -349,12 +353,18 @@ def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
 
 def _with_state(node: Node, known: Node | None) -> Node:
     """An admin's word stays; a cordon of the cluster comes and goes with the report."""
-    said = {NodeState.CORDONED, NodeState.FENCED}
-    if known is not None and not known.cordoned_outside and known.state in said:
-        return replace(node, state=known.state)
+    if known is not None and known.state is NodeState.FENCED:
+        return replace(node, state=NodeState.FENCED)
+    here = known is not None and _cordoned_here(known)
     outside = node.state is NodeState.CORDONED
-    state = NodeState.CORDONED if outside else NodeState.READY
-    return replace(node, state=state, cordoned_outside=outside)
+    state = NodeState.CORDONED if here or outside else NodeState.READY
+    return replace(node, state=state, cordoned_outside=outside, cordoned_here=here)
+
+
+def _cordoned_here(node: Node) -> bool:
+    """An admin's word: of what an earlier version stored, a cordon that is not the cluster's."""
+    before = node.state is NodeState.CORDONED and not node.cordoned_outside
+    return node.cordoned_here or before
 
 
 def relay_out(draft: Draft) -> None:

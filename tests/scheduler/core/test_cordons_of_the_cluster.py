@@ -55,3 +55,39 @@ def test_only_the_cluster_lifts_its_own_cordon(world: World) -> None:
     assert verdict.error is not None
     assert "kubectl uncordon" in verdict.text
     assert world.cluster.nodes[N1].state is NodeState.CORDONED
+
+
+def test_an_admins_cordon_outlasts_the_nodes_absence(world: World) -> None:
+    world.ask(SetNodeState(node_id=N1, state=NodeState.CORDONED, text="broken fan"))
+    world.step(NodesObserved(executor="fake", nodes=(a_node("n2", gpus=2),)))
+    assert world.cluster.nodes[N1].state is NodeState.LOST
+    report(world, NodeState.READY)
+    assert world.cluster.nodes[N1].state is NodeState.CORDONED
+    world.ask(SetNodeState(node_id=N1, state=NodeState.READY))
+    report(world, NodeState.READY)
+    assert world.cluster.nodes[N1].state is NodeState.READY
+
+
+def test_an_admins_cordon_is_lifted_while_the_node_is_away(world: World) -> None:
+    world.ask(SetNodeState(node_id=N1, state=NodeState.CORDONED))
+    gone = NodesObserved(executor="fake", nodes=(a_node("n2", gpus=2),))
+    world.step(gone)
+    world.ask(SetNodeState(node_id=N1, state=NodeState.READY))
+    world.step(gone)
+    report(world, NodeState.READY)
+    assert world.cluster.nodes[N1].state is NodeState.READY
+
+
+def test_an_admin_cordons_what_the_cluster_has_cordoned_already(world: World) -> None:
+    report(world, NodeState.CORDONED)
+    world.ask(SetNodeState(node_id=N1, state=NodeState.CORDONED))
+    report(world, NodeState.READY)
+    assert world.cluster.nodes[N1].state is NodeState.CORDONED
+
+
+def test_a_cordon_that_an_earlier_version_stored_is_an_admins(world: World) -> None:
+    before = replace(world.cluster.nodes[N1], state=NodeState.CORDONED)
+    assert not before.cordoned_here
+    world.cluster = replace(world.cluster, nodes={**world.cluster.nodes, N1: before})
+    report(world, NodeState.READY)
+    assert world.cluster.nodes[N1].state is NodeState.CORDONED
