@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +66,8 @@ def open_engine(url: str) -> Engine:
         _migrate(engine)
     except DBAPIError as error:
         engine.dispose()
-        message = f"The store {engine.url.render_as_string()} cannot be opened: {error.orig}"
+        shown = "postgresql:…" if engine.dialect.name == "postgresql" else str(engine.url)
+        message = f"The store {shown} cannot be opened: {error.orig}"
         raise Unavailable(message) from error
     return engine
 
@@ -89,18 +91,28 @@ def connected(url: str, *, alone: bool = False) -> Engine:
 def _address(url: str) -> URL:
     try:
         address = make_url(url)
-    except ArgumentError:
-        message = f"{url.partition('@')[0][:80]!r} is no store: use sqlite:///PATH or postgresql://HOST/NAME."
-        raise BadRequest(message) from None
+    except (ArgumentError, ValueError):
+        raise BadRequest(_no_store(url)) from None
+    if address.drivername != "sqlite" and "@" in f"{address.host}{address.database}":
+        raise BadRequest(_no_store(url))  # half of the password was taken for a host
     if address.drivername in ("postgresql", "postgres"):
         return address.set(drivername="postgresql+psycopg")
     if address.drivername == "sqlite" and address.database in (None, "", ":memory:"):
         message = "SQLite needs a file: use sqlite:///PATH, or memory: for tests."
         raise BadRequest(message)
     if address.drivername not in ("sqlite", "postgresql+psycopg"):
-        message = f"{address.drivername} is not supported: use sqlite or postgresql."
-        raise BadRequest(message)
+        raise BadRequest(_no_store(url))
     return address
+
+
+def _no_store(url: str) -> str:
+    """What an address that cannot be read begins with is all that is repeated: the rest may be a password."""
+    scheme = re.match(r"[a-z0-9+]{1,40}(?=:/)", url)
+    shown = f"{scheme[0]}:…" if scheme else "The address"
+    return (
+        f"{shown} is no store: use sqlite:///PATH or postgresql://USER:PASSWORD@HOST:PORT/NAME, with"
+        " @ as %40, : as %3A and / as %2F in a password."
+    )
 
 
 def _engine(address: URL, *, alone: bool = False) -> Engine:

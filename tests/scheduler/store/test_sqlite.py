@@ -214,3 +214,21 @@ def test_a_large_lookup_is_split(url: str) -> None:
         assert sql_cluster.by_id(connection, ids) == {}
     opened.dispose()
     create_engine(url).dispose()
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql:/bob:s3cret@db/x",
+        "postgresql//bob:s3cret@db/x",
+        "bob:s3cret@db/x",
+        "postgresql://bob:s3cret@db:543x2/x",
+        "postgresql://bob:p@s3cret/w@db/x",
+        "postgresql+asyncpg://bob:s3cret@db/x",
+    ],
+)
+def test_an_address_that_cannot_be_used_is_not_repeated(address: str) -> None:
+    with pytest.raises(BadRequest, match="use sqlite:///PATH or postgresql://") as refused:
+        open_store(address)
+    assert "s3cret" not in str(refused.value)
+    assert "bob" not in str(refused.value)
