@@ -27,6 +27,7 @@ from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor, LogChunk
 from gpucommons.scheduler.executors.local import LocalExecutor
 from gpucommons.scheduler.forecast.forecaster import Forecaster
+from gpucommons.scheduler.gathering import Gathering
 from gpucommons.scheduler.hub import Hub
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.intake import plan_config
@@ -112,7 +113,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         token_of=partial(attempt_tokens.token_of, key),
         api_url=api_url,
         on_server_act=servers or (lambda _act, _workload: None),
-        usage=where.minutes,
+        usage=Gathering(where.minutes, wake=asked.wake).after,
         retention_ms=settings.retention_days * _DAY_MS,
         holder=f"scheduler {os.getpid()}" if replica is None else replica.holder,
         leadership=None if replica is None else replica.election,

@@ -149,16 +149,20 @@ class LedgerKeeper:
 
     #: Rows of a span that are written already: (from, to, of which workloads; None = of all).
     written: Callable[[Millis, Millis, frozenset[WorkloadId] | None], Sequence[LedgerRow]]
-    #: Minutes that start later than this, as the agents measured them.
-    measured: Callable[[Millis], Sequence[UsageMinute]]
+    #: Minutes that start later than this, as the agents measured them; None while they are asked.
+    measured: Callable[[Millis], Sequence[UsageMinute] | None]
     #: Every minute before this one has its rows.
     done_ms: int = 0
     #: Workloads that gave devices back since the last rows: their last minute is written again
     #: when its usage is known.
     _closed: dict[WorkloadId, Workload] = field(default_factory=dict)
+    #: The rows that are due now end here: later minutes were not over when agents were asked.
+    _due_to_ms: int | None = None
+    _asking: bool = False
 
     def resume(self, cluster: Cluster, now_ms: Millis) -> None:
         """Find where an earlier scheduler stopped writing."""
+        self._due_to_ms, self._asking = None, False
         for back_ms in _LOOK_BACK_MS:
             rows = self.written(Millis(now_ms - back_ms), Millis(now_ms + MINUTE_MS), None)
             if rows:
@@ -186,15 +190,18 @@ class LedgerKeeper:
             rows += rows_of(workload, before.nodes, span, {})
         return self._with_known_usage(rows)
 
-    def due(self, cluster: Cluster, now_ms: Millis) -> tuple[LedgerRow, ...]:
-        """Rows of the minutes that are over; call :meth:`wrote` once they are stored."""
-        span = Span(from_ms=self.done_ms, to_ms=self.next_done_ms(now_ms))
-        if span.to_ms <= span.from_ms:
-            return ()
-        usage = {
-            (minute.slice_id, minute.minute_ms): minute
-            for minute in self.measured(Millis(span.from_ms - 1))
-        }
+    def due(self, cluster: Cluster, now_ms: Millis) -> tuple[LedgerRow, ...] | None:
+        """Rows of the minutes that are over, None while their usage is asked; call :meth:`wrote` once
+        they are stored.
+        """
+        if self._due_to_ms is None:
+            self._due_to_ms = self.next_done_ms(now_ms)
+        span = Span(from_ms=self.done_ms, to_ms=self._due_to_ms)
+        measured = self.measured(Millis(span.from_ms - 1)) if span.to_ms > span.from_ms else ()
+        self._asking = measured is None
+        if measured is None:
+            return None
+        usage = {(minute.slice_id, minute.minute_ms): minute for minute in measured}
         workloads = {**self._closed, **cluster.workloads}
         rows = [
             row
@@ -211,9 +218,15 @@ class LedgerKeeper:
         """When the next rows are due."""
         return Millis(self.done_ms + MINUTE_MS + USAGE_DELAY_MS)
 
-    def wrote(self, now_ms: Millis) -> None:
+    @property
+    def asking(self) -> bool:
+        """Whether they wait for what agents answer."""
+        return self._asking
+
+    def wrote(self) -> None:
         """The rows that were due are stored."""
-        self.done_ms = self.next_done_ms(now_ms)
+        if self._due_to_ms is not None:
+            self.done_ms, self._due_to_ms = self._due_to_ms, None
         self._closed = {
             workload_id: workload
             for workload_id, workload in self._closed.items()

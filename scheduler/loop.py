@@ -67,8 +67,9 @@ class Surroundings:
     api_url: str
     #: Starts and stops notebook servers; called repeatedly while due, from the loop's thread.
     on_server_act: ServerActs = lambda _act, _workload: None
-    #: Usage minutes that start later than a time, of all nodes.
-    usage: Callable[[Millis], Sequence[UsageMinute]] = lambda _after_ms: ()
+    #: Usage minutes that start later than a time, of all nodes; None while they are being asked, for
+    #: which nobody waits: it wakes the loop.
+    usage: Callable[[Millis], Sequence[UsageMinute] | None] = lambda _after_ms: ()
     #: How long history is kept; None = for ever.
     retention_ms: int | None = None
     #: Name of this scheduler, for the one that finds it leading.
@@ -370,14 +371,15 @@ class Loop:
             rows = keeper.due(self._cluster, now_ms)
             if rows:
                 store.add_ledger(self._epoch, rows)
-            keeper.wrote(now_ms)
+            if rows is not None:
+                keeper.wrote()
         if self._around.retention_ms is not None and now_ms >= self._prune_due_ms:
             self._prune_due_ms = now_ms + _PRUNE_EVERY_MS
             before_ms = Millis(now_ms - self._around.retention_ms)
             kept = {one for one, known in self._cluster.workloads.items() if is_final(known)}
             store.prune(self._epoch, before_ms=before_ms, kept=kept)
 
-    def _measured(self, after_ms: Millis) -> Sequence[UsageMinute]:
+    def _measured(self, after_ms: Millis) -> Sequence[UsageMinute] | None:
         try:
             return self._around.usage(after_ms)
         except Exception:  # noqa: BLE001 - rows without usage are right, only poorer
@@ -388,7 +390,8 @@ class Loop:
         if full or self._acting.refused_something():
             return 0.0
         delay_s = BUSY_S if current_attempts(outcome.cluster) else IDLE_S
-        for due_ms in (outcome.wake_ms, self._ledger.due_at_ms()):
+        books_ms = None if self._ledger.asking else self._ledger.due_at_ms()
+        for due_ms in (outcome.wake_ms, books_ms):
             if due_ms is not None:
                 delay_s = min(delay_s, max(0, due_ms - self.now()) / 1000)
         return delay_s

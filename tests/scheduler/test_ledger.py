@@ -212,6 +212,7 @@ class Book:
         self.store = MemoryStore()
         self.epoch = self.store.take_lead("me")
         self.measured = list(measured)
+        self.asking = False
         self.asked_of: list[frozenset[WorkloadId] | None] = []
         self.cluster = Cluster(nodes=NODES)
         self.keeper = self.restart(T)
@@ -219,7 +220,9 @@ class Book:
     def restart(self, now_ms: int) -> LedgerKeeper:
         self.keeper = LedgerKeeper(
             written=self._written,
-            measured=lambda after_ms: [m for m in self.measured if m.minute_ms > after_ms],
+            measured=lambda after_ms: (
+                None if self.asking else [m for m in self.measured if m.minute_ms > after_ms]
+            ),
         )
         self.keeper.resume(self.cluster, Millis(now_ms))
         return self.keeper
@@ -238,8 +241,10 @@ class Book:
 
     def tick(self, now_ms: int) -> None:
         if now_ms >= self.keeper.due_at_ms():
-            self.store.add_ledger(self.epoch, self.keeper.due(self.cluster, Millis(now_ms)))
-            self.keeper.wrote(Millis(now_ms))
+            rows = self.keeper.due(self.cluster, Millis(now_ms))
+            if rows is not None:
+                self.store.add_ledger(self.epoch, rows)
+                self.keeper.wrote()
 
     def rows(self) -> tuple[LedgerRow, ...]:
         return self.store.ledger(from_ms=Millis(0), to_ms=Millis(2**60))
@@ -265,6 +270,23 @@ def test_rows_are_due_once_a_minute_after_the_agents_have_measured() -> None:
     book.tick(T + MINUTE_MS + 5_000)
     (row,) = book.rows()
     assert (row.held_milli_gpu_ms, row.compute_percent_mean) == (500 * MINUTE_MS, 40)
+
+
+def test_rows_wait_for_agents_that_are_still_asked_and_end_where_those_were_asked() -> None:
+    book = Book([measured(0, 40)])
+    book.commit(job(attempt(T)), T)
+    book.asking = True
+    book.tick(T + MINUTE_MS + 5_000)
+    assert book.keeper.asking
+    book.commit(job(attempt(T, T + 70_000), state=State.SUCCEEDED), T + 70_000)
+    book.asking = False
+    book.tick(T + 2 * MINUTE_MS + 5_000)
+    assert not book.keeper.asking
+    assert [row.compute_percent_mean for row in book.rows()] == [40, None]
+    book.measured.append(measured(1, 50))
+    book.tick(T + 2 * MINUTE_MS + 5_000)
+    assert [row.compute_percent_mean for row in book.rows()] == [40, 50]
+    assert sum(row.held_milli_gpu_ms for row in book.rows()) == 500 * 70_000
 
 
 def test_an_end_is_written_at_once_and_its_usage_follows() -> None:
