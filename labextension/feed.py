@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -29,6 +30,9 @@ log = logging.getLogger("gpucommons.labextension")
 QUIET_WAIT_S = 20.0
 #: …and while something runs or waits: progress and forecasts are no events.
 LIVE_WAIT_S = 2.0
+#: Of a team with many live jobs the whole list is read less often: that much more for each so many.
+MANY_LIVE = 50
+NEWS_REST_S = 0.5
 LAST_PAUSE_S = 10.0
 _CHANGES_BY_ITSELF = frozenset(
     {"queued", "nominated", "starting", "running", "preempting", "pausing"}
@@ -41,13 +45,14 @@ ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
 class Feed:
     """Keeps what every tab shows, and sends what changed."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - who, for whom and with which clock
         self,
         scheduler: SendsCalls | None,
         fanout: Fanout,
         place: Place,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        steady_s: Callable[[], float] = time.monotonic,
         on_jobs: Callable[[Sequence[models.JobView]], None] = lambda _jobs: None,
     ) -> None:
         self._on_jobs = on_jobs
@@ -56,6 +61,10 @@ class Feed:
         self._place = place
         self._jobs = ShownJobs(place.owner)
         self._sleep = sleep
+        self._steady_s = steady_s
+        self._read_at_s = 0.0
+        #: Events came since everything was read.
+        self._has_news = False
         self._whoami: dict[str, Any] | None = None
         self._known: dict[str, Message] = {}
         self._lease: models.LeaseView | None = None
@@ -134,20 +143,36 @@ class Feed:
             await self._read_again(scheduler)
             self._say_state("ok", "")
             return
-        wait_s = LIVE_WAIT_S if self._has_live() else QUIET_WAIT_S
+        wait_s = min(QUIET_WAIT_S, max(0.0, self._due_s() - self._steady_s()))
         news = await scheduler.send(calls.events(after=self._cursor, wait_s=wait_s))
         self._cursor = news.last
+        self._has_news = self._has_news or bool(news.events)
         for event in news.events:
             self._fanout.send({"type": "event", "event": _json(event)})
-        if news.events or self._has_live():
+        if self._steady_s() >= self._due_s():
             await self._read_again(scheduler)
 
+    def _due_s(self) -> float:
+        """When everything is to be read again: what one look costs goes by what there is to see."""
+        live = self._count_live()
+        if self._has_news:
+            return self._read_at_s + NEWS_REST_S * (live // MANY_LIVE)
+        if live:
+            return self._read_at_s + min(QUIET_WAIT_S, LIVE_WAIT_S * max(1, live // MANY_LIVE))
+        return math.inf
+
     async def _read_again(self, scheduler: SendsCalls) -> None:
-        jobs, teams, lease = await asyncio.gather(
-            self._jobs.look(scheduler),
-            scheduler.send(calls.teams()),
-            self._read_lease(scheduler),
-        )
+        self._has_news = False
+        try:
+            jobs, teams, lease = await asyncio.gather(
+                self._jobs.look(scheduler),
+                scheduler.send(calls.teams()),
+                self._read_lease(scheduler),
+            )
+        except Exception:
+            self._has_news = True
+            raise
+        self._read_at_s = self._steady_s()
         self._on_jobs(jobs.final)
         self._tell("jobs", {"jobs": [_json(job) for job in (*jobs.live, *jobs.final)]})
         self._tell("teams", {"teams": [_json(team) for team in teams.teams]})
@@ -159,9 +184,9 @@ class Feed:
         except NotFound:
             return None
 
-    def _has_live(self) -> bool:
+    def _count_live(self) -> int:
         jobs = self._known.get("jobs", {}).get("jobs", [])
-        return any(job["state"] in _CHANGES_BY_ITSELF for job in jobs)
+        return sum(job["state"] in _CHANGES_BY_ITSELF for job in jobs)
 
     def _tell(self, kind: str, content: Message) -> None:
         """Send what changed, keep it for tabs to come."""

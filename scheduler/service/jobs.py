@@ -34,7 +34,8 @@ from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, request_of
 from gpucommons.scheduler.service.views.listed import page_of
-from gpucommons.scheduler.store.base import Admit, WorkloadFilter
+from gpucommons.scheduler.store import rules
+from gpucommons.scheduler.store.base import Admit, Page, WorkloadFilter
 
 #: How long steering waits for the cycle that handles it before it answers with what is known.
 _STEER_TIMEOUT_S = 2.0
@@ -248,20 +249,32 @@ def jobs(
 ) -> models.JobList:
     """A page of jobs, newest first. Without a team: the caller's own teams'; admins see all."""
     authorization.jobs(principal)
-    cluster = service.loop.cluster
     restricted = _restrict(where, principal)
     if restricted is None:
         return models.JobList(jobs=[])
-    page = service.store.workloads(restricted, limit=where.limit, cursor=cursor)
+    # In this order: one that a cycle takes up between the two looks is then found by the second.
+    unseen = () if cursor is not None else unseen_submits(service)
+    page = _page(service, restricted, limit=where.limit, cursor=cursor)
+    cluster = service.loop.cluster
     shown = [cluster.workloads.get(w.workload_id, w) for w in page.items]
-    if cursor is None:
-        ids = {workload.workload_id for workload in shown}
-        unseen = [w for w in reversed(unseen_submits(service)) if _matches(w, restricted)]
-        shown = [w for w in unseen if w.workload_id not in ids] + shown
+    ids = {workload.workload_id for workload in shown}
+    waiting = (w for w in reversed(unseen) if _matches(w, restricted))
+    shown = [w for w in waiting if w.workload_id not in ids] + shown
     return models.JobList(
         jobs=page_of(_view(service, principal, workload) for workload in shown),
         cursor=page.cursor,
     )
+
+
+def _page(
+    service: Service, where: WorkloadFilter, *, limit: int, cursor: str | None
+) -> Page[Workload]:
+    if not where.live:
+        return service.store.workloads(where, limit=limit, cursor=cursor)
+    # What lives is in memory: every open panel asks for it all the time.
+    service.loop.catch_up()
+    live = service.loop.cluster.workloads.values()
+    return rules.page(live, where, limit=limit, cursor=cursor)
 
 
 def _restrict(where: JobFilter, principal: Principal) -> WorkloadFilter | None:

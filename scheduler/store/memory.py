@@ -273,21 +273,8 @@ class MemoryStore:
         self, where: WorkloadFilter, *, limit: int = 100, cursor: str | None = None
     ) -> Page[Workload]:
         """A page, newest first."""
-        before = rules.cursor_key(cursor) if cursor is not None else None
         with self._lock:
-            found = sorted(
-                (
-                    w
-                    for w in self._workloads.values()
-                    if rules.matches(w, where)
-                    and (before is None or rules.page_key(w, where) < before)
-                ),
-                key=lambda w: rules.page_key(w, where),
-                reverse=True,
-            )
-        items = tuple(found[:limit])
-        more = len(found) > limit and bool(items)
-        return Page(items=items, cursor=rules.cursor_after(items[-1], where) if more else None)
+            return rules.page(self._workloads.values(), where, limit=limit, cursor=cursor)
 
     def intent_submit(self, workload_id: WorkloadId) -> Intent | None:
         """The unconsumed submit of a workload."""

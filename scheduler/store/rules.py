@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from gpucommons.scheduler.core.lifecycle import PENDING_STATES, is_final
@@ -12,6 +12,7 @@ from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
+    Page,
     UsageSum,
     WorkloadFilter,
 )
@@ -76,6 +77,22 @@ def summed(rows: Sequence[LedgerRow]) -> UsageSum:
         borrowed=sum(mine for row, mine in held if row.hold_class is HoldClass.OVER_QUOTA),
         lost=sum(row.lost_milli_gpu_ms for row in rows),
     )
+
+
+def page(
+    workloads: Iterable[Workload], where: WorkloadFilter, *, limit: int, cursor: str | None
+) -> Page[Workload]:
+    """A page of what is in memory, newest first."""
+    before = None if cursor is None else cursor_key(cursor)
+    keyed = ((page_key(one, where), one) for one in workloads if matches(one, where))
+    found = sorted(
+        (pair for pair in keyed if before is None or pair[0] < before),
+        key=lambda pair: pair[0],
+        reverse=True,
+    )
+    items = tuple(one for _, one in found[:limit])
+    more = len(found) > limit and bool(items)
+    return Page(items=items, cursor=cursor_after(items[-1], where) if more else None)
 
 
 def page_key(workload: Workload, where: WorkloadFilter) -> tuple[int, str]:

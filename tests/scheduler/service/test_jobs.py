@@ -20,6 +20,8 @@ from gpucommons.scheduler.errors import (
 from gpucommons.scheduler.service import jobs, logs, quotes
 from gpucommons.scheduler.service.jobs import JobFilter
 from gpucommons.scheduler.service.views.jobs import job_view
+from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.memory import MemoryStore
 
 
 def test_a_job_is_stored_named_and_started(world: ServiceWorld) -> None:
@@ -105,6 +107,31 @@ def test_a_team_list_shows_names_to_the_team_and_nothing_to_others(world: Servic
     assert (seen.name, seen.owner, seen.request, seen.attempts) == ("training", "", None, [])
     by_owner = jobs.JobFilter(team="vision", owner="ann")
     assert jobs.jobs(world.service, bob, by_owner, cursor=None).jobs == []
+
+
+def test_what_lives_is_listed_page_by_page_without_reading_the_store(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = world.principal("ann")
+    for _ in range(5):
+        jobs.submit(world.service, ann, a_request(), key=None)
+        world.pass_time(1)
+    jobs.cancel(world.service, ann, "digits-2")
+    for _ in range(3):
+        world.pass_time(60_000)
+    assert world.store.workloads(WorkloadFilter(live=True)).items[-1].spec.name == "digits-1"
+    monkeypatch.delattr(MemoryStore, "workloads")
+    jobs.submit(world.service, ann, a_request(), key=None)
+    names, cursor = [], None
+    while not names or cursor is not None:
+        page = jobs.jobs(world.service, ann, JobFilter(live=True, limit=2), cursor=cursor)
+        names += [job.name for job in page.jobs]
+        cursor = page.cursor
+    assert names == [f"digits-{number}" for number in (6, 5, 4, 3, 1)]
+    assert (
+        jobs.jobs(world.service, world.principal("bob"), JobFilter(live=True), cursor=None).jobs
+        == []
+    )
 
 
 @pytest.mark.parametrize(("milli_gpu", "simulated"), [(4000, True), (0, False)])
