@@ -189,6 +189,7 @@ def activity_of(view: ActivityView, *, seen_ms: int | None, now_ms: int) -> Acti
         ),
         gpu_active_ms=_not_after(view.gpu_active_ms, now_ms),
         usage_ms=view.usage_ms,
+        told_ms=idle.idle_since_ms,
         warned_ms=idle.warned_ms,
         returns_ms=idle.returns_ms,
         kept_until_ms=idle.kept_until_ms or 0,

@@ -79,6 +79,8 @@ class Activity:
     gpu_active_ms: int | None = None
     #: When usage was last read; None = no telemetry.
     usage_ms: int | None = None
+    #: Since when the scheduler was last told that it is idle; None = it was told of activity.
+    told_ms: int | None = None
     #: When the user was last warned, and the time of return announced then.
     warned_ms: int | None = None
     returns_ms: int | None = None
@@ -174,11 +176,25 @@ def _decide_quiet(activity: Activity, limits: Limits, now_ms: int) -> Decision:
         )
     missing = _name_missing(activity, limits, now_ms)
     if limits.unverified_after_ms is None:
-        return Keep(
-            reason="unverified", text=Quiet(since_ms=since, limit_ms=0, missing=missing).doubt()
-        )
+        told_ms = _still_told_ms(activity, limits, now_ms)
+        text = Quiet(since_ms=since, limit_ms=0, missing=missing).doubt()
+        return Keep(reason="unverified", text=text, idle_since_ms=told_ms)
     quiet = Quiet(since_ms=max(since, unseen), limit_ms=limits.unverified_after_ms, missing=missing)
     return _after(activity, limits, now_ms, quiet)
+
+
+def _still_told_ms(activity: Activity, limits: Limits, now_ms: int) -> int | None:
+    """Idle since when, as last told, where a scheduler that began anew has not heard yet.
+
+    It has nothing to say against what it was told before. That holds until a warning were due: by
+    then it is not a moment's silence, and nobody is warned of what cannot be seen.
+    """
+    told_ms = activity.told_ms
+    if told_ms is None or None not in (activity.reported_ms, activity.usage_ms):
+        return None
+    due_ms = max(told_ms + limits.idle_after_ms, activity.kept_until_ms)
+    stands = last_active_ms(activity) <= told_ms and now_ms < due_ms - limits.lead_ms
+    return told_ms if stands else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -218,7 +234,10 @@ def _after(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) -> Dec
             reason=quiet.reason, text=text, idle_since_ms=quiet.since_ms, returns_ms=returns_ms
         )
     if quiet.missing:
-        return Keep(reason=quiet.reason, text=quiet.doubt(), due_ms=warn_ms)
+        told_ms = _still_told_ms(activity, limits, now_ms)
+        return Keep(
+            reason=quiet.reason, text=quiet.doubt(), idle_since_ms=told_ms, due_ms=warn_ms
+        )
     if now_ms - quiet.since_ms < min(SETTLE_MS, limits.warn_after_ms // 2):
         return Keep(reason="active", text="active a moment ago", due_ms=warn_ms)
     if now_ms < activity.kept_until_ms:

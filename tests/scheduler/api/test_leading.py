@@ -13,6 +13,7 @@ from fastapi import FastAPI
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 from starlette.types import Message, Receive, Scope, Send
 
+from gpucommons.scheduler.api.body_limit import BodyLimit
 from gpucommons.scheduler.api.leading import (
     PASSED_ON,
     ToLeader,
@@ -186,6 +187,43 @@ async def test_what_the_leader_may_have_done_is_done_again_only_where_that_does_
     if not done_here:
         assert "may have done" in answer.json()["message"]
     assert len(found.json()["leases"]) == 1
+
+
+@pytest.mark.parametrize("path", ["/v1/attempt/progress", "/v1/leases/acquire", "/v1/jobs"])
+async def test_a_body_that_is_too_large_is_refused_by_a_follower(pair: Pair, path: str) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"x" * (1 << 16)
+
+    app = BodyLimit(pair.follower(), streamed="/v1/snapshots/", max_streamed_bytes=1 << 28)
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://follower") as client:
+        answer = await client.post(path, content=endless(), headers=HUB)
+    assert (answer.status_code, answer.json()["error"]) == (413, "TooLarge")
+
+
+async def test_of_a_request_that_broke_off_nothing_is_passed_on(pair: Pair) -> None:
+    async def untouched(_scope: Scope, _receive: Receive, _send: Send) -> None:
+        raise AssertionError("the leader was asked")
+
+    pair.leader = untouched  # type: ignore[assignment] # an ASGI app, too
+    parts = iter(
+        [
+            {"type": "http.request", "body": b'{"user": "ann"}', "more_body": True},
+            {"type": "http.disconnect"},
+        ]
+    )
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return next(parts)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/v1/leases/acquire", "headers": []}
+    await pair.follower()({**scope, "query_string": b""}, receive, send)
+    assert sent[0]["status"] == 422
 
 
 async def test_a_leader_that_is_gone_is_said(tmp_path: Path, pair: Pair) -> None:
