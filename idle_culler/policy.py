@@ -235,9 +235,7 @@ def _after(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) -> Dec
         )
     if quiet.missing:
         told_ms = _still_told_ms(activity, limits, now_ms)
-        return Keep(
-            reason=quiet.reason, text=quiet.doubt(), idle_since_ms=told_ms, due_ms=warn_ms
-        )
+        return Keep(reason=quiet.reason, text=quiet.doubt(), idle_since_ms=told_ms, due_ms=warn_ms)
     if now_ms - quiet.since_ms < min(SETTLE_MS, limits.warn_after_ms // 2):
         return Keep(reason="active", text="active a moment ago", due_ms=warn_ms)
     if now_ms < activity.kept_until_ms:
