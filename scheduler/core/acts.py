@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpucommons.scheduler.core.leases import SERVER_GONE
-from gpucommons.scheduler.core.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.lifecycle import is_ended_lease, is_final, is_lease
 from gpucommons.scheduler.core.orders import (
     Act,
     AnnounceStop,
@@ -23,9 +23,9 @@ from gpucommons.scheduler.core.orders import (
 from gpucommons.scheduler.core.types import AttemptState, Workload, WorkloadId
 
 
-def due(workloads: Iterable[Workload]) -> tuple[Act, ...]:
+def due(workloads: Iterable[Workload], now_ms: int) -> tuple[Act, ...]:
     """All acts that are due now, in a fixed order."""
-    concerned = (w for w in workloads if not is_final(w) or is_lease(w))
+    concerned = (w for w in workloads if not is_final(w) or is_ended_lease(w, now_ms))
     in_order = sorted(concerned, key=lambda one: one.workload_id)
     return tuple(act for workload in in_order for act in _of(workload))
 

@@ -71,7 +71,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
     return Outcome(
         cluster=after,
         changes=changes,
-        acts=acts.due(draft.among(draft.register.acting)),
+        acts=acts.due(draft.among(draft.register.acting), draft.now_ms),
         wake_ms=wake,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpucommons.scheduler.core import consolidation, growing, leases, stops, tries
+from gpucommons.scheduler.core import consolidation, growing, leases, stops, tries, withdrawals
 from gpucommons.scheduler.core.clock import Times
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
@@ -164,6 +164,7 @@ def next_deadline(draft: Draft) -> Millis | None:
     due = [one.until_ms for one in draft.released if one.until_ms > draft.now_ms]
     due.extend(Millis(at) for at in _turns(draft))
     due.extend(one.until_ms for one in draft.kept.values() if one.until_ms > draft.now_ms)
+    due.extend(withdrawals.held_back(draft).values())
     due.extend(Millis(at) for at in growing.next_growth(draft) if at > draft.now_ms)
     if any(line.members for line in draft.register.lines.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(draft) if at > draft.now_ms)

@@ -13,7 +13,7 @@ from typing import Any
 from gpucommons.scheduler.core import fair_share, quota
 from gpucommons.scheduler.core.clock import Clock
 from gpucommons.scheduler.core.demand import must_have, shape
-from gpucommons.scheduler.core.lifecycle import is_ended_lease
+from gpucommons.scheduler.core.lifecycle import is_remembered
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.register import Register
@@ -385,10 +385,10 @@ class Draft:
         return self.usage_now() if changed else None
 
     def _forgotten(self) -> set[WorkloadId]:
-        """Final workloads, but those that a live one depends on and leases that just ended."""
+        """Final workloads, but those that a live one depends on and those that are remembered."""
         register = self.register
         if not register.final:
             return set()
         needed = {after for i in register.dependent for after in self.workloads[i].spec.after}
         final = register.final - needed
-        return {i for i in final if not is_ended_lease(self.workloads[i], self.now_ms)}
+        return {i for i in final if not is_remembered(self.workloads[i], self.now_ms)}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpucommons.scheduler.core import proportions, quota, reclaim
+from gpucommons.scheduler.core import proportions, quota, reclaim, withdrawals
 from gpucommons.scheduler.core.admission import admit, nominate, promise, unpromise
 from gpucommons.scheduler.core.demand import (
     bounds,
@@ -128,6 +128,8 @@ def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
         miss = ("reclaim", shape(spec), pool, spec.team)
         if miss in draft.misses or not covers(draft, workload, guarantees, pool):
             continue
+        if not withdrawals.may_win_back(draft, workload, pool):
+            continue
         plan = reclaim.for_guarantee(draft, workload, pool)
         if plan is not None:
             nominate(draft, workload, plan)
@@ -147,6 +149,8 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
         once = ("reserved", pool, spec.team)
         miss = ("reserve", shape(spec), pool, spec.team)
         if draft.misses & {once, miss} or not covers(draft, workload, guarantees, pool):
+            continue
+        if not withdrawals.may_win_back(draft, workload, pool):
             continue
         holders = units_of(draft, ("jobs",), pool, job)
         found = cheapest(inside_guarantee(spec, pool, holders, ("jobs",), Lacking(spec.team)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core import leases, resizing, settings, stops
+from gpucommons.scheduler.core import leases, resizing, settings, stops, withdrawals
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import cancelled, fail, step_word
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move
@@ -214,6 +214,7 @@ def _cancel(draft: Draft, workload: Workload, by: str, text: str | None = None) 
     text = text or f"Cancelled by {by}"
     said = f"{workload.spec.name}: {text[:1].lower()}{text[1:]}."
     draft.tell("cancel-asked", said, workload, by=by)
+    workload = withdrawals.noted(draft, workload)
     if workload.current is None:
         workload = move(workload, State.CANCELLING, draft.now_ms, nomination=None)
         cancelled(draft, workload, text)
@@ -228,6 +229,7 @@ def _pause(draft: Draft, workload: Workload, by: str) -> None:
         message = f"{workload.spec.name} is {workload.state}: it cannot be paused any more."
         raise InvalidTransition(message)
     draft.tell("pause-asked", f"{workload.spec.name}: paused by {by}.", workload, by=by)
+    workload = withdrawals.noted(draft, workload)
     if workload.current is None:
         draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
     else:

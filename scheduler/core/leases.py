@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core import stops, withdrawals
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import End, end_attempt
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, move_attempt, with_attempt
@@ -130,6 +130,7 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
 
 def finish(draft: Draft, workload: Workload, text: str, *, by: str = "scheduler") -> None:
     """End a lease whose server is gone or never was."""
+    workload = withdrawals.noted(draft, workload)
     if workload.current is not None:
         end_attempt(draft, workload, End(None, text=text))
         return
@@ -162,6 +163,7 @@ def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
             draft.put(with_attempt(workload, replace(attempt, stop=stop)))
         return
     was_down = attempt.stop is not None and attempt.stop.why in SERVER_GONE
+    workload = withdrawals.noted(draft, workload)
     workload = stops.end_now(draft, workload, why=action.why, text=text)
     if action.why == RELEASED and not was_down:
         _restart_on_cpu(draft, workload, wanted=True)

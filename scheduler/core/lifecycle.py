@@ -27,6 +27,8 @@ FINAL_STATES = frozenset(
 #: Leases that ended so long ago are remembered: how they ended may still be told, and a server that
 #: gave its GPU back is still to start again.
 LEASES_REMEMBERED_MS = 120_000
+#: What left the line after others had been stopped for it is remembered, and counts, for so long.
+WITHDRAWALS_REMEMBERED_MS = 3_600_000
 #: States in which a job or a ticket waits for devices.
 WAITING_STATES = frozenset({State.QUEUED, State.NOMINATED, State.WAITING})
 #: What counts as waiting of a user's: a paused job may be back in line at any time.
@@ -156,6 +158,13 @@ def attempt_moved(workload: Workload, to: AttemptState, **changes: Any) -> Attem
 def with_attempt(workload: Workload, attempt: Attempt) -> Workload:
     """Return the workload with its newest attempt replaced."""
     return evolve(workload, attempts=(*workload.attempts[:-1], attempt))
+
+
+def is_remembered(workload: Workload, now_ms: int) -> bool:
+    """It is over and known all the same: something may still follow from it."""
+    withdrawn = workload.withdrawn_ms
+    late = bool(withdrawn) and withdrawn[-1] > now_ms - WITHDRAWALS_REMEMBERED_MS
+    return is_final(workload) and (late or is_ended_lease(workload, now_ms))
 
 
 def is_ended_lease(workload: Workload, now_ms: int) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from heapq import heapify, heappop, heapreplace
 from typing import Any
 
+from gpucommons.scheduler.core import withdrawals
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.register import Line, LineKey, Place
 from gpucommons.scheduler.core.types import Reason, Workload, WorkloadId
@@ -40,7 +41,8 @@ class Front:
     def goes_on(self, draft: Draft) -> bool:
         """After a turn, say whether there is a next one that is worth trying."""
         workload = draft.workloads[self.place.workload_id]
-        if workload.current is None and workload.nomination is None:
+        got_nothing = workload.current is None and workload.nomination is None
+        if got_nothing and withdrawals.answers_for_its_line(draft, workload):
             return False
         place = next(self._ahead, None)
         if place is None:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core import withdrawals
 from gpucommons.scheduler.core.admission import (
     Plan,
     Unit,
@@ -132,6 +133,8 @@ def _reclaim(draft: Draft, workload: Workload) -> bool:
     for pool in workload.spec.pools:
         ending = _ending(draft).get((workload.spec.team, pool), 0)
         if pool not in draft.pools or not within_quota(draft, workload, pool, ending=ending):
+            continue
+        if not withdrawals.may_win_back(draft, workload, pool):
             continue
         best: tuple[tuple[object, ...], _Option, tuple[Unit, ...]] | None = None
         lent = lent_in(draft, pool)

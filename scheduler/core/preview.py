@@ -13,7 +13,7 @@ from itertools import count
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core import beside_gpus, guarantee, leases, notebooks, quota
+from gpucommons.scheduler.core import beside_gpus, guarantee, leases, notebooks, quota, withdrawals
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
@@ -279,10 +279,16 @@ def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability,
         text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
         return Availability.WAIT, text
     if notebooks.could_reclaim(draft, ask):
-        settings = draft.pools[pool]
-        seconds = -(-(settings.notice_ms + settings.grace_ms) // 1000)
-        return Availability.WAIT, f"lent to training: yours within {seconds} s if you wait in line"
+        return Availability.WAIT, _lent(draft, ask, pool)
     return Availability.WAIT, f"{team}'s notebooks leave no piece of this size: wait in line"
+
+
+def _lent(draft: Draft, ask: Workload, pool: PoolName) -> str:
+    if not withdrawals.may_win_back(draft, ask, pool):
+        return "lent to training; you left the line too often to win it back: wait until it is free"
+    settings = draft.pools[pool]
+    seconds = -(-(settings.notice_ms + settings.grace_ms) // 1000)
+    return f"lent to training: yours within {seconds} s if you wait in line"
 
 
 # --- why -------------------------------------------------------------------------------------

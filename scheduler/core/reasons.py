@@ -8,7 +8,15 @@ from functools import partial
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core import beside_gpus, guarantee, notebooks, proportions, quota, surplus
+from gpucommons.scheduler.core import (
+    beside_gpus,
+    guarantee,
+    kept_back,
+    notebooks,
+    proportions,
+    quota,
+    surplus,
+)
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.draining import draining
@@ -63,7 +71,8 @@ def _explain(
             _tell(draft, workload, draining(draft, workload, workload.nomination, halves))
         else:
             key = draft.register.key_of(workload)
-            _tell(draft, workload, memo.get(key) or memo.setdefault(key, why(workload)))
+            found = memo.get(key) or memo.setdefault(key, why(workload))
+            _tell(draft, workload, kept_back.reason(draft, workload) or found)
 
 
 def _tell(draft: Draft, workload: Workload, reason: Reason) -> None:

@@ -81,10 +81,11 @@ _SETS = (
     "final",
     "moved",
     "growable",
+    "withdrawn",
 )
 _BIT = {name: 1 << i for i, name in enumerate(_SETS)}
 _HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (_BIT[name] for name in _SETS[:5])
-_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE = (
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE, _WITHDRAWN = (
     _BIT[name] for name in _SETS[5:]
 )
 
@@ -141,6 +142,8 @@ class Register:
         self.moved: set[WorkloadId] = set()
         #: It runs with fewer workers than it likes.
         self.growable: set[WorkloadId] = set()
+        #: It left the line at some time, or was paused, after others had been stopped for it.
+        self.withdrawn: set[WorkloadId] = set()
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.lines: dict[LineKey, Line] = {}
@@ -261,7 +264,7 @@ class Register:
 
 def _facts(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> _Known:
     state, attempt, after = workload.state, workload.current, workload.spec.after
-    sets = _ACTING if _to_restart(workload) else 0
+    sets = (_ACTING if _to_restart(workload) else 0) | (_WITHDRAWN if workload.withdrawn_ms else 0)
     if state in FINAL_STATES:
         return _Known(sets | _FINAL)
     if workload.nomination is not None:

@@ -145,7 +145,8 @@ class Released:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
     """One consistent view. ``workloads`` holds every workload that is not final, the final ones
-    that a live one depends on, and leases that ended a moment ago.
+    that a live one depends on, leases that ended a moment ago, and for an hour what left the line
+    after others had been stopped for it.
     """
 
     pools: Mapping[PoolName, Pool] = field(default_factory=dict)

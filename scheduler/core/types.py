@@ -360,6 +360,8 @@ class Workload:
     redeem_by_ms: Millis | None = None
     #: Its newest pauses that are over, oldest first.
     pauses: tuple[PausedSpan, ...] = ()
+    #: When it left the line, or was paused, after others had been stopped for it; newest last.
+    withdrawn_ms: tuple[Millis, ...] = ()
 
     @property
     def current(self) -> Attempt | None:

@@ -221,7 +221,7 @@ class Store(Protocol):
     # --- the leader's loop ---
     def load(self) -> Cluster:
         """What the loop starts from: everything live, the final workloads that a live one depends
-        on, and leases that ended a moment ago (``LEASES_REMEMBERED_MS``).
+        on, and those that are remembered (:func:`.lifecycle.is_remembered`).
         """
         ...
 

@@ -13,11 +13,10 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
+from gpucommons.scheduler.core.lifecycle import is_final, is_remembered
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
 from gpucommons.scheduler.core.types import (
     IntentId,
-    Kind,
     Millis,
     TeamName,
     UserName,
@@ -172,7 +171,7 @@ class MemoryStore:
     # --- the leader's loop -------------------------------------------------------------------
 
     def load(self) -> Cluster:
-        """Everything live, final workloads that live ones depend on, leases that just ended."""
+        """Everything live, final workloads that live ones depend on, and those that are remembered."""
         with self._lock:
             live = {w.workload_id: w for w in self._workloads.values() if not is_final(w)}
             needed = {
@@ -181,11 +180,10 @@ class MemoryStore:
                 for workload_id in workload.spec.after
                 if workload_id in self._workloads
             }
-            since = self._cluster.now_ms - LEASES_REMEMBERED_MS
             ended = {
                 w.workload_id: w
                 for w in self._workloads.values()
-                if w.spec.kind is Kind.NOTEBOOK and w.ended_ms is not None and w.ended_ms > since
+                if is_remembered(w, self._cluster.now_ms)
             }
             return replace(self._cluster, workloads={**needed, **ended, **live})
 

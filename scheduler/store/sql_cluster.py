@@ -6,10 +6,27 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Row, Select, delete, select, text, tuple_, update
+from sqlalchemy import (
+    Connection,
+    Row,
+    Select,
+    and_,
+    delete,
+    not_,
+    or_,
+    select,
+    text,
+    tuple_,
+    update,
+)
 from sqlalchemy.sql import ColumnElement
 
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final
+from gpucommons.scheduler.core.lifecycle import (
+    LEASES_REMEMBERED_MS,
+    WITHDRAWALS_REMEMBERED_MS,
+    is_final,
+    is_remembered,
+)
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
@@ -186,10 +203,14 @@ def _write_documents(
 
 
 def load(connection: Connection) -> Cluster:
-    """Everything live, final workloads that live ones depend on, leases that just ended."""
+    """Everything live, final workloads that live ones depend on, and those that are remembered."""
     now_ms = Millis(connection.execute(select(leader.c.now_ms)).scalar_one())
     live = {w.workload_id: w for w in workloads_where(connection, workloads.c.live)}
-    ended = {w.workload_id: w for w in workloads_where(connection, *just_ended(now_ms))}
+    ended = {
+        w.workload_id: w
+        for w in workloads_where(connection, just_ended(now_ms))
+        if is_remembered(w, now_ms)
+    }
     needed = {i for w in live.values() for i in w.spec.after} - live.keys()
     found = {
         (row.kind, row.name): value_of(row.kind, row.document)
@@ -198,11 +219,17 @@ def load(connection: Connection) -> Cluster:
     return cluster_of(found, {**by_id(connection, needed), **ended, **live}, now_ms)
 
 
-def just_ended(now_ms: Millis) -> tuple[ColumnElement[bool], ...]:
-    """Leases that ended a moment ago."""
-    return (
-        workloads.c.kind == Kind.NOTEBOOK.value,
-        workloads.c.ended_ms > now_ms - LEASES_REMEMBERED_MS,
+def just_ended(now_ms: Millis) -> ColumnElement[bool]:
+    """Those of which some are remembered; of all that ended in the last hour few need be read."""
+    standing = workloads.c.standing
+    withdrew = and_(
+        standing.contains('"withdrawn_ms":[', autoescape=True),
+        not_(standing.contains('"withdrawn_ms":[]', autoescape=True)),
+    )
+    lease = workloads.c.kind == Kind.NOTEBOOK.value
+    return or_(
+        and_(lease, workloads.c.ended_ms > now_ms - LEASES_REMEMBERED_MS),
+        and_(workloads.c.ended_ms > now_ms - WITHDRAWALS_REMEMBERED_MS, withdrew),
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.sql import ColumnElement
 
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, is_final, is_lease
+from gpucommons.scheduler.core.lifecycle import is_final, is_remembered
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.store import sql_cluster
@@ -64,17 +64,11 @@ class SqlMirror:
         absent = needed - self._workloads.keys()
         known = {**self._workloads, **sql_cluster.by_id(connection, absent)}
         self._workloads = {
-            i: w for i, w in known.items() if i in live or i in needed or _remembered(w, now_ms)
+            i: w for i, w in known.items() if i in live or i in needed or is_remembered(w, now_ms)
         }
 
     def _new(self, now_ms: Millis) -> tuple[ColumnElement[bool], ...]:
         """The first time all that is live, from then on all that was written."""
         if self._seen >= 0:
             return (workloads.c.written > self._seen,)
-        kind, ended = sql_cluster.just_ended(now_ms)
-        return (or_(workloads.c.live, kind & ended),)
-
-
-def _remembered(workload: Workload, now_ms: Millis) -> bool:
-    ended_ms = workload.ended_ms
-    return is_lease(workload) and ended_ms is not None and ended_ms > now_ms - LEASES_REMEMBERED_MS
+        return (or_(workloads.c.live, sql_cluster.just_ended(now_ms)),)

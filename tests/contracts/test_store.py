@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import threading
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from stored_rows import NOW, VISION, event, job, ledger_row, point, running, submit
 
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import learned
 from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Quota, Team
@@ -192,6 +193,27 @@ def test_leases_that_just_ended_are_loaded_too(store: Store) -> None:
     over = replace(job(3, State.FAILED), ended_ms=NOW)
     store.commit(epoch, Changes(now_ms=NOW, workloads=(*leases, over)))
     assert dict(store.load().workloads) == {WorkloadId("w-0002"): leases[1]}
+
+
+def test_what_left_the_line_in_vain_is_loaded_for_an_hour(store: Store) -> None:
+    epoch = store.take_lead("one")
+    ends = [NOW - WITHDRAWALS_REMEMBERED_MS, NOW - WITHDRAWALS_REMEMBERED_MS + 1]
+    left = [
+        replace(
+            job(number, state, kind=kind),
+            ended_ms=Millis(ended_ms),
+            withdrawn_ms=(Millis(ended_ms),),
+        )
+        for number, (ended_ms, (state, kind)) in enumerate(
+            product(ends, [(State.CANCELLED, Kind.TRAINING), (State.ENDED, Kind.NOTEBOOK)]), 1
+        )
+    ]
+    others = [
+        replace(job(5, State.CANCELLED), ended_ms=NOW),
+        replace(job(6, State.CANCELLED), ended_ms=NOW, ended_text='"withdrawn_ms":[1]'),
+    ]
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(*left, *others)))
+    assert dict(store.load().workloads) == {one.workload_id: one for one in left[2:]}
 
 
 def test_a_later_commit_replaces_what_it_names_and_nothing_else(store: Store) -> None:

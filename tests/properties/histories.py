@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from properties.machines import Machines
 
 from gpucommons.scheduler.core.leases import RELEASED, SERVER_GONE
-from gpucommons.scheduler.core.lifecycle import is_ended_lease, is_final, is_lease
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease, is_remembered
 from gpucommons.scheduler.core.resources import NodeState, Quota
 from gpucommons.scheduler.core.state import (
     Cancel,
@@ -111,7 +111,7 @@ class Recorded(World):
     def restart(self) -> None:
         """Only what was committed is known, and all of it is."""
         loaded, now_ms = self.store.load(), self.cluster.now_ms
-        # Leases that ended are remembered for a while, which passes without a commit.
+        # Some who are final are remembered for a while, which passes without a commit.
         needed = {
             before
             for one in loaded.workloads.values()
@@ -121,7 +121,7 @@ class Recorded(World):
         known = {
             workload_id: one
             for workload_id, one in loaded.workloads.items()
-            if not is_final(one) or workload_id in needed or is_ended_lease(one, now_ms)
+            if not is_final(one) or workload_id in needed or is_remembered(one, now_ms)
         }
         loaded = replace(loaded, workloads=known, now_ms=now_ms)
         assert loaded == replace(self.cluster, released=(), spare={}, kept={})

@@ -238,6 +238,8 @@ def test_a_notebook_inside_its_quota_never_waits_for_another_team(
         for workload in cluster.workloads.values():
             if workload.spec.kind is not Kind.NOTEBOOK or not truths.in_line(cluster, workload):
                 continue
+            if truths.left_too_often(cluster, workload):
+                continue
             size = workload.spec.roles[0].milli_gpu
             team = workload.spec.team
             used = sum(
@@ -297,7 +299,7 @@ def test_quotas_hold_and_nobody_waits_while_what_may_be_used_is_free(
 
 def _a_guarantee_waits_for_borrowers_only(cluster: Cluster, in_line: list[Workload]) -> None:
     waiting = [workload for workload in in_line if _inside_guarantee(cluster, workload)]
-    if len(waiting) != 1:
+    if len(waiting) != 1 or truths.left_too_often(cluster, waiting[0]):
         return  # an earlier gang may have reserved what a later job would need
     firm = [HoldClass.FIXED, HoldClass.GUARANTEED]
     free = truths.Free(

@@ -324,6 +324,18 @@ def needed(workload: Workload) -> list[int]:
     return [first.milli_gpu] * low + [r.milli_gpu for r in others for _ in range(r.count)]
 
 
+def left_too_often(cluster: Cluster, workload: Workload) -> bool:
+    """Its owner left the line three times within an hour after others had been stopped for it."""
+    left = [
+        at_ms
+        for one in cluster.workloads.values()
+        if one.spec.owner == workload.spec.owner and set(one.spec.pools) & set(workload.spec.pools)
+        for at_ms in one.withdrawn_ms
+        if at_ms > cluster.now_ms - 3_600_000
+    ]
+    return len(left) >= 3
+
+
 def quota_of(cluster: Cluster, workload: Workload) -> Quota:
     team = cluster.teams[workload.spec.team]
     return team.quotas.get(workload.spec.pools[0], Quota())

@@ -56,7 +56,7 @@ def test_a_server_that_never_reported_is_not_stopped_by_its_name(world: World, w
     else:
         world.ask(Cancel(workload_id=lease, why=why))
     assert world.stop_of(lease).why == why
-    assert due(world.cluster.workloads.values()) == ()
+    assert due(world.cluster.workloads.values(), world.now) == ()
     assert world.get(lease).current is not None
 
 
