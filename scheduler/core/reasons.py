@@ -8,20 +8,13 @@ from functools import partial
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core import (
-    beside_gpus,
-    guarantee,
-    kept_back,
-    notebooks,
-    proportions,
-    quota,
-    surplus,
-)
+from gpucommons.scheduler.core import beside_gpus, guarantee, notebooks, proportions, quota, surplus
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.draining import draining
 from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.holds import Load
+from gpucommons.scheduler.core.kept_back import reason as why_kept_back
 from gpucommons.scheduler.core.placement import place
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.spots import capacity
@@ -72,7 +65,7 @@ def _explain(
         else:
             key = draft.register.key_of(workload)
             found = memo.get(key) or memo.setdefault(key, why(workload))
-            _tell(draft, workload, kept_back.reason(draft, workload) or found)
+            _tell(draft, workload, why_kept_back(draft, workload) or found)
 
 
 def _tell(draft: Draft, workload: Workload, reason: Reason) -> None:
