@@ -153,7 +153,7 @@ def test_start_now_with_less_starts_a_copy_in_the_jobs_place(
     sent = lab.asked("jobs")[-1]
     assert (sent["name"], sent["parent"]) == ("resnet", scene.WAITING)
     assert sent["roles"][0] == scene.request("resnet", 2000)["roles"][0]
-    assert len(lab.asked(f"jobs/{scene.WAITING}/cancel")) == 1
+    assert lab.asked(f"jobs/{scene.WAITING}/cancel") != []
     job_row(page, "resnet-3").get_by_role("button", name="resnet-3").click()
     expect(page.locator(".gc-Facts")).to_contain_text("made from resnet-2")
 
