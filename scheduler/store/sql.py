@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.forecast.windows import Estimate
-from gpucommons.scheduler.store import sql_cluster, sql_history, sql_intents
+from gpucommons.scheduler.store import sql_cluster, sql_curves, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Admit,
     Asked,
@@ -62,6 +62,7 @@ class SqlStore:
         self._writers = connected(url, alone=True)
         self._turn = threading.Lock()
         self._notices = Notices(self._engine)
+        self._curves = sql_curves.Curves()
         self._leader_lock: LeaderLock | None = None
         if self._engine.dialect.name == "sqlite":
             file = database_file(self._engine.url)
@@ -92,6 +93,7 @@ class SqlStore:
         """Become the one writer of state."""
         if self._leader_lock is not None:
             self._leader_lock.acquire()
+        self._curves.forget()
         with self._writing() as connection:
             return sql_cluster.take_lead(connection, holder)
 
@@ -188,9 +190,13 @@ class SqlStore:
 
     def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
         """Add points to curves."""
-        with self._leading(epoch) as (connection, _):
-            for workload_id, points in curves.items():
-                sql_history.write_points(connection, workload_id, points)
+        try:
+            with self._leading(epoch) as (connection, _):
+                for workload_id, points in curves.items():
+                    self._curves.write(connection, workload_id, points)
+        except BaseException:
+            self._curves.forget()
+            raise
 
     def add_estimates(self, epoch: Epoch, estimates: Sequence[Estimate]) -> None:
         """Add or replace by key."""
@@ -263,7 +269,7 @@ class SqlStore:
 
     def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
         """A curve, thinned evenly to ``limit``."""
-        return self._read(lambda c: sql_history.read_points(c, workload_id, limit))
+        return self._read(lambda c: sql_curves.read_points(c, workload_id, limit))
 
     def ledger(
         self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None

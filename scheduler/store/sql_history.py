@@ -1,9 +1,8 @@
-"""What happened, in SQL: events, the usage ledger and the curves of jobs."""
+"""What happened, in SQL: events and the usage ledger; and how long all of it is kept."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -27,7 +26,7 @@ from gpucommons.scheduler.core.state import Changes, Event
 from gpucommons.scheduler.core.types import HoldClass, Kind, Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
-from gpucommons.scheduler.store.base import EventSight, LedgerRow, LogPoint, StoredEvent, UsageSum
+from gpucommons.scheduler.store.base import EventSight, LedgerRow, StoredEvent, UsageSum
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.sql_cluster import Lead
 from gpucommons.scheduler.store.sql_intents import insert_into
@@ -191,69 +190,6 @@ def _usage_sum(row: RowMapping) -> UsageSum:
     # PostgreSQL adds whole numbers up to decimal ones.
     numbers = {n: None if row[n] is None else int(row[n]) for n in _SUMS}
     return UsageSum(team=row["team"], owner=row["owner"], **numbers)  # type: ignore[arg-type] # only used may be None
-
-
-# --- curves ------------------------------------------------------------------------------------
-
-
-def write_points(connection: Connection, workload_id: WorkloadId, new: Sequence[LogPoint]) -> None:
-    """Add points; beyond the cap every second one goes."""
-    if not new:
-        return
-    statement = insert_into(connection)(points)
-    connection.execute(
-        statement.on_conflict_do_update(
-            index_elements=[points.c.workload_id, points.c.attempt_number, points.c.step],
-            set_={"at_ms": statement.excluded.at_ms, "metrics": statement.excluded.metrics},
-        ),
-        [
-            {
-                "workload_id": workload_id,
-                "attempt_number": point.attempt_number,
-                "step": point.step,
-                "at_ms": point.at_ms,
-                "metrics": json.dumps(point.metrics),
-            }
-            for point in new
-        ],
-    )
-    _thin(connection, workload_id)
-
-
-def _thin(connection: Connection, workload_id: WorkloadId) -> None:
-    mine, size = points.c.workload_id == workload_id, func.length(points.c.metrics)
-    total = func.coalesce(func.sum(size), 0)
-    count, text = connection.execute(select(func.count(), total).where(mine)).one()
-    if not rules.is_too_long(count, text):
-        return
-    key = (points.c.attempt_number, points.c.step)
-    rows = connection.execute(select(*key, size).where(mine).order_by(*key)).all()
-    keys = [((row[0], row[1]), row[2]) for row in rows]
-    stays = set(rules.kept_of(keys))
-    dropped = [each for each, _ in keys if each not in stays]
-    for start in range(0, len(dropped), 200):
-        chunk = dropped[start : start + 200]
-        connection.execute(delete(points).where(mine, tuple_(*key).in_(chunk)))
-
-
-def read_points(
-    connection: Connection, workload_id: WorkloadId, limit: int
-) -> tuple[LogPoint, ...]:
-    """A curve, thinned evenly."""
-    rows = connection.execute(
-        select(points)
-        .where(points.c.workload_id == workload_id)
-        .order_by(points.c.attempt_number, points.c.step)
-    ).all()
-    return tuple(
-        LogPoint(
-            attempt_number=row.attempt_number,
-            step=row.step,
-            at_ms=row.at_ms,
-            metrics=json.loads(row.metrics),
-        )
-        for row in rules.thinned(rows, limit)
-    )
 
 
 # --- forecasts ---------------------------------------------------------------------------------

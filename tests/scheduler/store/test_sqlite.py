@@ -13,15 +13,16 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, event
 
 from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
 from gpucommons.scheduler.core.types import IntentId, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.loop import Loop, Surroundings
-from gpucommons.scheduler.store import engine, tables
-from gpucommons.scheduler.store.base import Asked
+from gpucommons.scheduler.store import engine, sql_curves, tables
+from gpucommons.scheduler.store.base import Asked, LogPoint
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.store.sql import SqlStore
 
 NOW = Millis(1_000)
 INTENT = Intent(
@@ -214,6 +215,71 @@ def test_a_large_lookup_is_split(url: str) -> None:
         assert sql_cluster.by_id(connection, ids) == {}
     opened.dispose()
     create_engine(url).dispose()
+
+
+def test_a_report_does_not_look_at_the_whole_curve(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpucommons.scheduler.store.rules.MAX_POINTS", 100)
+    store, job = SqlStore(url), WorkloadId("w")
+    epoch = store.take_lead("me")
+    asked: list[str] = []
+    event.listen(
+        store._writers,
+        "before_cursor_execute",
+        lambda *call: asked.append(call[2]) if "count(" in call[2] else None,
+    )
+
+    def report(step: int) -> None:
+        point = LogPoint(attempt_number=1, step=step, at_ms=NOW, metrics={"loss": 0.5})
+        store.add_points(epoch, {job: [point]})
+
+    for step in range(100):
+        report(step)
+    assert len(asked) == 1, "the first time, nothing is known of it"
+    longest = 0
+    for step in range(100, 1_000):
+        report(step)
+        longest = max(longest, len(store.points(job)))
+    assert 100 <= longest <= 105
+    assert len(asked) <= 1 + 900 // 50
+    asked.clear()
+    for _ in range(500):
+        report(999)
+    assert len(asked) <= 500 // 5
+    store.close()
+
+
+def test_what_was_taken_back_or_written_by_another_leader_counts_in_a_curve(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpucommons.scheduler.store.rules.MAX_POINTS", 100)
+    store, job = SqlStore(url), WorkloadId("w")
+    epoch = store.take_lead("me")
+
+    def report(first: int, last: int) -> None:
+        points = [
+            LogPoint(attempt_number=1, step=step, at_ms=NOW, metrics={"loss": 0.5})
+            for step in range(first, last)
+        ]
+        store.add_points(epoch, {job: points})
+
+    report(0, 90)
+    with monkeypatch.context() as broken:
+        broken.setattr(sql_curves, "delete", None)
+        with pytest.raises(TypeError):
+            report(90, 150)
+    report(90, 99)
+    assert len(store.points(job)) == 99
+    another = SqlStore(url)
+    another._leader_lock = None
+    epoch = another.take_lead("another")
+    another.add_points(epoch, {job: [LogPoint(attempt_number=2, step=0, at_ms=NOW)]})
+    another.close()
+    epoch = store.take_lead("me again")
+    report(99, 103)
+    assert len(store.points(job)) == 52
+    store.close()
 
 
 @pytest.mark.parametrize(
