@@ -14,6 +14,10 @@ from gpucommons.scheduler.errors import TooLarge
 MAX_JSON_BYTES = 1 << 20
 
 
+class _TooLong(HTTPException):
+    """An HTTPException, because FastAPI turns any other error while it reads a body into a plain 400."""
+
+
 class BodyLimit:
     """ASGI middleware. Paths below ``streamed`` have their own, larger cap."""
 
@@ -48,12 +52,14 @@ class BodyLimit:
             part = await receive()
             received += len(part.get("body", b""))
             if received > cap:
-                # An HTTPException, because FastAPI turns any other error while it reads a body
-                # into a plain 400.
-                raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+                raise _TooLong(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
             return part
 
-        await self._app(scope, counted, send)
+        try:
+            await self._app(scope, counted, send)
+        except _TooLong:
+            # It was read before FastAPI had it, and so before anything was answered.
+            await answer(TooLarge(message))(scope, receive, send)
 
 
 def _announced(scope: Scope) -> int:

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpucommons.scheduler.api.errors import answer
-from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.errors import BadRequest, Unavailable
 
 _LEADERS = (
     re.compile(r"^POST /v1/attempt/(progress|checkpoints)$"),
@@ -81,6 +81,9 @@ class ToLeader:
             await self._app(scope, receive, send)
             return
         body = await _body(receive)
+        if body is None:
+            await answer(BadRequest("The request broke off before its end."))(scope, receive, send)
+            return
         try:
             response = await self._ask(scope, body)
         except Unavailable as error:
@@ -128,10 +131,13 @@ def _may_be_repeated(scope: Scope) -> bool:
     return scope["method"] == "GET" or "idempotency-key" in Headers(scope=scope)
 
 
-async def _body(receive: Receive) -> bytes:
+async def _body(receive: Receive) -> bytes | None:
+    """All of it; None where the caller has gone before its end."""
     parts = []
     while True:
         message = await receive()
+        if message["type"] == "http.disconnect":
+            return None
         parts.append(message.get("body", b""))
         if not message.get("more_body", False):
             return b"".join(parts)
