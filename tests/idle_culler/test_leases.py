@@ -110,6 +110,29 @@ async def test_a_restarted_scheduler_that_forgot_gpu_use_makes_nobody_idle(bench
     assert notebook.idle.idle_since_ms == START + 99 * MINUTE
 
 
+async def test_a_restarted_scheduler_without_reports_yet_is_not_told_of_activity(
+    bench: Any,
+) -> None:
+    notebook = bench.scheduler.add("alice")
+    await bench.at_minute(32)
+    notebook.reporting = notebook.metered = False
+    notebook.gpu_active_ms = None
+    await bench.at_minute(33)
+    assert notebook.idle.idle_since_ms == START
+    notebook.metered = True
+    notebook.gpu_active_ms = START + 33 * MINUTE
+    await bench.at_minute(34)
+    assert notebook.idle.idle_since_ms is None
+
+
+async def test_what_stays_unseen_after_a_restart_is_not_called_idle_for_ever(bench: Any) -> None:
+    notebook = bench.scheduler.add("alice")
+    await bench.at_minute(32)
+    notebook.reporting = False
+    await bench.at_minute(51)
+    assert (notebook.idle.idle_since_ms, notebook.state) == (None, "active")
+
+
 async def test_a_lease_without_any_trace_counts_from_the_first_look(make_bench: Any) -> None:
     bench = make_bench()
     notebook = bench.scheduler.add("alice", gpu_active_ms=None)

@@ -24,7 +24,7 @@ class IdleRow:
     share: str
     where: str
     idle_gpu_h: str
-    #: ``idle about 41 min``, ``active``, ``no report``.
+    #: ``idle about 41 min``, ``in use``, ``not reported yet: …``.
     state: str
     #: For the style: ``idle``, ``busy``, ``unverified``, ``active``.
     mark: str
@@ -129,11 +129,14 @@ def _more_time(left: int, until_ms: int | None, now_ms: int) -> str:
 
 
 def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
+    since = item.lease.idle.idle_since_ms if item.lease.idle else None
+    if item.reported_ms is None and since is not None:
+        # What was last stored: the scheduler began anew a moment ago.
+        return "unverified", f"idle {words.about(now_ms - since)}, not reported yet"
     if item.reported_ms is None:
-        return "unverified", "no report: counts as in use"
+        return "unverified", "not reported yet: counts as in use"
     if busy:
         return "busy", "busy"
-    since = item.lease.idle.idle_since_ms if item.lease.idle else None
     if since is None:
         return "active", "in use"
     return "idle", f"idle {words.about(now_ms - since)}"

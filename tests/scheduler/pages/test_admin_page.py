@@ -250,7 +250,7 @@ async def test_saving_what_cannot_be_laid_out_is_refused(visit: Any) -> None:
 async def test_idle_lists_holders_with_reclaim(visit: Any) -> None:
     text = await (await visit("admin", allow_admin_writes=True)).page("admin/idle")
 
-    for words in ("user-b · vision", "idle about 41 min", "87 %", "no report: counts as in use"):
+    for words in ("user-b · vision", "idle about 41 min", "87 %", "not reported yet: counts"):
         assert words in text
     assert text.count("data-reclaim=") == 3
     assert 'data-minutes="10"' in text

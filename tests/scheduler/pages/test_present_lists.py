@@ -73,11 +73,23 @@ def test_holders_are_sorted_by_idle_gpu_hours(cluster: Any) -> None:
     assert [(row.owner, row.idle_gpu_h, row.state, row.mark, row.gpu_percent) for row in rows] == [
         ("user-b", "0.34", "idle about 41 min", "idle", "0 %"),
         ("user-c", "0.00", "busy", "busy", "87 %"),
-        ("user-d", "0.00", "no report: counts as in use", "unverified", "no data"),
+        ("user-d", "0.00", "not reported yet: counts as in use", "unverified", "no data"),
     ]
     assert idle_count(rows) == 1
     assert rows[0].last_active_ms == cluster.NOW - 41 * cluster.MINUTE
     assert rows[1].busy_with == "kernel"
+
+
+def test_what_has_not_reported_since_a_restart_is_shown_as_it_was_last_stored(cluster: Any) -> None:
+    lease = cluster.holder("user-b", 500, idle_min=41)
+    (row,) = idle_rows(
+        models.ActivityList(now_ms=cluster.NOW, activities=[models.ActivityView(lease=lease)])
+    )
+    assert (row.idle_gpu_h, row.state, row.mark) == (
+        "0.34",
+        "idle about 41 min, not reported yet",
+        "unverified",
+    )
 
 
 def test_an_idle_notebook_returns_by_the_rule_before_its_user_was_warned(cluster: Any) -> None:
