@@ -59,6 +59,12 @@ intents = Table(
         sqlite_where=text("verdict IS NULL"),
         postgresql_where=text("verdict IS NULL"),
     ),
+    Index(
+        "intents_answered",
+        "at_ms",
+        sqlite_where=text("verdict IS NOT NULL"),
+        postgresql_where=text("verdict IS NOT NULL"),
+    ),
     Index("intents_of_workload", "workload_id"),
     Index("intents_of_job_owner", "job_owner", "at_ms"),
 )

@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
 from gpucommons.scheduler.core.types import IntentId, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.loop import Loop, Surroundings
-from gpucommons.scheduler.store import engine, sql_curves, tables
+from gpucommons.scheduler.store import engine, sql_curves, sql_history, tables
 from gpucommons.scheduler.store.base import Asked, LogPoint
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.store.sql import SqlStore
@@ -215,6 +215,17 @@ def test_a_large_lookup_is_split(url: str) -> None:
         assert sql_cluster.by_id(connection, ids) == {}
     opened.dispose()
     create_engine(url).dispose()
+
+
+def test_what_is_old_is_found_without_a_look_at_all_the_rest(url: str) -> None:
+    opened = engine.open_engine(url)
+    with opened.connect() as connection:
+        for statement in sql_history.olds(NOW):
+            asked = statement.compile(opened, compile_kwargs={"literal_binds": True})
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {asked}").all()
+            assert plan
+            assert [step[-1] for step in plan if "SCAN" in step[-1]] == []
+    opened.dispose()
 
 
 def test_a_report_does_not_look_at_the_whole_curve(
