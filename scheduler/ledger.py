@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.resources import Node
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Attempt, Millis, NodeId, Workload, WorkloadId
-from gpucommons.scheduler.store.base import LedgerRow
+from gpucommons.scheduler.store.base import LedgerRow, LostMinutes
 
 MINUTE_MS = 60_000
 #: The agent needs a moment to finish a minute.
@@ -143,6 +143,14 @@ def _lost(workload: Workload, minute: Span) -> int:
     )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Closing:
+    """What is written when devices are given back."""
+
+    rows: tuple[LedgerRow, ...]
+    lost: tuple[LostMinutes, ...]
+
+
 @dataclass(kw_only=True)
 class LedgerKeeper:
     """Knows up to where the ledger is written, and which rows are due."""
@@ -172,11 +180,15 @@ class LedgerKeeper:
         held = (a.reserved_ms for w in cluster.workloads.values() if (a := w.current) is not None)
         self.done_ms = minute_of(min(held, default=now_ms))
 
-    def closing(
-        self, before: Cluster, after: Iterable[Workload], now_ms: Millis
-    ) -> tuple[LedgerRow, ...]:
-        """Rows of workloads whose devices are given back in this cycle, lost work included."""
+    def closing(self, before: Cluster, after: Iterable[Workload], now_ms: Millis) -> Closing:
+        """Rows of workloads whose devices are given back in this cycle, lost work included.
+
+        What was lost may reach back for weeks. Rows that are written already are not made again:
+        this is stored before the cycle's commit, for which everybody waits.
+        """
         rows: list[LedgerRow] = []
+        earlier: list[LedgerRow] = []
+        minutes: list[LostMinutes] = []
         for workload in after:
             known = before.workloads.get(workload.workload_id)
             held = None if known is None else known.current
@@ -185,10 +197,20 @@ class LedgerKeeper:
                 continue
             self._closed[workload.workload_id] = workload
             lost = thrown_away(workload, ended)
-            from_ms = self.done_ms if lost is None else min(self.done_ms, lost.from_ms)
-            span = Span(from_ms=from_ms, to_ms=now_ms)
-            rows += rows_of(workload, before.nodes, span, {})
-        return self._with_known_usage(rows)
+            from_ms = self.done_ms if lost is None else min(self.done_ms, minute_of(lost.to_ms))
+            rows += rows_of(workload, before.nodes, Span(from_ms=from_ms, to_ms=now_ms), {})
+            if lost is not None and lost.from_ms < from_ms:
+                first = Span(from_ms=lost.from_ms, to_ms=minute_of(lost.from_ms) + MINUTE_MS)
+                partly = tuple(rows_of(workload, before.nodes, first, {}))
+                earlier += self._with_known_usage(partly)
+                minutes.append(
+                    LostMinutes(
+                        workload_id=workload.workload_id,
+                        from_ms=Millis(first.to_ms),
+                        to_ms=Millis(from_ms),
+                    )
+                )
+        return Closing(rows=(*earlier, *self._with_known_usage(rows)), lost=tuple(minutes))
 
     def due(self, cluster: Cluster, now_ms: Millis) -> tuple[LedgerRow, ...] | None:
         """Rows of the minutes that are over, None while their usage is asked; call :meth:`wrote` once

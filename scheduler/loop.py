@@ -350,9 +350,9 @@ class Loop:
             self._cluster = outcome.cluster
             return
         closing = self._ledger.closing(self._cluster, changes.workloads, changes.now_ms)
-        if closing:
+        if closing.rows:
             # Before the commit: afterwards a final workload is not looked at again.
-            store.add_ledger(self._epoch, closing)
+            store.add_ledger(self._epoch, closing.rows, closing.lost)
         with self._showing:
             store.commit(self._epoch, changes)
             self._cluster = outcome.cluster

@@ -98,6 +98,15 @@ class LedgerRow:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class LostMinutes:
+    """Minutes of one workload whose rows are written: all that it held in them was for nothing."""
+
+    workload_id: WorkloadId
+    from_ms: Millis
+    to_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class UsageSum:
     """Ledger rows of one team's owner, added up; all in milli-GPU·milliseconds."""
 
@@ -229,8 +238,10 @@ class Store(Protocol):
         """Write one cycle in one transaction; numbers its events without gaps, in order."""
         ...
 
-    def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
-        """Add or replace ledger rows by key."""
+    def add_ledger(
+        self, epoch: Epoch, rows: Sequence[LedgerRow], lost: Sequence[LostMinutes] = ()
+    ) -> None:
+        """Add or replace ledger rows by key, and mark what was lost after all, in one transaction."""
         ...
 
     def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:

@@ -33,6 +33,7 @@ from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
     LogPoint,
+    LostMinutes,
     Mirror,
     Page,
     StoredEvent,
@@ -205,11 +206,15 @@ class MemoryStore:
             self._last_event += len(stored)
             return stored
 
-    def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
-        """Add or replace rows by key."""
+    def add_ledger(
+        self, epoch: Epoch, rows: Sequence[LedgerRow], lost: Sequence[LostMinutes] = ()
+    ) -> None:
+        """Add or replace rows by key, and mark what was lost after all."""
         with self._lock:
             self._check(epoch)
-            self._ledger.update(((row.workload_id, row.minute_ms), row) for row in rows)
+            marked = (rules.marked(row, lost) for row in self._ledger.values()) if lost else ()
+            for row in (*marked, *rows):
+                self._ledger[row.workload_id, row.minute_ms] = row
 
     def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
         """Add points to curves."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from gpucommons.scheduler.core.lifecycle import PENDING_STATES, is_final
@@ -12,6 +13,7 @@ from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
+    LostMinutes,
     Page,
     UsageSum,
     WorkloadFilter,
@@ -121,6 +123,15 @@ def cursor_key(cursor: str) -> tuple[int, str]:
         message = f"{cursor[:80]!r} is not a cursor: leave it out to start from the newest."
         raise BadRequest(message)
     return int(submitted_ms), workload_id
+
+
+def marked(row: LedgerRow, lost: Iterable[LostMinutes]) -> LedgerRow:
+    """The row, with all that it holds lost where that is said of its minute."""
+    is_lost = any(
+        one.workload_id == row.workload_id and one.from_ms <= row.minute_ms < one.to_ms
+        for one in lost
+    )
+    return replace(row, lost_milli_gpu_ms=row.held_milli_gpu_ms) if is_lost else row
 
 
 def submitted_id(intent: Intent) -> WorkloadId | None:

@@ -34,6 +34,7 @@ from gpucommons.scheduler.store.base import (
     EventSight,
     LedgerRow,
     LogPoint,
+    LostMinutes,
     Mirror,
     Page,
     StoredEvent,
@@ -183,9 +184,12 @@ class SqlStore:
             self._notices.send(connection, COMMITTED)
             return stored
 
-    def add_ledger(self, epoch: Epoch, rows: Sequence[LedgerRow]) -> None:
-        """Add or replace rows by key."""
+    def add_ledger(
+        self, epoch: Epoch, rows: Sequence[LedgerRow], lost: Sequence[LostMinutes] = ()
+    ) -> None:
+        """Add or replace rows by key, and mark what was lost after all."""
         with self._leading(epoch) as (connection, _):
+            sql_history.mark_lost(connection, lost)
             sql_history.write_ledger(connection, rows)
 
     def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:

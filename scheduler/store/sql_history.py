@@ -26,7 +26,13 @@ from gpucommons.scheduler.core.state import Changes, Event
 from gpucommons.scheduler.core.types import HoldClass, Kind, Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
-from gpucommons.scheduler.store.base import EventSight, LedgerRow, StoredEvent, UsageSum
+from gpucommons.scheduler.store.base import (
+    EventSight,
+    LedgerRow,
+    LostMinutes,
+    StoredEvent,
+    UsageSum,
+)
 from gpucommons.scheduler.store.codec import decode, encode
 from gpucommons.scheduler.store.sql_cluster import Lead
 from gpucommons.scheduler.store.sql_intents import insert_into
@@ -128,6 +134,20 @@ def write_ledger(connection: Connection, rows: Sequence[LedgerRow]) -> None:
         ),
         [_ledger_values(row) for row in rows],
     )
+
+
+def mark_lost(connection: Connection, lost: Sequence[LostMinutes]) -> None:
+    """In place: the rows of a month are many, and what they hold is known."""
+    for one in lost:
+        connection.execute(
+            update(ledger)
+            .where(
+                ledger.c.workload_id == one.workload_id,
+                ledger.c.minute_ms >= one.from_ms,
+                ledger.c.minute_ms < one.to_ms,
+            )
+            .values(lost_milli_gpu_ms=ledger.c.held_milli_gpu_ms)
+        )
 
 
 #: Of more workloads than this all rows of a span are read: databases take only so many names.

@@ -30,6 +30,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.errors import BadRequest, Conflict, LeaderLost
 from gpucommons.scheduler.store.base import (
     EventSight,
+    LostMinutes,
     Store,
     UsageSum,
     WorkloadFilter,
@@ -382,6 +383,20 @@ def test_ledger_rows_are_replaced_by_key_and_read_by_span_and_workload(store: St
     for several in ((), map(WorkloadId, map(str, range(1000)))):
         of = frozenset([other.workload_id, *several])
         assert store.ledger(from_ms=Millis(0), to_ms=Millis(10**9), of=of) == (other,)
+
+
+def test_minutes_that_were_lost_after_all_are_marked_where_they_are(store: Store) -> None:
+    epoch = store.take_lead("me")
+    other = ledger_row(2, workload_id=WorkloadId("w-0002"))
+    rows = [ledger_row(number, idle=number == 2) for number in range(1, 5)]
+    store.add_ledger(epoch, [*rows, other])
+    mine = rows[0].workload_id
+    lost = LostMinutes(workload_id=mine, from_ms=Millis(120_000), to_ms=Millis(240_000))
+    store.add_ledger(epoch, [ledger_row(5)], [lost])
+    everything = store.ledger(from_ms=Millis(0), to_ms=Millis(10**9), of=frozenset({mine}))
+    marked = [replace(row, lost_milli_gpu_ms=row.held_milli_gpu_ms) for row in rows[1:3]]
+    assert everything == (rows[0], *marked, rows[3], ledger_row(5))
+    assert other in store.ledger(from_ms=Millis(0), to_ms=Millis(10**9))
 
 
 def test_usage_is_added_up_by_team_and_owner(store: Store) -> None:

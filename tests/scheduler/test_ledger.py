@@ -235,7 +235,8 @@ class Book:
 
     def commit(self, workload: Workload, now_ms: int) -> None:
         before = self.cluster
-        self.store.add_ledger(self.epoch, self.keeper.closing(before, [workload], Millis(now_ms)))
+        self.closing = self.keeper.closing(before, [workload], Millis(now_ms))
+        self.store.add_ledger(self.epoch, self.closing.rows, self.closing.lost)
         live = workload.current is not None or workload.state is State.QUEUED
         self.cluster = replace(before, workloads={workload.workload_id: workload} if live else {})
 
@@ -313,6 +314,35 @@ def test_an_eviction_reaches_back_over_rows_that_were_written_and_keeps_their_us
     found = book.rows()
     assert [row.lost_milli_gpu_ms // 500 for row in found] == [10_000, 60_000, 10_000]
     assert [row.compute_percent_mean for row in found] == [40, 50, None]
+
+
+def test_a_week_that_was_for_nothing_is_marked_and_not_written_again() -> None:
+    book = Book()
+    book.commit(job(attempt(T + 20_000)), T + 20_000)
+    week = T + 7 * 24 * 60 * MINUTE_MS
+    book.tick(week)
+    gone = evicted(T + 20_000, week + 30_000)
+    book.commit(job(gone, state=State.QUEUED), week + 30_000)
+    assert len(book.closing.rows) < 5
+    found = book.rows()
+    assert sum(row.held_milli_gpu_ms for row in found) == 500 * (week + 10_000 - T)
+    assert all(row.lost_milli_gpu_ms == row.held_milli_gpu_ms for row in found)
+
+
+def test_what_was_saved_or_lost_before_stays_as_it_was() -> None:
+    book = Book()
+    first = evicted(T, T + 130_000)
+    book.commit(job(attempt(T)), T)
+    book.tick(T + 125_000)
+    book.commit(job(first, state=State.QUEUED), T + 130_000)
+    second = attempt(T + 190_000)
+    book.commit(job(first, second), T + 190_000)
+    book.tick(T + 485_000)
+    gone = evicted(T + 190_000, T + 490_000)
+    saved_ms = T + 250_000
+    book.commit(job(first, gone, state=State.QUEUED, checkpoint=saved(gone, saved_ms)), T + 490_000)
+    lost = [row.lost_milli_gpu_ms // 500 for row in book.rows()]
+    assert lost == [60_000, 60_000, 10_000, 0, 50_000, 60_000, 60_000, 60_000, 10_000]
 
 
 @settings(deadline=None)
