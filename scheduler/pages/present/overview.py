@@ -16,7 +16,7 @@ from gpucommons.scheduler.models import (
     TeamView,
 )
 from gpucommons.scheduler.pages.present import words
-from gpucommons.scheduler.pages.present.quotas import Segment, quota_tables
+from gpucommons.scheduler.pages.present.quotas import Segment
 
 _FINAL_LEASES = frozenset({"released", "ended"})
 _LEASE_WORDS = {
@@ -37,6 +37,7 @@ class TeamLine:
     notebooks: str
     #: "4 guaranteed, 2 in use" and what is borrowed.
     training: str
+    #: The notebook GPUs of the sentence above it, and no others.
     segments: tuple[Segment, ...]
     in_use: str
 
@@ -72,13 +73,10 @@ def team_lines(
     mine = [team for team in teams if team.mine]
     with_gpus = {pool.name for pool in pools if pool.total_milli_gpu}
     shown = {(o.team, o.pool): o for o in offers}
-    bars = {
-        (row.team, table.pool): row for table in quota_tables(mine, pools) for row in table.rows
-    }
     lines = []
     for team in mine:
         for use in team.use:
-            offer, bar = shown.get((team.name, use.pool)), bars.get((team.name, use.pool))
+            offer = shown.get((team.name, use.pool))
             fixed = use.quota.fixed_milli_gpu
             used = offer.fixed_used_milli_gpu if offer else use.fixed_used_milli_gpu
             lines.append(
@@ -87,8 +85,8 @@ def team_lines(
                     pool=use.pool,
                     notebooks=_notebooks(fixed, used),
                     training=_training(use, has_gpus=use.pool in with_gpus),
-                    segments=bar.segments if bar else (),
-                    in_use=f"{bar.in_use} of {bar.scale}" if bar else "",
+                    segments=_bar(fixed, used),
+                    in_use=_held(fixed, used),
                 )
             )
     return tuple(lines)
@@ -129,6 +127,19 @@ def _notebooks(fixed: int, used: int) -> str:
         return "No notebook GPUs"
     free = format_milli_gpu(max(0, fixed - used))
     return f"{free} of {format_milli_gpu(fixed)} notebook GPUs free"
+
+
+def _bar(fixed: int, used: int) -> tuple[Segment, ...]:
+    if not fixed or not used:
+        return ()
+    return (Segment(shown_as="notebook", left=0, width=min(100, round(100 * used / fixed, 3))),)
+
+
+def _held(fixed: int, used: int) -> str:
+    """What the bar stands for; empty where there is none."""
+    if not fixed:
+        return ""
+    return f"{format_milli_gpu(used)} of {format_milli_gpu(fixed)} notebook GPUs"
 
 
 def _training(use: TeamUseView, *, has_gpus: bool) -> str:

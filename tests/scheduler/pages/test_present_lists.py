@@ -236,6 +236,22 @@ def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
     ]
 
 
+def test_the_bar_is_of_what_the_sentence_above_it_says(cluster: Any) -> None:
+    full, half, none = (
+        team_lines(
+            cluster.teams().teams,
+            cluster.pools().pools,
+            [cluster.offers().offers[0].model_copy(update={"fixed_used_milli_gpu": used})],
+        )[0]
+        for used in (2000, 1000, 0)
+    )
+
+    assert full.notebooks == "0 of 2 notebook GPUs free"
+    assert [(part.shown_as, part.width) for part in full.segments] == [("notebook", 100)]
+    assert [part.width for part in half.segments] == [50]
+    assert (none.segments, none.in_use) == ((), "0 of 2 notebook GPUs")
+
+
 def test_a_team_without_notebook_gpus_is_told_what_there_is_instead(cluster: Any) -> None:
     team = cluster.teams().teams[0]
     use = team.use[0].model_copy(update={"borrowed_milli_gpu": 0})
@@ -257,7 +273,7 @@ def test_a_team_without_notebook_gpus_is_told_what_there_is_instead(cluster: Any
         ("No notebook GPUs", "for GPUs of this pool, ask your admin for quota"),
         ("No notebook GPUs", "This pool has no GPUs: jobs that need none run here."),
     ]
-    assert [bool(line.in_use) for line in lines] == [True, True, False]
+    assert [line.in_use for line in lines] == ["", "", ""]
 
 
 def test_more_time_is_counted_in_words(cluster: Any) -> None:
