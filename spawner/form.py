@@ -68,6 +68,8 @@ class Section:
     pool: str
     free: str
     total: str
+    #: ``, lent to training now: back within 20 s``; empty where something starts at once.
+    lent: str
     cards: tuple[Card, ...]
     isolation: str
     idle_after_min: int
@@ -133,11 +135,13 @@ def _templates() -> Environment:
 
 def _section(offer: OfferView, context: FormContext, chosen: str) -> Section:
     free = max(0, offer.fixed_milli_gpu - offer.fixed_used_milli_gpu)
+    seconds = offer.lent_for_s()
     return Section(
         team=offer.team,
         pool=offer.pool,
         free=format_milli_gpu(free),
         total=format_milli_gpu(offer.fixed_milli_gpu),
+        lent="" if seconds is None else f", lent to training now: back within {seconds} s",
         cards=tuple(_card(offer, size, context, chosen) for size in offer.sizes),
         isolation=isolation_sentence(offer.isolation),
         idle_after_min=offer.idle_after_min,

@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.reasons import free_per_node
+from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cluster, Intent, Submit
 from gpucommons.scheduler.core.types import (
     HoldClass,
@@ -194,6 +195,13 @@ class Size:
     memory_mib: int
     availability: Availability
     text: str
+    #: It waits only because training borrows it, which a ticket wins back.
+    lent: bool
+
+
+def win_back_s(pool: Pool) -> int:
+    """Within how many seconds what is lent there is an owner's again."""
+    return -(-(pool.notice_ms + pool.grace_ms) // 1000)
 
 
 def sizes(
@@ -244,12 +252,13 @@ def hypothetical_notebook(
 def _size(draft: Draft, ask: Workload, size: int) -> Size:
     role = replace(ask.spec.roles[0], milli_gpu=size)
     ask = replace(ask, spec=replace(ask.spec, roles=(role,)))
-    availability, text = _availability(draft, ask, size)
+    availability, text, lent = _availability(draft, ask, size)
     return Size(
         milli_gpu=size,
         memory_mib=_memory_mib(draft, ask.spec.pools[0], size),
         availability=availability,
         text=text,
+        lent=lent,
     )
 
 
@@ -261,7 +270,7 @@ def _memory_mib(draft: Draft, pool: PoolName, size: int) -> int:
     return 0
 
 
-def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability, str]:
+def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability, str, bool]:
     team, pool = ask.spec.team, ask.spec.pools[0]
     fixed = quota.quota_of(draft.teams, team, pool).fixed_milli_gpu
     left = max(0, fixed - draft.use(team, pool).fixed)
@@ -269,26 +278,27 @@ def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability,
         (b.milli_gpu for b in draft.blocks if b.team == team and b.pool == pool), default=0
     )
     if largest == 0:
-        return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin"
+        return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin", False
     if size > largest:
         text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {format_gpus(largest)}: ask your admin"
-        return Availability.NEVER, text
+        return Availability.NEVER, text, False
     if notebooks.starts_now(draft, ask):
-        return Availability.FREE, "free now"
+        return Availability.FREE, "free now", False
     if size > left:
         text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
-        return Availability.WAIT, text
+        return Availability.WAIT, text, False
     if notebooks.could_reclaim(draft, ask):
-        return Availability.WAIT, _lent(draft, ask, pool)
-    return Availability.WAIT, f"{team}'s notebooks leave no piece of this size: wait in line"
+        return Availability.WAIT, *_lent(draft, ask, pool)
+    text = f"{team}'s notebooks leave no piece of this size: wait in line"
+    return Availability.WAIT, text, False
 
 
-def _lent(draft: Draft, ask: Workload, pool: PoolName) -> str:
+def _lent(draft: Draft, ask: Workload, pool: PoolName) -> tuple[str, bool]:
     if not withdrawals.may_win_back(draft, ask, pool):
-        return "lent to training; you left the line too often to win it back: wait until it is free"
-    settings = draft.pools[pool]
-    seconds = -(-(settings.notice_ms + settings.grace_ms) // 1000)
-    return f"lent to training: yours within {seconds} s if you wait in line"
+        text = "lent to training; you left the line too often to win it back: wait until it is free"
+        return text, False
+    seconds = win_back_s(draft.pools[pool])
+    return f"lent to training: yours within {seconds} s if you wait in line", True
 
 
 # --- why -------------------------------------------------------------------------------------

@@ -18,6 +18,8 @@ class SizeView(View):
     memory_mib: int
     availability: Availability
     text: str
+    #: It waits only because training borrows it.
+    lent: bool = False
 
 
 class OfferView(View):
@@ -32,6 +34,14 @@ class OfferView(View):
     isolation: str
     simulated: bool
     idle_after_min: int = 60
+    #: Within how many seconds what is lent is the team's again; None from an older scheduler.
+    win_back_s: int | None = None
+
+    def lent_for_s(self) -> int | None:
+        """Where training has what no size starts without: it comes back within so many seconds."""
+        if any(size.availability == "free" for size in self.sizes):
+            return None
+        return self.win_back_s if any(size.lent for size in self.sizes) else None
 
 
 class OfferList(View):

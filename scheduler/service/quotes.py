@@ -80,6 +80,7 @@ def _offer(
                 memory_mib=size.memory_mib,
                 availability=size.availability.value,
                 text=size.text,
+                lent=size.lent,
             )
             for size in sizes
             if service.why_not(pool.name, size.milli_gpu) is None
@@ -87,4 +88,5 @@ def _offer(
         isolation=pool.isolation,
         simulated=pool.simulated or any(device.simulated for device in devices),
         idle_after_min=max(1, service.settings.idle.idle_after_ms // 60_000),
+        win_back_s=preview.win_back_s(pool),
     )

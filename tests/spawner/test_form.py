@@ -71,6 +71,16 @@ def test_the_quota_line_says_what_is_free_and_how_old_the_number_is() -> None:
     assert "vision: ½ of 2 notebook GPUs free · updated 3 s ago" in text
 
 
+def test_what_is_free_and_lent_to_training_is_said_to_be_both() -> None:
+    size = {"milli_gpu": 1000, "memory_mib": 39732, "availability": "wait", "text": "lent"}
+    lent = {**OFFER, "win_back_s": 20, "sizes": [{**size, "lent": True}]}
+    said = "½ of 2 notebook GPUs free, lent to training now: back within 20 s · updated"
+    assert said in words(page(lent))
+    assert "lent to training" not in words(page({**lent, "sizes": [size]}))
+    one_is_free = {**lent, "sizes": [*lent["sizes"], OFFER["sizes"][0]]}
+    assert "lent to training" not in words(page(one_is_free))
+
+
 def test_free_sizes_can_be_chosen_and_others_say_why_not() -> None:
     soup = page(OFFER)
     half, whole = card(soup, "vision/gpu/500"), card(soup, "vision/gpu/1000")

@@ -83,7 +83,7 @@ def team_lines(
                 TeamLine(
                     team=team.name,
                     pool=use.pool,
-                    notebooks=_notebooks(fixed, used),
+                    notebooks=_notebooks(fixed, used, offer),
                     training=_training(use, has_gpus=use.pool in with_gpus),
                     segments=_bar(fixed, used),
                     in_use=_held(fixed, used),
@@ -122,11 +122,13 @@ def mine(
     )
 
 
-def _notebooks(fixed: int, used: int) -> str:
+def _notebooks(fixed: int, used: int, offer: OfferView | None) -> str:
     if not fixed:
         return "No notebook GPUs"
     free = format_milli_gpu(max(0, fixed - used))
-    return f"{free} of {format_milli_gpu(fixed)} notebook GPUs free"
+    text = f"{free} of {format_milli_gpu(fixed)} notebook GPUs free"
+    seconds = None if offer is None else offer.lent_for_s()
+    return text if seconds is None else f"{text}, lent to training now: back within {seconds} s"
 
 
 def _bar(fixed: int, used: int) -> tuple[Segment, ...]:

@@ -106,7 +106,7 @@ def ticket_state(
         note=_note(lease, phase),
         reason=lease.reason.text if lease.reason and waiting else "",
         unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
-        likely=_likely(lease) if waiting else "",
+        likely=_likely(lease, offer) if waiting else "",
         likely_bar=_likely_bar(lease.forecast) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
         holders=_holders(lease, leases, now_ms) if waiting else (),
@@ -182,11 +182,20 @@ def _note(lease: LeaseView, phase: str) -> str:
     }[phase]
 
 
-def _likely(lease: LeaseView) -> str:
-    """Never silent: also before the futures were played."""
+def _likely(lease: LeaseView, offer: OfferView | None) -> str:
+    """Never silent: before the futures were played, what the rules of the pool promise."""
     if lease.forecast is not None:
         return lease.forecast.text
+    if offer is not None and offer.win_back_s is not None and _comes_back(lease, offer):
+        return f"Likely within {offer.win_back_s} s: training that borrows your team's GPUs makes room."
     return "When it will likely start is being worked out."
+
+
+def _comes_back(lease: LeaseView, offer: OfferView) -> bool:
+    """Being cleared, or won back as soon as the ticket was looked at."""
+    if lease.reason is not None:
+        return lease.reason.code == "draining"
+    return any(size.lent and size.milli_gpu == lease.milli_gpu for size in offer.sizes)
 
 
 def _likely_bar(forecast: ForecastView | None) -> LikelyBar | None:

@@ -88,6 +88,8 @@ def test_lent_blocks_are_won_back_by_waiting() -> None:
         "wait",
         "lent to training: yours within 60 s if you wait in line",
     )
+    found = preview.sizes(world.cluster, VISION, TRAIN, ANN)
+    assert [one.lent for one in found] == [True, True, True]
 
 
 def test_the_users_own_grant_is_free_for_that_user() -> None:

@@ -236,6 +236,16 @@ def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
     ]
 
 
+def test_the_start_page_says_that_what_is_free_is_lent(cluster: Any) -> None:
+    offer = cluster.offers().offers[0]
+    sizes = [offer.sizes[1].model_copy(update={"lent": True})]
+    lent = offer.model_copy(update={"sizes": sizes, "win_back_s": 20, "fixed_used_milli_gpu": 0})
+
+    (line,) = team_lines(cluster.teams().teams, cluster.pools().pools, [lent])
+
+    assert line.notebooks == ("2 of 2 notebook GPUs free, lent to training now: back within 20 s")
+
+
 def test_the_bar_is_of_what_the_sentence_above_it_says(cluster: Any) -> None:
     full, half, none = (
         team_lines(

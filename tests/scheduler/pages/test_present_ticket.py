@@ -139,6 +139,24 @@ def test_the_likely_start_is_never_left_out(cluster: Any) -> None:
     assert _state(cluster, cluster.lease(state="granted", forecast=None)).likely == ""
 
 
+def test_a_ticket_says_within_how_long_lent_gpus_are_won_back_before_its_forecast(
+    cluster: Any,
+) -> None:
+    offer = cluster.offers().offers[0].model_copy(update={"win_back_s": 20})
+    sizes = [size.model_copy(update={"lent": size.milli_gpu == 1000}) for size in offer.sizes]
+    lent = offer.model_copy(update={"sizes": sizes})
+    cleared = models.ReasonView(code="draining", text="One can be won back.")
+    promised = "Likely within 20 s: training that borrows your team's GPUs makes room."
+
+    def said(ticket_offer: models.OfferView, reason: models.ReasonView | None) -> str:
+        ticket = cluster.lease(forecast=None, reason=reason)
+        return _state(cluster, ticket, offer=ticket_offer).likely
+
+    assert said(offer, cleared) == said(lent, None) == promised
+    unknown = "When it will likely start is being worked out."
+    assert said(offer, None) == said(lent, models.ReasonView(code="limit", text="Full.")) == unknown
+
+
 def test_a_reclaim_under_way_is_said(cluster: Any) -> None:
     reason = models.ReasonView(code="draining", text="digits-7 has 20 s left to save.")
 
