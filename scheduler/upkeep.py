@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
@@ -35,6 +36,8 @@ OPERATOR = Principal(
     admin=True,
     rights=read_rights(["custom:gpucommons:admin"]),
 )
+#: Who wrote the settings of the first start, as the list of changes names it.
+FIRST_START = replace(OPERATOR, name=UserName("first configuration"))
 
 
 class Upkeep:
@@ -91,7 +94,7 @@ class Upkeep:
         try:
             if self._pending is None:
                 config = self._first_config
-                self._pending = settings.put_config(self._service, OPERATOR, config)
+                self._pending = settings.put_config(self._service, FIRST_START, config)
             if self._pending.probe() is not None:
                 self._first_config = None
                 log.info("the configuration of the first start is in force")

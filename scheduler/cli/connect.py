@@ -36,7 +36,7 @@ def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str
     BadRequest
         When the URL is none of a kind we speak.
     Unavailable
-        When no scheduler is named and none runs on this machine.
+        When no scheduler is named and none is where one is looked for.
     """
     token = environ.get("GPUCOMMONS_API_TOKEN") or environ.get("JUPYTERHUB_API_TOKEN")
     url = arguments.url or (None if arguments.state else environ.get("GPUCOMMONS_URL"))
@@ -46,9 +46,10 @@ def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str
     for socket in sockets:
         if socket.is_socket():
             return f"unix:{socket}", None
+    looked = " and ".join(str(socket) for socket in sockets)
     message = (
-        f"No scheduler runs on this machine ({sockets[0]} is missing). Start one with"
-        " `gpucommons up`, or name one with --url."
+        f"No scheduler found: looked for {looked}. If one runs with another state folder, name it"
+        " with --state FOLDER; one elsewhere with --url URL. `gpucommons up` starts one."
     )
     raise Unavailable(message)
 

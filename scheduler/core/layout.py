@@ -15,10 +15,13 @@ from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.core.demand import SMALLEST_BLOCK
 from gpucommons.scheduler.core.holds import block_mask, mask_of, span
 from gpucommons.scheduler.core.node_room import NodeRoom
-from gpucommons.scheduler.core.resources import Block
+from gpucommons.scheduler.core.resources import Block, Quota
 from gpucommons.scheduler.core.room import Room
 from gpucommons.scheduler.core.types import HoldClass, NodeId, PoolName, TeamName
 from gpucommons.scheduler.errors import CannotLayOut
+
+#: In a sentence about a pool that has more quota than devices.
+_TEAMS_NAMED = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,23 +87,43 @@ def areas_of(node: NodeRoom, home: Region, size: int) -> Iterator[Region]:
             yield area
 
 
-def check_sum(pool: PoolName, room: Room, fixed: int, guaranteed: int) -> None:
+def check_sum(pool: PoolName, room: Room, quotas: Mapping[TeamName, Quota]) -> None:
     """Refuse more quota than there are devices.
 
     Raises
     ------
     CannotLayOut
-        With the numbers and by how much they are over.
+        With the numbers, by how much they are over, and whose could be lowered.
     """
     total = sum(len(node.devices) for node in room.usable(pool)) * WHOLE_MILLI_GPU
-    over = fixed + guaranteed - total
+    wanted = sum(_promised(one) for one in quotas.values())
+    over = wanted - total
     if over > 0:
         message = (
-            f"{pool}: fixed+guarantee {format_milli_gpu(fixed + guaranteed)} of"
+            f"{pool}: fixed+guarantee {format_milli_gpu(wanted)} of"
             f" {format_milli_gpu(total)}: over by {format_milli_gpu(over)}, not saved."
-            f" Lower one of them by {format_milli_gpu(over)}."
+            f" Lower these by {format_milli_gpu(over)} in all: {_to_lower(quotas)}."
         )
         raise CannotLayOut(message)
+
+
+def _promised(quota: Quota) -> int:
+    return quota.fixed_milli_gpu + quota.guaranteed_milli_gpu
+
+
+def _to_lower(quotas: Mapping[TeamName, Quota]) -> str:
+    """``vision (fixed 3, guaranteed ½), nlp (fixed 1)``: the largest first."""
+    having = sorted(
+        ((team, one) for team, one in quotas.items() if _promised(one)),
+        key=lambda item: (-_promised(item[1]), item[0]),
+    )
+    said = []
+    for team, one in having[:_TEAMS_NAMED]:
+        amounts = (("fixed", one.fixed_milli_gpu), ("guaranteed", one.guaranteed_milli_gpu))
+        found = ", ".join(f"{name} {format_milli_gpu(milli)}" for name, milli in amounts if milli)
+        said.append(f"{team} ({found})")
+    more = len(having) - len(said)
+    return ", ".join(said) + (f" and {more} more" if more else "")
 
 
 @dataclass(slots=True)

@@ -167,8 +167,12 @@ def fixed_quotas(teams: Teams, pool: PoolName) -> dict[TeamName, int]:
     }
 
 
+def _quotas(teams: Teams, pool: PoolName) -> dict[TeamName, Quota]:
+    return {name: team.quotas[pool] for name, team in teams.items() if pool in team.quotas}
+
+
 def _sums(teams: Teams, pool: PoolName) -> tuple[int, int]:
-    found = [team.quotas[pool] for team in teams.values() if pool in team.quotas]
+    found = _quotas(teams, pool).values()
     return (
         sum(one.fixed_milli_gpu for one in found),
         sum(one.guaranteed_milli_gpu for one in found),
@@ -192,7 +196,7 @@ def lay_out_all(draft: Draft, teams: Teams) -> tuple[Block, ...]:
         fixed, guaranteed = _sums(teams, pool)
         fixed_before, guaranteed_before = _sums(draft.teams, pool)
         if fixed > fixed_before or guaranteed > guaranteed_before:
-            layout.check_sum(pool, room, fixed, guaranteed)
+            layout.check_sum(pool, room, _quotas(teams, pool))
         blocks.extend(layout.lay_out(pool, wanted, room, draft.blocks, strict=more_fixed))
     return tuple(blocks)
 

@@ -79,7 +79,12 @@ def templates() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"iso": words.iso, "clock": words.clock, "gpus": words.gpus}
+    environment.filters |= {
+        "iso": words.iso,
+        "clock": words.clock,
+        "dated": words.dated,
+        "gpus": words.gpus,
+    }
     return environment
 
 

@@ -37,6 +37,8 @@ def test_the_first_configuration_waits_for_the_devices(tmp_path: Path) -> None:
     upkeep.step()
     assert upkeep.configured
     assert set(world.cluster.teams) == {"vision", "nlp"}
+    told = world.store.events(kinds=frozenset({"team-created"}))
+    assert {one.event.by for one in told} == {"first configuration"}
 
 
 def test_later_starts_leave_admins_the_word(tmp_path: Path) -> None:

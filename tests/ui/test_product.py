@@ -322,7 +322,8 @@ def test_quotas_that_cannot_be_laid_out_are_not_saved(people: LogIn, product: Pr
     admin.get_by_label("Fixed of vision in gpu").fill("3")
 
     expect(admin.locator("[data-verdict]")).to_have_text(
-        "gpu: fixed+guarantee 5 of 4: over by 1, not saved. Lower one of them by 1."
+        "gpu: fixed+guarantee 5 of 4: over by 1, not saved."
+        " Lower these by 1 in all: vision (fixed 3, guaranteed ½), nlp (fixed 1, guaranteed ½)."
     )
     expect(admin.get_by_role("button", name="Save")).to_be_disabled()
     picture(admin, "quota-over")

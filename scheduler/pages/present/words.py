@@ -130,6 +130,11 @@ def iso(at_ms: int) -> str:
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def dated(at_ms: int) -> str:
+    """A time of a day that may be long ago, as :func:`clock`."""
+    return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
 def clock(at_ms: int) -> str:
     """A time of day for readers without scripts; scripts replace it by local time."""
     return datetime.fromtimestamp(at_ms / 1000, UTC).strftime("%H:%M UTC")

@@ -18,7 +18,8 @@ export function showTimes(root) {
   for (const element of root.querySelectorAll('time[data-at]')) {
     const at = new Date(Number(element.dataset.at));
     const near = Math.abs(Date.now() - at.getTime()) < 20 * 3_600_000;
-    element.textContent = (near ? today : other).format(at);
+    const short = near && element.dataset.dated === undefined;
+    element.textContent = (short ? today : other).format(at);
   }
 }
 

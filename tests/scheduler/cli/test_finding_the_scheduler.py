@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import re
 import socket
 from pathlib import Path
 
@@ -38,10 +39,21 @@ def test_what_is_named_wins(state: Path) -> None:
     assert find(asked(), {"GPUCOMMONS_STATE": str(state)})[0] == f"unix:{state / 'api.sock'}"
 
 
-def test_without_a_scheduler_it_says_how_to_start_one(own_state: Path) -> None:
-    with pytest.raises(Unavailable, match=r"Start one with `gpucommons up`") as refusal:
-        find(asked(), {})
-    assert SYSTEM_STATE.joinpath("api.sock").is_socket() or str(own_state) in str(refusal.value)
+def test_without_a_scheduler_it_says_what_was_looked_for_and_how_to_name_one(
+    own_state: Path, tmp_path: Path
+) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    with pytest.raises(Unavailable) as refusal:
+        find(asked(state=str(elsewhere)), {})
+    assert str(refusal.value) == (
+        f"No scheduler found: looked for {elsewhere / 'api.sock'}. If one runs with another state"
+        " folder, name it with --state FOLDER; one elsewhere with --url URL. `gpucommons up` starts"
+        " one."
+    )
+    if not SYSTEM_STATE.joinpath("api.sock").is_socket():
+        both = f"looked for {own_state / 'api.sock'} and {SYSTEM_STATE / 'api.sock'}."
+        with pytest.raises(Unavailable, match=re.escape(both)):
+            find(asked(), {})
 
 
 def test_on_the_workstation_the_socket_says_who_calls(

@@ -56,9 +56,24 @@ def test_what_is_over_is_refused_with_the_numbers_and_nothing_changes() -> None:
     verdict = world.ask(SetQuotas(quotas={(TeamName("nlp"), TRAIN): too_much}), "admin")
     assert verdict.error == "CannotLayOut"
     assert verdict.text == (
-        "train: fixed+guarantee 6 of 4: over by 2, not saved. Lower one of them by 2."
+        "train: fixed+guarantee 6 of 4: over by 2, not saved."
+        " Lower these by 2 in all: nlp (fixed 1, guaranteed 3), vision (fixed 2)."
     )
     assert (world.cluster.teams, world.cluster.blocks) == (before.teams, before.blocks)
+
+
+def test_of_many_teams_that_are_over_the_largest_are_named() -> None:
+    names = [f"t{i}" for i in range(8)]
+    world = World(
+        a_node(gpus=8), teams=[a_team("big"), *(a_team(n, fixed_milli_gpu=1000) for n in names)]
+    )
+    verdict = world.ask(
+        SetQuotas(quotas={(TeamName("big"), TRAIN): Quota(fixed_milli_gpu=2000)}), "admin"
+    )
+    assert verdict.text.endswith(
+        "big (fixed 2), t0 (fixed 1), t1 (fixed 1), t2 (fixed 1), t3 (fixed 1), t4 (fixed 1)"
+        " and 3 more."
+    )
 
 
 def test_a_quota_that_no_block_can_make_is_refused() -> None:

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from gpucommons.scheduler.pages.present.words import dated
+
 RECLAIM = "admin/reclaim/0190aaaa-0000-7000-8000-000000000002"
 ROW = {
     "team": "vision", "pool": "a100", "fixed": "3", "guaranteed": "4", "limit": "8", "weight": "2",
@@ -348,8 +350,9 @@ async def test_the_last_changes_of_quotas_are_shown_to_those_who_watch(
 
     for who in ("admin", "lead"):
         page = await (await visit(who)).page("admin/teams")
-        for words in ("Last changes", "root&lt;b&gt;", text):
+        for words in ("Last changes", "root&lt;b&gt;", text, "data-dated", dated(event.at_ms)):
             assert words in page
+    assert dated(0) == "1970-01-01 00:00 UTC"
     assert "Last changes" not in await (await visit("alice")).page("admin/teams")
 
 
