@@ -19,7 +19,6 @@ from gpucommons.scheduler.acting import executor_of
 from gpucommons.scheduler.core import acts
 from gpucommons.scheduler.core.leases import NOT_STARTED
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.resources import Pool
 from gpucommons.scheduler.core.state import Cancel, Cluster, Restarted
 from gpucommons.scheduler.core.types import Attempt, Millis, Workload
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
@@ -30,7 +29,7 @@ from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.gathering import Gathering
 from gpucommons.scheduler.hub import Hub
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.intake import plan_config
+from gpucommons.scheduler.intake import plan_pools
 from gpucommons.scheduler.leadership.parts import Replica, join
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.options import SchedulerSettings
@@ -78,11 +77,13 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
 
     Raises
     ------
-    Unavailable, BadRequest
+    Unavailable, BadRequest, Misconfigured
         When the store or the configuration file cannot be used.
     """
     settings.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     first_config = None if settings.config is None else read_config(settings.config)
+    executor = LocalExecutor.name if settings.kubernetes is None else AWAY
+    first_pools = () if first_config is None else plan_pools(first_config, executor)
     hub = None if settings.hub is None else Hub(settings.hub.api_url, token=settings.hub.token)
     store = open_store(settings.database)
     replica = _replica(settings, store, lambda: loop.wake())  # noqa: PLW0108 - made below
@@ -101,7 +102,8 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         leading=lambda: loop.leading,
         may_act=lambda: loop.may_act,
         now_ms=now_ms,
-        pools=lambda: _pools(loop.cluster, first_config),
+        # Before the first configuration is in force: those it will make.
+        pools=lambda: tuple(loop.cluster.pools.values()) or first_pools,
     )
     servers = None if hub is None else _servers(hub, asked, lambda: service)
     where = premises(settings, kept, asked)
@@ -226,7 +228,11 @@ def _service(
         now_ms=loop.now,
         new_ids=around.new_ids,
         forecasts=outside.forecaster,
-        settings=ServiceSettings(idle=limits, shared_account=settings.shared_account),
+        settings=ServiceSettings(
+            idle=limits,
+            shared_account=settings.shared_account,
+            executor=outside.where.executor.name,
+        ),
         submits=SubmitLimit(per_hour=settings.submits_per_hour),
         uploads=uploads(settings.upload_gib_per_day),
     )
@@ -246,13 +252,6 @@ def read_config(path: Path) -> models.ConfigModel:
     except (OSError, yaml.YAMLError, ValidationError) as error:
         message = f"{path} is no configuration: {error}"
         raise BadRequest(message) from None
-
-
-def _pools(cluster: Cluster, first: models.ConfigModel | None) -> tuple[Pool, ...]:
-    """The pools there are; before the first configuration is in force, those it will make."""
-    if cluster.pools or first is None:
-        return tuple(cluster.pools.values())
-    return plan_config(first, cluster).pools
 
 
 def _server_is_down(service: Service, lease: Workload) -> None:

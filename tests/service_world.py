@@ -153,6 +153,7 @@ class ServiceWorld:
         config: Mapping[str, Any] = CONFIG,
         nodes: Sequence[Node] = NODES,
         files: JobFiles | None = None,
+        executor: str = "fake",
     ) -> None:
         self.now_ms = T0
         self.store = MemoryStore()
@@ -188,7 +189,7 @@ class ServiceWorld:
             slices=Slices(self.agent, cluster=lambda: self.loop.cluster, observe=self.loop.observe),
             now_ms=lambda: self.now_ms,
             new_ids=ids,
-            settings=ServiceSettings(),
+            settings=ServiceSettings(executor=executor),
             files={} if files is None else {"fake": files},
         )
         if config:

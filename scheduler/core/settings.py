@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core import layout, node_loss, quota
+from gpucommons.scheduler.core import layout, node_loss, pools, quota
 from gpucommons.scheduler.core.admission import withdraw
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -50,9 +50,9 @@ def save(draft: Draft, action: Setting, by: str) -> None:
         case PutTeams():
             put_teams(draft, action, by)
         case PutPools():
-            put_pools(draft, action, by)
+            pools.put_pools(draft, action, by)
         case NoteFacts():
-            note_facts(draft, action, by)
+            pools.note_facts(draft, action, by)
         case PutPolicy():
             put_policy(draft, action, by)
         case PutConfig():
@@ -217,15 +217,15 @@ def use_layout(draft: Draft, blocks: tuple[Block, ...]) -> None:
 
 def put_config(draft: Draft, action: PutConfig, by: str) -> None:
     """Save pools, teams and policy together."""
-    pools, told = dict(draft.pools), len(draft.events)
+    before, told = dict(draft.pools), len(draft.events)
     # First, because teams may have quotas in pools that come with them.
-    put_pools(draft, PutPools(pools=action.pools), by)
+    pools.put_pools(draft, PutPools(pools=action.pools), by)
     if action.teams or action.removed_teams:
         try:
             put_teams(draft, PutTeams(teams=action.teams, removed=action.removed_teams), by)
         except SchedulerError:
             draft.pools.clear()
-            draft.pools.update(pools)
+            draft.pools.update(before)
             del draft.events[told:]
             raise
     if action.policy is not None:
@@ -237,34 +237,6 @@ def put_policy(draft: Draft, action: PutPolicy, by: str) -> None:
     if action.policy != draft.policy:
         draft.policy = action.policy
         draft.tell("policy-changed", "The hub-wide policy was changed.", by=by)
-
-
-def put_pools(draft: Draft, action: PutPools, by: str) -> None:
-    """Create or change pools; their isolation is what nodes say by now, whatever was read before."""
-    for wanted in action.pools:
-        known = draft.pools.get(wanted.name)
-        pool = wanted
-        if known is not None:
-            pool = replace(wanted, isolation=known.isolation, simulated=known.simulated)
-        if pool != known:
-            kind = "pool-created" if known is None else "pool-changed"
-            draft.pools[pool.name] = pool
-            draft.tell(kind, f"The pool {pool.name} was saved.", by=by)
-
-
-def note_facts(draft: Draft, action: NoteFacts, by: str) -> None:
-    """Note what nodes say of pools; their settings stay as they are by now."""
-    for name, said in sorted(action.pools.items()):
-        known = draft.pools.get(name)
-        if known is None:
-            continue
-        pool = replace(known, isolation=said.isolation, simulated=said.simulated)
-        if pool != known:
-            draft.pools[name] = pool
-            text = f"The isolation of slices in {name} was {known.isolation}, is {pool.isolation}."
-            if pool.isolation == known.isolation:
-                text = f"The GPUs of {name} are {'' if pool.simulated else 'not '}simulated."
-            draft.tell("pool-changed", text, by=by)
 
 
 def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:

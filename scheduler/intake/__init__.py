@@ -6,6 +6,7 @@ the same wish. Pure: what a request refers to is looked up before and passed in.
 
 from gpucommons.scheduler.intake.configuration import (
     plan_config,
+    plan_pools,
     policy_of,
     quota_of,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "lease_spec",
     "notebook_pools",
     "plan_config",
+    "plan_pools",
     "policy_of",
     "quota_of",
 ]

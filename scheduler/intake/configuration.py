@@ -12,17 +12,16 @@ from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names
 
 
-def plan_config(config: models.ConfigModel, cluster: Cluster) -> PutConfig:
+def plan_config(config: models.ConfigModel, cluster: Cluster, executor: str) -> PutConfig:
     """Read a configuration that makes sense as such; what it leaves out stays as it is.
 
     Raises
     ------
     Misconfigured, UnknownPool
-        When names appear twice, a pool is missing, or a notebook size is no block size.
+        When names appear twice, a pool is missing, or a pool cannot be (see :func:`plan_pools`).
     """
-    _once("pools", [pool.name for pool in config.pools])
+    pools = plan_pools(config, executor)
     _once("teams", [team.name for team in config.teams])
-    pools = tuple(_pool(pool) for pool in config.pools)
     both = {team.name for team in config.teams} & set(config.removed_teams)
     if both:
         message = f"{names(both)} is both saved and removed: write one of the two."
@@ -40,6 +39,18 @@ def plan_config(config: models.ConfigModel, cluster: Cluster) -> PutConfig:
         policy=None if config.policy is None else policy_of(config.policy),
         removed_teams=tuple(TeamName(name) for name in config.removed_teams),
     )
+
+
+def plan_pools(config: models.ConfigModel, executor: str) -> tuple[Pool, ...]:
+    """Read the pools alone, for an installation whose work this executor runs.
+
+    Raises
+    ------
+    Misconfigured
+        When a name appears twice, a notebook size is no block size, or another executor is named.
+    """
+    _once("pools", [pool.name for pool in config.pools])
+    return tuple(_pool(pool, executor) for pool in config.pools)
 
 
 def planned_quotas(
@@ -91,7 +102,13 @@ def _check_quota(team: str, pool: str, quota: models.QuotaModel) -> None:
         raise Misconfigured(message)
 
 
-def _pool(pool: models.PoolModel) -> Pool:
+def _pool(pool: models.PoolModel, executor: str) -> Pool:
+    if pool.executor not in (None, executor):
+        message = (
+            f"Pool {pool.name}: there is no executor {pool.executor} here, {executor} runs all work."
+            " Leave `executor` out."
+        )
+        raise Misconfigured(message)
     for size in pool.notebook_sizes:
         if not is_block_size(size):
             message = (
@@ -101,7 +118,7 @@ def _pool(pool: models.PoolModel) -> Pool:
             raise Misconfigured(message)
     return Pool(
         name=PoolName(pool.name),
-        executor=pool.executor,
+        executor=executor,
         gpu_kind=pool.gpu_kind,
         notice_ms=pool.notice_s * 1000,
         grace_ms=pool.grace_s * 1000,

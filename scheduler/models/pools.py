@@ -31,7 +31,8 @@ class PoolModel(Model):
     """A pool as an admin writes it."""
 
     name: Name
-    executor: Literal["local", "kubernetes", "fake"] = "local"
+    #: Who runs its work: what the installation has, which need not be said.
+    executor: str | None = Field(default=None, max_length=64)
     gpu_kind: str | None = Field(default=None, max_length=64)
     notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
     grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)

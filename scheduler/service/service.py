@@ -135,6 +135,8 @@ class ServiceSettings:
     idle: IdleLimits = IdleLimits()
     #: All users share one operating-system account: nothing isolates them.
     shared_account: bool = False
+    #: Who runs the work of all pools.
+    executor: str = "local"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -31,7 +31,7 @@ def put_config(
     """Apply pools, teams and policy in one step: all or none."""
     authorization.put_config(principal)
     cluster = service.loop.cluster
-    action = plan_config(config, cluster)
+    action = plan_config(config, cluster, service.settings.executor)
     _check_managers(config, action, cluster, principal)
 
     def answer() -> models.TeamList:

@@ -52,7 +52,7 @@ def test_later_starts_leave_admins_the_word(tmp_path: Path) -> None:
 
 def test_isolation_is_what_the_agent_says(tmp_path: Path) -> None:
     pools = [{"name": "gpu"}, {"name": "cpu"}]
-    world = ServiceWorld(tmp_path, config={"pools": pools})
+    world = ServiceWorld(tmp_path, config={"pools": pools}, executor="local")
     upkeep = Upkeep(world.service, report=a_report, first_config=None)
     upkeep.step()
     gpu, cpu = world.cluster.pools["gpu"], world.cluster.pools["cpu"]  # type: ignore[index]
@@ -66,7 +66,7 @@ def test_isolation_is_what_the_agent_says(tmp_path: Path) -> None:
 def test_a_pool_that_opted_in_to_mps_promises_what_the_daemon_keeps(tmp_path: Path) -> None:
     pools = [{"name": "gpu", "mps": {"pipe": "/run/mps"}}, {"name": "cpu"}]
     real = replace(NODES[0], devices=tuple(replace(d, simulated=False) for d in NODES[0].devices))
-    world = ServiceWorld(tmp_path, config={"pools": pools}, nodes=(real,))
+    world = ServiceWorld(tmp_path, config={"pools": pools}, nodes=(real,), executor="local")
     Upkeep(world.service, report=a_report, first_config=None).step()
     assert world.cluster.pools[PoolName("gpu")].isolation == "driver"
     assert world.cluster.pools[PoolName("gpu")].mps == MpsDaemon(pipe="/run/mps")

@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.state import (
     Pause,
     PutConfig,
     PutPolicy,
+    PutPools,
     Resume,
     SetNodeState,
     SetQuotas,
@@ -189,3 +190,19 @@ def test_parents_are_the_sums_of_their_teams() -> None:
         (other.name, TRAIN): quota.Use(0, 1000, 0),
     }
     assert quota.summed_use(uses, teams, parent, TRAIN) == quota.Use(500, 2000, 250)
+
+
+def test_a_pools_executor_stays_while_somebody_holds_a_place_there(world: World) -> None:
+    other = PutPools(pools=(a_pool("new"), a_pool(executor="kubernetes")))
+    jobs = [world.run(a_job(f"d-{index}", 500)) for index in range(4)]
+    verdict = world.ask(other)
+    assert verdict.error == "Conflict"
+    assert verdict.text == (
+        "The executor of train cannot change from fake to kubernetes: vision/d-0, vision/d-1,"
+        " vision/d-2 and 1 more hold places there. End them first."
+    )
+    assert world.cluster.pools == {TRAIN: a_pool()}
+    for job in jobs:
+        world.end(job)
+    assert world.ask(other).error is None
+    assert world.cluster.pools[TRAIN].executor == "kubernetes"

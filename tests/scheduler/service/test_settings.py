@@ -347,3 +347,20 @@ def test_a_configuration_is_stored_whole_or_not_at_all(
     assert "new" in world.cluster.pools
     assert "new" in world.cluster.teams
     assert world.cluster.policy.show_names
+
+
+def test_a_pool_is_run_by_who_runs_all_work_here_said_or_not(world: ServiceWorld) -> None:
+    pools = [models.PoolModel(name="new"), models.PoolModel(name="more", executor="fake")]
+    done(settings.put_config(world.service, world.admin, models.ConfigModel(pools=pools)))
+    assert {pool.executor for pool in world.cluster.pools.values()} == {"fake"}
+    applied = settings.get_config(world.service, world.admin)
+    done(settings.put_config(world.service, world.admin, applied))
+
+
+@pytest.mark.parametrize("executor", ["local", "kubernetes", "nomad"])
+def test_a_pool_of_an_executor_that_is_not_here_is_refused(
+    world: ServiceWorld, executor: str
+) -> None:
+    config = models.ConfigModel(pools=[models.PoolModel(name="new", executor=executor)])
+    with pytest.raises(Misconfigured, match=f"no executor {executor} here, fake runs all work"):
+        settings.put_config(world.service, world.admin, config)
