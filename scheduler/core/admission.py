@@ -270,9 +270,13 @@ def _offer_the_rest(draft: Draft, plan: Plan) -> None:
         for key in unit.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        draft.left_over += 1
-        # What ends anyway counts against nobody's share.
-        draft.misses = {miss for miss in draft.misses if miss[0] != "share"}
+        look_again(draft)
+
+
+def look_again(draft: Draft) -> None:
+    """Who had its turn has another: what ends anyway counts against nobody's share."""
+    draft.left_over += 1
+    draft.misses = {miss for miss in draft.misses if miss[0] != "share"}
 
 
 def withdraw(draft: Draft, workload: Workload) -> Workload:

@@ -77,15 +77,17 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
 
 
 def _are_quiet(draft: Draft, observations: Sequence[Observation]) -> bool:
-    return all(isinstance(one, _QUIET) and not _is_prey(draft, one) for one in observations)
+    return all(isinstance(one, _QUIET) and not _is_awaited(draft, one) for one in observations)
 
 
-def _is_prey(draft: Draft, observation: Observation) -> bool:
-    """A job that may be stopped as soon as it runs: somebody may have waited for just that."""
+def _is_awaited(draft: Draft, observation: Observation) -> bool:
+    """A job that may be stopped, or grow, as soon as it runs: somebody may have waited for that."""
     if not isinstance(observation, AttemptStarted):
         return False
     workload = draft.holder_of(observation.attempt_id)
-    return workload is not None and may_be_stopped(draft, workload)
+    return workload is not None and (
+        may_be_stopped(draft, workload) or workload.workload_id in draft.register.growable
+    )
 
 
 def _unmet(draft: Draft, intents: Sequence[Intent]) -> dict[IntentId, str]:

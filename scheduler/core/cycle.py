@@ -27,7 +27,13 @@ from gpucommons.scheduler.core import (
     surplus,
     turns,
 )
-from gpucommons.scheduler.core.admission import admit_cleared, nominate, unpromise, withdraw
+from gpucommons.scheduler.core.admission import (
+    admit_cleared,
+    look_again,
+    nominate,
+    unpromise,
+    withdraw,
+)
 from gpucommons.scheduler.core.demand import elastic, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.types import HoldClass, Reason, Workload, WorkloadId
@@ -94,11 +100,14 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     for workload in ordering.by_standing(draft, usage, _just_admitted(draft)):
         surplus.grow(draft, workload)
     # 6 Preempt inside a team, by priority.
+    claims = draft.register.nominated.copy()
     hopeful = preemption.below(draft).hopeful
     for workload in ordering.by_priority(draft, obstacles, hopeful):
         _preempt(draft, workload, guarantees)
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(draft, obstacles, guarantees)
+    if draft.register.nominated - claims:
+        look_again(draft)  # what is being cleared for them may do for others, too
 
 
 def _keep_back(draft: Draft) -> None:

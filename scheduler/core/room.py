@@ -24,6 +24,7 @@ from gpucommons.scheduler.core.holds import (
 )
 from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.packing.learning import Known
+from gpucommons.scheduler.core.promised import Promise, sharing
 from gpucommons.scheduler.core.resources import Block, Node, NodeState
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -49,18 +50,11 @@ class KeptArea(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Promise:
-    placements: tuple[WorkerPlacement, ...]
-    extra: dict[NodeId, Load]
-    covered: frozenset[HoldKey]
-
-
-@dataclass(slots=True)
 class Room:
     """All nodes."""
 
     nodes: dict[NodeId, NodeRoom]
-    promises: dict[WorkloadId, _Promise] = field(default_factory=dict)
+    promises: dict[WorkloadId, Promise] = field(default_factory=dict)
     #: Victims whose processor and memory count for a promise.
     covered: set[HoldKey] = field(default_factory=set)
     #: Ids of changed nodes, in the order of the changes; readers remember how far they have read.
@@ -283,13 +277,26 @@ class Room:
         """Keep the devices of a nomination from everyone else.
 
         Processor and memory: victims give theirs to the nominee, so only what it needs beyond
-        them is taken now. A victim shared with an earlier nominee counts for that one.
+        them is taken now. A victim shared by several counts for the one that was submitted first,
+        whoever was promised something first: else the next cycle would reckon otherwise.
         """
         self.unpromise(workload.workload_id)
         nomination = workload.nomination
         if nomination is None:
             return
-        victims = set(nomination.victims)
+        again = sharing(
+            self.promises, self.nodes, frozenset(nomination.victims), nomination.placements
+        )
+        for one in again:
+            self._let_go(one.workload_id)
+        for one in sorted((*again, workload), key=lambda one: one.workload_id):
+            self._keep(one)
+
+    def _keep(self, workload: Workload) -> None:
+        nomination = workload.nomination
+        if nomination is None:
+            return
+        victims = frozenset(nomination.victims)
         extra: dict[NodeId, Load] = {}
         covered: set[HoldKey] = set()
         # A search looks at some of the nodes only; of a place that is gone nothing can be kept.
@@ -310,7 +317,8 @@ class Room:
             node.promised = node.promised.plus(extra[node_id])
             node.touch()
         self.covered |= covered
-        self.promises[workload.workload_id] = _Promise(there, extra, frozenset(covered))
+        kept = Promise(workload, victims, there, extra, frozenset(covered))
+        self.promises[workload.workload_id] = kept
 
     def _is_there(self, placement: WorkerPlacement) -> bool:
         node = self.nodes.get(placement.node_id)
@@ -318,9 +326,19 @@ class Room:
 
     def unpromise(self, workload_id: WorkloadId) -> None:
         """Let go of a nomination's devices."""
+        gone = self._let_go(workload_id)
+        again: list[Workload] = []
+        if gone is not None and gone.covered:
+            again = sharing(self.promises, self.nodes, gone.victims, gone.placements)
+        for one in again:
+            self._let_go(one.workload_id)
+        for one in sorted(again, key=lambda one: one.workload_id):
+            self._keep(one)
+
+    def _let_go(self, workload_id: WorkloadId) -> Promise | None:
         gone = self.promises.pop(workload_id, None)
         if gone is None:
-            return
+            return None
         self.covered -= gone.covered
         for placement in gone.placements:
             node = self.nodes[placement.node_id]
@@ -331,6 +349,7 @@ class Room:
                 devices[device_id].promised &= ~mask_of(placement)
         for node_id, load in gone.extra.items():
             self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
+        return gone
 
     def hides(self, workload_id: WorkloadId) -> bool:
         """A promise keeps something that nobody holds: without it, its own workload may fit."""

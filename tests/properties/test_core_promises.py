@@ -128,8 +128,46 @@ FOUND_ANOTHER_PLACE = [
     ("wait", 6, 0, 0, 0),
 ]
 
+#: What is cleared for a preemption late in a cycle would do for somebody who had had its turn.
+CLEARED_LATE = [
+    *[("submit", 0, 1, 0, 0)] * 2,
+    *[("submit", 0, 0, 0, 0)] * 2,
+    ("submit", 0, 0, 0, 7),
+    ("submit", 0, 0, 5, 7),
+    ("submit", 0, 6, 0, 0),
+    ("submit", 1, 0, 0, 4),
+    ("submit", 0, 2, 0, 2),
+]
+
+#: A job that may grow begins to run.
+MAY_GROW = [
+    *[("submit", 2, 4, 0, 0)] * 6,
+    *[("ticket", 0, 0, 0, 0)] * 3,
+    ("submit", 0, 0, 0, 0),
+    ("submit", 2, 0, 7, 0),
+    ("stop_server", 0, 0, 0, 0),
+    ("wait", 2, 0, 0, 0),
+    ("cancel", 3, 0, 0, 0),
+]
+
+#: Two are promised what one victim clears: its processors count for one of them.
+CLEARED_FOR_TWO = [
+    ("acquire", 0, 0, 0, 0),
+    ("submit", 0, 7, 0, 0),
+    ("submit", 0, 0, 0, 0),
+    ("cordon", 1, 0, 0, 0),
+    ("submit", 0, 0, 0, 7),
+    ("wait", 4, 0, 0, 0),
+    ("headroom", 1, 0, 0, 0),
+    ("finish", 0, 0, 0, 0),
+    ("submit", 0, 4, 5, 0),
+]
+
 
 @many
+@example(CLEARED_LATE, 2000, 0)
+@example(MAY_GROW, 64_000, 60_000)
+@example(CLEARED_FOR_TWO, 2000, 60_000)
 @example(FOUND_ANOTHER_PLACE, 64_000, 60_000)
 @example(BORROWED_WHAT_IS_KEPT, 64_000, 60_000)
 @example(KEPT_IN_VAIN, 64_000, 60_000)
