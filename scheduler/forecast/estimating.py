@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final, is_lease
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_arrives
 from gpucommons.scheduler.forecast.futures import FUTURES, shared
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
@@ -186,3 +186,18 @@ def at_a_limit(
         if left is not None and cluster.workloads[one].current is not None
     }
     return {one: ends[start] for one, start in starts.items() if start in ends}
+
+
+def endless_notebooks(
+    cluster: Cluster, wanted: WorkloadId, lengths: Lengths
+) -> tuple[TeamName, ...]:
+    """Whose notebooks are all without a known end where one waits; none where jobs are, too."""
+    pools = frozenset(cluster.workloads[wanted].spec.pools)
+    holding = [
+        one
+        for one in (cluster.workloads[i] for i in sorted(lengths.endless) if i != wanted)
+        if one.current is not None and not pools.isdisjoint(one.spec.pools)
+    ]
+    if not all(is_lease(one) for one in holding):
+        return ()
+    return tuple(sorted({one.spec.team for one in holding}))

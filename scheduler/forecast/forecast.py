@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.types import Millis, TeamName
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.windows import (
     Calibration,
@@ -49,6 +49,8 @@ class Forecast:
     unknown: Unknown | None = None
     #: Where it is unknown and a time limit says at least this.
     bound: Bound | None = None
+    #: Teams whose notebooks are all that it waits for without an end in sight.
+    notebooks_of: tuple[TeamName, ...] = ()
     #: Of ten past windows of such waits, so many were right; None before that can be said.
     right_of_ten: int | None = None
     #: Changes with which it would start now.
@@ -58,7 +60,7 @@ class Forecast:
     def text(self) -> str:
         """One sentence: ``Likely 10–25 min (past estimates right 8 of 10).``."""
         if self.window is None:
-            why = _WHY_NOT[self.unknown or Unknown.HISTORY]
+            why = _behind(self.notebooks_of) or _WHY_NOT[self.unknown or Unknown.HISTORY]
             bound = "" if self.bound is None else f"; {self.bound.text}"
             return f"Likely start unknown: {why}{bound}."
         past = (
@@ -67,6 +69,12 @@ class Forecast:
             else f" (past estimates right {self.right_of_ten} of 10)"
         )
         return f"Likely {words.span(self.window.from_ms, self.window.to_ms)}{past}."
+
+
+def _behind(teams: tuple[TeamName, ...]) -> str:
+    """``nlp's notebooks hold GPUs …``; empty where no team is named."""
+    owners = " and ".join(f"{team}'s" for team in teams)
+    return f"{owners} notebooks hold GPUs in its pool and have no known end" if owners else ""
 
 
 def told(

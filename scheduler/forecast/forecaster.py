@@ -29,6 +29,7 @@ from gpucommons.scheduler.forecast.estimating import (
     Lengths,
     at_a_limit,
     budget_for,
+    endless_notebooks,
     estimate,
     if_nothing_ends_early,
     waiting,
@@ -37,7 +38,7 @@ from gpucommons.scheduler.forecast.forecast import Bound, Forecast, told
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
-from gpucommons.scheduler.forecast.windows import Calibration, raw_window, wait_class
+from gpucommons.scheduler.forecast.windows import Calibration, Unknown, raw_window, wait_class
 from gpucommons.scheduler.store.base import Epoch, Store
 
 T = TypeVar("T")
@@ -267,6 +268,8 @@ class Forecaster:
             calibration = self.calibration(cluster.workloads[one])
             endless = bool(lengths.endless)
             said = told(raw_window(waits), calibration, lengths.made_ms, endless=endless)
+            if said.unknown is Unknown.HISTORY:
+                said = replace(said, notebooks_of=endless_notebooks(cluster, one, lengths))
             before = self._forecasts.get(one)
             found[one] = said if before is None else replace(said, ways=before.ways)
         return found

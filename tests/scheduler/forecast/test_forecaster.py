@@ -245,6 +245,9 @@ def test_a_ticket_has_a_forecast_as_well(world: Foreseen) -> None:
     found = leases.lease(world.service, world.ann, ticket.id).forecast
     assert found is not None
     assert found.unknown == "history"
+    assert found.text == (
+        "Likely start unknown: vision's notebooks hold GPUs in its pool and have no known end."
+    )
     told = done(why.why_lease(world.service, world.ann, ticket.id))
     assert (told.position, told.forecast) == (1, found)
     with pytest.raises(UnknownWorkload):
@@ -269,3 +272,23 @@ def test_the_thread_answers_soon_and_ends(world: Foreseen) -> None:
             answered.clear()
     finally:
         world.forecaster.stop()
+
+
+def test_a_job_behind_notebooks_is_told_whose_and_behind_other_jobs_is_not(world: Foreseen) -> None:
+    asked = models.LeaseRequest(user="bob", milli_gpu=1000)
+    held = done(leases.acquire(world.service, world.hub_service, asked, key=None))
+    done(leases.started(world.service, world.hub_service, held.id, models.StartedReport()))
+    waits = world.job(4, minutes=10)
+    world.pass_time(0)
+    world.forecaster.round()
+    found = world.seen(waits.name)
+    assert found is not None
+    assert (found.unknown, "nlp's notebooks hold GPUs" in found.text) == ("history", True)
+    assert "bob" not in found.text
+    world.job(1, name="other")
+    world.pass_time(0)
+    world.pass_time(2 * FRESH_MS)
+    world.forecaster.round()
+    found = world.seen(waits.name)
+    assert found is not None
+    assert "too little is known" in found.text
