@@ -200,8 +200,15 @@ def lost_milli_gpu_s(workload: Workload) -> int:
     The attempt with which the job ended for good lost nothing.
     """
     ended = [attempt for attempt in workload.attempts if attempt.state is AttemptState.ENDED]
-    redone = ended[:-1] if is_final(workload) else ended
+    redone = ended[:-1] if ended and _ended_with(workload, ended[-1]) else ended
     return sum(_lost(workload, index, attempt) for index, attempt in enumerate(redone))
+
+
+def _ended_with(workload: Workload, last: Attempt) -> bool:
+    """Whether a job ended with its last attempt, not later: cancelled in line, after a stop."""
+    if workload.state is State.CANCELLED and last.stop is not None:
+        return last.stop.why == "cancel"
+    return is_final(workload) and last.ended_ms == workload.ended_ms
 
 
 def _lost(workload: Workload, index: int, attempt: Attempt) -> int:

@@ -249,6 +249,30 @@ def test_time_of_a_stopped_attempt_is_lost_back_to_its_checkpoint(world: Service
     assert view.held_milli_gpu_s >= 10_000
 
 
+def test_what_a_stop_lost_stays_lost_when_the_job_is_cancelled_in_line(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(1000)
+    world.pass_time(10_000)
+    done(jobs.pause(world.service, ann, "digits-1"))
+    world.pass_time(0)
+    done(jobs.cancel(world.service, ann, "digits-1"))
+    world.pass_time(0)
+    view = jobs.job(world.service, ann, "digits-1")
+    assert (view.state, view.lost_milli_gpu_s) == (State.CANCELLED, 10_000)
+
+
+def test_a_job_that_is_cancelled_while_it_runs_loses_nothing_to_stops(world: ServiceWorld) -> None:
+    ann = world.principal("ann")
+    jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(1000)
+    world.pass_time(10_000)
+    done(jobs.cancel(world.service, ann, "digits-1"))
+    world.pass_time(0)
+    view = jobs.job(world.service, ann, "digits-1")
+    assert (view.state, view.lost_milli_gpu_s) == (State.CANCELLED, 0)
+
+
 def test_near_names_jobs_that_one_may_see_and_is_no_reason_to_wait(world: ServiceWorld) -> None:
     ann = world.principal("ann")
     first = jobs.submit(world.service, ann, a_request(), key=None)
