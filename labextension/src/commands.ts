@@ -206,8 +206,7 @@ function addJobCommands(options: ICommandOptions): void {
       }
     }
   });
-  const sizeNow = (job: IJob | null) =>
-    job ? startableWith(job, model.whoami) : 0;
+  const sizeNow = (job: IJob | null) => (job ? startableWith(job, model) : 0);
   const act = (
     action: 'cancel' | 'pause' | 'resume',
     label: string,
@@ -216,7 +215,7 @@ function addJobCommands(options: ICommandOptions): void {
     label,
     describedBy: JOB_ARGS,
     isEnabled: args => {
-      const job = jobOf(options, args);
+      const job = model.connection === 'ok' ? jobOf(options, args) : null;
       return job !== null && can(job) && maySteer(job, model.whoami);
     },
     execute: args =>

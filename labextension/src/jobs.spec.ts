@@ -9,6 +9,7 @@ import {
   jobRow,
   maySteer,
   pausingLosesMs,
+  replacedBy,
   sorted,
   startableWith,
   timeLeftMs
@@ -108,13 +109,27 @@ describe('a row of the list', () => {
   it('offers the size that would start now to the owner of a waiting job', () => {
     const reason = { code: 'gang', text: '', startable_milli_gpu: 2000 };
     const job = makeJob({ state: 'queued', reason, request });
-    const ada = { name: 'ada', teams: [] };
+    const whoami = { name: 'ada', teams: [] };
+    const ada = { whoami, connection: 'ok' } as const;
+    const bob = { ...ada, whoami: { ...whoami, name: 'bob' } };
 
     expect(startableWith(job, ada)).toBe(2000);
-    expect(startableWith(job, { ...ada, name: 'bob' })).toBe(0);
+    expect(startableWith(job, bob)).toBe(0);
     expect(startableWith({ ...job, request: null }, ada)).toBe(0);
-    expect(startableWith({ ...job, state: 'nominated' }, null)).toBe(0);
+    expect(startableWith(job, { ...ada, whoami: null })).toBe(0);
     expect(startableWith({ ...job, state: 'running' }, ada)).toBe(0);
+    expect(startableWith(job, { ...ada, connection: 'lost' })).toBe(0);
+  });
+
+  it('names the copy that took the place of a cancelled job, no later one', () => {
+    const old = makeJob({ state: 'cancelled', ended_ms: 10 });
+    const made = { request: { roles: [], parent: old.id } };
+    const copy = makeJob({ id: 'j-2', submitted_ms: 9, ...made });
+    const later = makeJob({ id: 'j-3', submitted_ms: 11, ...made });
+
+    expect(replacedBy(old, [later, copy, old])).toBe(copy);
+    expect(replacedBy(old, [later, old])).toBeUndefined();
+    expect(replacedBy(makeJob(), [copy])).toBeUndefined();
   });
 
   it('tells an announced stop with the time that is left', () => {

@@ -1,6 +1,7 @@
 /** What a row of *Jobs* says, made from a job's view. No DOM. */
 import { clock, count, metric, percent } from './format';
 import type { Messages } from './messages';
+import type { Model } from './model';
 import { IAttempt, IJob, IProgress, IWhoAmI } from './tokens';
 
 const FINAL = new Set(['succeeded', 'failed', 'cancelled']);
@@ -53,11 +54,29 @@ export function canCancel(job: IJob): boolean {
   return !isFinal(job) && job.state !== 'cancelling';
 }
 
-/** GPUs per worker with which a waiting job would start now, where its owner looks. */
-export function startableWith(job: IJob, whoami: IWhoAmI | null): number {
-  return isWaiting(job) && job.request && job.owner === whoami?.name
+/** GPUs per worker with which a waiting job would start now, where its owner looks and may act. */
+export function startableWith(
+  job: IJob,
+  model: Pick<Model, 'whoami' | 'connection'>
+): number {
+  return model.connection === 'ok' &&
+    isWaiting(job) &&
+    job.request &&
+    job.owner === model.whoami?.name
     ? (job.reason?.startable_milli_gpu ?? 0)
     : 0;
+}
+
+/** The copy that took the place of a job, which was cancelled for it. */
+export function replacedBy(
+  job: IJob,
+  jobs: readonly IJob[] | null
+): IJob | undefined {
+  // Whatever was made from it later took nobody's place.
+  const until = job.state === 'cancelled' ? (job.ended_ms ?? 0) : -1;
+  return jobs?.find(
+    each => each.request?.parent === job.id && each.submitted_ms <= until
+  );
 }
 
 /** What a cancel means where the job stands, and the word for leaving it there. */

@@ -14,6 +14,7 @@ import {
   ordinal,
   span
 } from './format';
+import type { Connection } from './model';
 import { sliceMessages } from './sliceMessages';
 import { IForecast, IJob } from './tokens';
 
@@ -40,6 +41,15 @@ export function messages(trans: TranslationBundle) {
       return trans.__(
         'The scheduler does not answer. Jobs go on; nothing can be changed now.'
       );
+    },
+
+    /** Why nothing can be changed now; null where it can. */
+    outOfReach(connection: Connection): string | null {
+      return connection === 'ok'
+        ? null
+        : connection === 'unreachable'
+          ? this.schedulerUnreachable()
+          : this.connectionLost();
     },
 
     dataAge(ms: number): string {
@@ -206,10 +216,6 @@ export function messages(trans: TranslationBundle) {
         job,
         size
       );
-    },
-
-    madeFrom(job: string): string {
-      return trans.__('made from %1', job);
     },
 
     stopIn(leftMs: number, text: string): string {

@@ -1,5 +1,6 @@
 import { describe, expect, it, vi } from 'vitest';
 
+import { ServerClock } from './clock';
 import { Model } from './model';
 import { makeJob, makeLease, makeSample, msg } from './testing/make';
 import { fakeApi, FakeSocket, HELLO } from './testing/sockets';
@@ -38,6 +39,29 @@ describe('standing with the server', () => {
     expect(model.dataAgeMs).toBe(40_000);
     expect(model.jobs).toHaveLength(1);
     expect(model.whoami?.name).toBe('ada');
+  });
+
+  it('stands still at its data until that is kept up to date again', () => {
+    let now = 1000;
+    const api = fakeApi(() => new Response('{"pools":[],"now_ms":5000}'));
+    const clock = new ServerClock(() => now);
+    const model = new Model(api, String, clock, () => now);
+    api.connect();
+    FakeSocket.last.open();
+    FakeSocket.last.say({ ...HELLO, now_ms: 5000 });
+    now += 2000;
+    expect(model.shownMs).toBe(7000);
+
+    FakeSocket.last.hangUp();
+    now += 45_000;
+    expect(model.shownMs).toBe(7000);
+    expect(msg.outOfReach(model.connection)).toBe(msg.connectionLost());
+
+    api.connect();
+    FakeSocket.last.open();
+    FakeSocket.last.say({ ...HELLO, now_ms: 52_000 });
+    expect(model.shownMs).toBe(52_000);
+    expect(msg.outOfReach(model.connection)).toBeNull();
   });
 
   it('goes by the server’s clock', () => {

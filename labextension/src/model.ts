@@ -57,6 +57,12 @@ export class Model implements IFollowing {
     return this._dataAtMs === null ? null : this._localNow() - this._dataAtMs;
   }
 
+  /** The server's time of what is shown: it stands still while that is not kept up to date. */
+  get shownMs(): number {
+    const behind = this.connection === 'ok' ? 0 : (this.dataAgeMs ?? 0);
+    return this.clock.now() - behind;
+  }
+
   /** For how long it had been idle, in ms, where the server is gone because of that. */
   get returnedAfterMs(): number | null {
     const idle = this.lease?.idle;

@@ -133,6 +133,26 @@ def test_a_cancelled_attempt_is_not_drawn_as_failed(lab: LabServer, job_page: Pa
     picture(job_page, "job-cancelled")
 
 
+def test_a_replaced_job_leads_to_the_copy_and_the_copy_to_it(
+    lab: LabServer, job_page: Page
+) -> None:
+    now = now_ms()
+    old = scene.running(now) | {"state": "cancelled", "ended_ms": now}
+    made = scene.request("digits", 1000) | {"parent": scene.RUNNING}
+    copy = scene.job("copy", "digits-8", now, submitted_ms=now, request=made)
+    lab.send(jobs(old, copy))
+
+    note = job_page.locator(".gc-JobPage .gc-Callout")
+    expect(note).to_have_text("Replaced by digits-8")
+    picture(job_page, "job-replaced")
+    note.get_by_role("button", name="digits-8").click()
+    back = job_page.locator(".gc-Facts").filter(visible=True)
+    expect(back).to_contain_text("made from digits-7")
+    picture(job_page, "job-copy")
+    back.get_by_role("button", name="digits-7").click()
+    expect(job_page.locator(".gc-JobPage h1").filter(visible=True)).to_have_text("digits-7")
+
+
 def test_a_teammates_job_has_no_buttons_that_would_be_refused(
     lab: LabServer, job_page: Page
 ) -> None:
@@ -140,6 +160,24 @@ def test_a_teammates_job_has_no_buttons_that_would_be_refused(
     header = job_page.locator(".gc-JobHeader")
 
     expect(header.get_by_role("button")).to_have_text(["Run again…"])
+
+
+def test_a_page_that_is_no_longer_kept_up_to_date_says_so(
+    lab: LabServer, job_page: Page
+) -> None:
+    lab.go_away()
+
+    body = job_page.locator(".gc-JobPage")
+    expect(body.get_by_role("alert")).to_contain_text(re.compile(r"is lost.*Data from \d+ s ago"))
+    for name in ("Pause", "Cancel", "Run again…"):
+        expect(body.get_by_role("button", name=name, exact=True)).to_be_disabled()
+    expect(job_page.locator(".gc-JobHeader .gc-tone-running")).to_have_count(0)
+    picture(job_page, "job-lost")
+
+    lab.greet_with()
+    body.get_by_role("button", name="Retry").click()
+    expect(body.get_by_role("alert")).to_have_count(0)
+    expect(body.get_by_role("button", name="Pause", exact=True)).to_be_enabled()
 
 
 def test_a_finished_job_says_nothing_of_being_stopped(lab: LabServer, job_page: Page) -> None:

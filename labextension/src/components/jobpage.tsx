@@ -15,6 +15,7 @@ import {
   isFinal,
   maySteer,
   progressText,
+  replacedBy,
   stepWord,
   timeLeftMs
 } from '../jobs';
@@ -24,13 +25,14 @@ import { useNow, usePanel, useSignal, useTopics } from './context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
 import { ActionButton, Bar, Callout, LinkButton, Pill } from './parts';
+import { Standing } from './panel';
 import { TimelineView } from './timelineview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
   const { model, msg, trans } = usePanel();
   const { followed } = props;
   useSignal(followed.changed);
-  useTopics(model, ['status']);
+  useTopics(model, ['status', 'jobs']);
   const job = followed.job;
   if (job === null) {
     return (
@@ -45,10 +47,13 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
   }
   return (
     <div className="gc-JobPage">
+      <Standing />
       <Header job={job} />
-      <Facts job={job} />
-      <Notes job={job} />
-      <TimelineView job={job} />
+      <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
+        <Facts job={job} />
+        <Notes job={job} />
+        <TimelineView job={job} />
+      </div>
       <div className="gc-Two">
         <CurveView points={followed.points} />
         <LogView followed={followed} workers={job.workers} />
@@ -64,7 +69,9 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
   const run = (command: string) => () => {
     void commands.execute(command, { job: job.id });
   };
-  const tone = dot(job);
+  const away = msg.outOfReach(model.connection);
+  // What was green may be over by now.
+  const tone = away === null ? dot(job) : 'plain';
   const held = isFinal(job) ? null : msg.holdClass(job);
   return (
     <header className="gc-Row gc-JobHeader">
@@ -79,22 +86,22 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
       {job.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
       <span className="gc-Row gc-Right">
         {mine && canPause(job) ? (
-          <ActionButton onClick={run(CommandIDs.pauseJob)}>
+          <ActionButton hindrance={away} onClick={run(CommandIDs.pauseJob)}>
             {trans.__('Pause')}
           </ActionButton>
         ) : null}
         {mine && canResume(job) ? (
-          <ActionButton onClick={run(CommandIDs.resumeJob)}>
+          <ActionButton hindrance={away} onClick={run(CommandIDs.resumeJob)}>
             {trans.__('Resume')}
           </ActionButton>
         ) : null}
         {mine && canCancel(job) ? (
-          <ActionButton onClick={run(CommandIDs.cancelJob)}>
+          <ActionButton hindrance={away} onClick={run(CommandIDs.cancelJob)}>
             {trans.__('Cancel')}
           </ActionButton>
         ) : null}
         {job.request ? (
-          <ActionButton onClick={run(CommandIDs.runAgain)}>
+          <ActionButton hindrance={away} onClick={run(CommandIDs.runAgain)}>
             {trans.__('Run again…')}
           </ActionButton>
         ) : null}
@@ -126,7 +133,7 @@ function Facts({ job }: { job: IJob }): React.JSX.Element {
       </Fact>
       {job.progress ? (
         <Fact head={progressText(job.progress, msg).split(' · ')[0] ?? ''}>
-          <ProgressWords job={job} now={now} />
+          <ProgressWords job={job} />
         </Fact>
       ) : null}
       {saved || !isFinal(job) ? (
@@ -187,10 +194,10 @@ function Place({ job }: { job: IJob }): React.JSX.Element {
   );
 }
 
-function ProgressWords(props: { job: IJob; now: number }): React.JSX.Element {
-  const { trans } = usePanel();
+function ProgressWords(props: { job: IJob }): React.JSX.Element {
+  const { model, trans } = usePanel();
   const { progress } = props.job;
-  const left = timeLeftMs(props.job, props.now);
+  const left = timeLeftMs(props.job, model.shownMs);
   const words: string[] = [];
   if (progress?.total_steps) {
     const share = Math.floor((100 * progress.step) / progress.total_steps);
@@ -202,16 +209,39 @@ function ProgressWords(props: { job: IJob; now: number }): React.JSX.Element {
   return <>{words.join(', ')}</>;
 }
 
+function JobLink({ job }: { job: IJob }): React.JSX.Element {
+  const { commands } = usePanel();
+  return (
+    <LinkButton
+      onClick={() => {
+        void commands.execute(CommandIDs.openJob, { job: job.id });
+      }}
+    >
+      {job.name}
+    </LinkButton>
+  );
+}
+
 function SourceWords({ job }: { job: IJob }): React.JSX.Element {
-  const { model, msg, commands, trans } = usePanel();
+  const { model, commands, trans } = usePanel();
   const parent = model.jobs?.find(each => each.id === job.request?.parent);
-  const made = parent ? ` · ${msg.madeFrom(parent.name)}` : '';
-  const at = clock(job.submitted_ms) + made;
+  const at = clock(job.submitted_ms);
+  const made = parent ? (
+    <>
+      {` · ${trans.__('made from')} `}
+      <JobLink job={parent} />
+    </>
+  ) : null;
   const source = job.source;
   // The snapshot's folder is where results come back to.
   const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');
   if (!source) {
-    return <>{trans.__('submitted %1', at)}</>;
+    return (
+      <>
+        {trans.__('submitted %1', at)}
+        {made}
+      </>
+    );
   }
   return (
     <>
@@ -227,6 +257,7 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
         {baseName(source)}
       </LinkButton>
       {`, ${at}`}
+      {made}
     </>
   );
 }
@@ -255,6 +286,14 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
             }
           ]}
         />
+      </Callout>
+    );
+  }
+  const copy = replacedBy(job, model.jobs);
+  if (copy) {
+    return (
+      <Callout tone="info">
+        {trans.__('Replaced by')} <JobLink job={copy} />
       </Callout>
     );
   }

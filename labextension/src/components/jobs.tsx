@@ -87,7 +87,7 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
   const open = () => {
     void commands.execute(CommandIDs.openJob, { job: job.id });
   };
-  const startWith = startableWith(job, model.whoami);
+  const startWith = startableWith(job, model);
   return (
     <li className="gc-Job" data-job={job.id} data-state={job.state}>
       <div className="gc-Row">

@@ -32,7 +32,7 @@ export function Panel(): React.JSX.Element {
 }
 
 /** Nothing while all is well; else one sentence, the age of what is shown, and *Retry*. */
-function Standing(): React.JSX.Element | null {
+export function Standing(): React.JSX.Element | null {
   const { model, msg } = usePanel();
   switch (model.connection) {
     case 'ok':

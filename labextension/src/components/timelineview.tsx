@@ -12,8 +12,8 @@ const NARROW_PERCENT = 6;
 
 export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
   const { model, msg, trans } = usePanel();
-  const now = useNow(model);
-  const line = timeline(job, now, msg);
+  useNow(model);
+  const line = timeline(job, model.shownMs, msg);
   return (
     <div className="gc-Box">
       <h2>{trans.__('What happened')}</h2>

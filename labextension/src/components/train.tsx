@@ -130,16 +130,11 @@ function whyNot(
   connection: Connection,
   msg: Messages
 ): string | null {
-  if (connection !== 'ok') {
-    return connection === 'unreachable'
-      ? msg.schedulerUnreachable()
-      : msg.connectionLost();
+  const away = msg.outOfReach(connection);
+  if (away !== null || train.form.source === null) {
+    return away ?? msg.openFirst();
   }
-  return train.form.source === null
-    ? msg.openFirst()
-    : train.mistake === null
-      ? train.refusal
-      : msg.noSecret(train.mistake);
+  return train.mistake === null ? train.refusal : msg.noSecret(train.mistake);
 }
 
 /** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
