@@ -136,7 +136,10 @@ def _class(draft: Draft, job: Workload, pool: PoolName) -> HoldClass:
 def _when(job: Workload) -> str:
     if job.state is State.STARTING:
         return "It would start now."
-    return job.reason.text if job.reason is not None else ""
+    if job.reason is None:
+        return ""
+    fewer = job.reason.unblock if job.reason.startable_milli_gpu else None
+    return f"{job.reason.text} {fewer or ''}".rstrip()
 
 
 def _line(

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.views import whole_free_per_node
+from gpucommons.scheduler.core.views import largest_free, whole_free_per_node
 
 #: Sizes of notebooks that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
@@ -286,13 +286,14 @@ def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
         )
     free = free_per_node(draft, pool, hold_class)
     kept = _kept(draft, pool) if hold_class is HoldClass.OVER_QUOTA else ""
+    part = 0 if any(free) else largest_free(draft.room, pool, hold_class)
     if len(workers) > 1:
-        return ReasonClass.GANG, f"Needs {asked}; {_free(sum(free), ' GPU')}{kept}."
+        return ReasonClass.GANG, f"Needs {asked}; {_free(sum(free), part, ' GPU')}{kept}."
     most, total = max(free, default=0), sum(free)
     if total >= first.milli_gpu > most:
         text = f"Needs {asked}; {format_milli_gpu(total)} are free, at most {format_milli_gpu(most)} on one node{kept}."
         return ReasonClass.FRAGMENTATION, text
-    return ReasonClass.SHARE, f"Needs {asked}; {_free(most)}{kept}."
+    return ReasonClass.SHARE, f"Needs {asked}; {_free(most, part)}{kept}."
 
 
 def _leaner(draft: Draft, workload: Workload) -> str | None:
@@ -311,8 +312,10 @@ def _kept(draft: Draft, pool: PoolName) -> str:
     return f", and {count} more {'is' if count == 1 else 'are'} kept for guarantees"
 
 
-def _free(whole_milli_gpu: int, unit: str = "") -> str:
-    """``3 are free``, ``1 is free``, ``none is free``."""
+def _free(whole_milli_gpu: int, part_milli_gpu: int, unit: str = "") -> str:
+    """``3 are free``, ``1 is free``, ``at most ½ of a GPU is free``, ``none is free``."""
+    if whole_milli_gpu == 0 and part_milli_gpu:
+        return f"at most {format_milli_gpu(part_milli_gpu)} of a GPU is free"
     if whole_milli_gpu == 0:
         return f"no{unit} is free" if unit else "none is free"
     one = whole_milli_gpu == WHOLE_MILLI_GPU

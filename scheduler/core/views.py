@@ -133,6 +133,13 @@ def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> In
     return found
 
 
+def largest_free(room: Room, pool: PoolName, hold_class: HoldClass) -> int:
+    """The most milli-GPU that is free of one GPU for a class."""
+    view = _view(room, pool, hold_class, outside=False)
+    view.read(room)
+    return int(view.rows.free.max(initial=0))
+
+
 def free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, Ints]:
     """How much is free for a class on each usable node of a pool, and which node is which."""
     view = _view(room, pool, hold_class, outside=False)

@@ -33,7 +33,7 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
     assert four.text == (
         "Borrowed. vision has 1 of 2 guaranteed GPUs free, so this job borrows 4: other teams can"
         " take them back, and it waits again. With 1 no other team could stop it."
-        " Needs 4 GPUs on one node; 3 are free."
+        " Needs 4 GPUs on one node; 3 are free. Would start now with 3 GPUs."
     )
     assert four.reason is not None
     assert four.reason.text == "Needs 4 GPUs on one node; 3 are free."
@@ -44,6 +44,16 @@ def test_a_quote_says_in_plain_words_whether_others_could_stop_it_and_when_it_st
     assert two.text == (
         "Borrowed. vision has 0 of 2 guaranteed GPUs free, so this job borrows 2: other teams can"
         " take them back, and it waits again. It would start now."
+    )
+
+
+def test_a_quote_knows_of_the_part_of_a_gpu_that_is_free() -> None:
+    world = World(a_node(gpus=3), teams=[a_team()])
+    world.run(a_job("two", 2000))
+    world.run(a_job("half", 500))
+    found = preview.quote(world.cluster, a_job("d", 3000), world.now)
+    assert found.text.endswith(
+        " Needs 3 GPUs on one node; at most ½ of a GPU is free. Would start now with ½ GPU."
     )
 
 
