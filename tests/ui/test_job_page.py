@@ -55,8 +55,21 @@ def test_the_page_of_a_waiting_job_says_place_likely_start_and_what_would_help(
     expect(job_page.locator(".gc-JobPage .gc-Callout")).to_have_text(
         "Needs 4 GPUs on one node; 3 are free. 2nd in line."
         " Likely 10–25 min (past estimates right 8 of 10)."
-        " Would start now with 2 GPUs. Would start now in pool h100."
+        " Would start now with 2 GPUs. Would start now in pool h100. Start now with 2"
     )
+
+
+def test_the_page_of_a_waiting_job_starts_it_smaller(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    asked = len(lab.asked("jobs"))
+    job_row(page, "resnet-2").get_by_role("button", name="resnet-2").click()
+    action = page.locator(".gc-JobPage").get_by_role("button", name="Start now with 2")
+    expect(action).to_be_visible()
+    picture(page, "job-waiting")
+    action.click()
+
+    expect(page.locator(".Toastify__toast")).to_contain_text("takes the place of resnet-2.")
+    assert [sent["parent"] for sent in lab.asked("jobs")[asked:]] == [scene.WAITING]
 
 
 def test_a_log_line_is_text_never_markup(job_page: Page) -> None:

@@ -24,6 +24,7 @@ import { duration } from '../format';
 import { useNow, usePanel, useSignal, useTopics } from './context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
+import { StartNow } from './jobs';
 import { ActionButton, Bar, Callout, LinkButton, Pill } from './parts';
 import { Standing } from './panel';
 import { TimelineView } from './timelineview';
@@ -335,7 +336,8 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
     ];
     return (
       <Callout tone="info">
-        {[...new Set(sentences)].filter(Boolean).join(' ')}
+        {[...new Set(sentences)].filter(Boolean).join(' ')}{' '}
+        <StartNow job={job} />
       </Callout>
     );
   }

@@ -111,24 +111,27 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
       {row.left || row.right || startWith > 0 ? (
         <div className="gc-Row gc-Muted">
           <span>{row.left}</span>
-          {startWith === 0 ? (
-            <span className="gc-Right">{row.right}</span>
-          ) : (
-            <span className="gc-Right">
-              <LinkButton
-                title={msg.startNowTitle()}
-                onClick={() => {
-                  void commands.execute(CommandIDs.startSmaller, {
-                    job: job.id
-                  });
-                }}
-              >
-                {msg.startNowWith(startWith, job.workers)}
-              </LinkButton>
-            </span>
-          )}
+          <span className="gc-Right">
+            {startWith === 0 ? row.right : <StartNow job={job} />}
+          </span>
         </div>
       ) : null}
     </li>
+  );
+}
+
+/** The smaller size with which a waiting job would start now, as what to do. */
+export function StartNow({ job }: { job: IJob }): React.JSX.Element | null {
+  const { model, msg, commands } = usePanel();
+  const size = startableWith(job, model);
+  return size === 0 ? null : (
+    <LinkButton
+      title={msg.startNowTitle()}
+      onClick={() => {
+        void commands.execute(CommandIDs.startSmaller, { job: job.id });
+      }}
+    >
+      {msg.startNowWith(size, job.workers)}
+    </LinkButton>
   );
 }
