@@ -300,10 +300,6 @@ export function messages(trans: TranslationBundle) {
 
     files(count: number, sizeBytes: number): string {
       return trans._n('%1 file, %2', '%1 files, %2', count, bytes(sizeBytes));
-    },
-
-    submitted(name: string): string {
-      return trans.__('%1 is in line.', name);
     }
   };
 }

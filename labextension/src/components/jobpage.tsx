@@ -67,10 +67,18 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
   const { model, msg, commands, trans } = usePanel();
   useTopics(model, ['status']);
   const mine = maySteer(job, model.whoami);
-  const run = (command: string) => () => {
-    void commands.execute(command, { job: job.id });
-  };
   const away = msg.outOfReach(model.connection);
+  const action = (shows: boolean, command: string, label: string) =>
+    shows ? (
+      <ActionButton
+        hindrance={away}
+        onClick={() => {
+          void commands.execute(command, { job: job.id });
+        }}
+      >
+        {label}
+      </ActionButton>
+    ) : null;
   // What was green may be over by now.
   const tone = away === null ? dot(job) : 'plain';
   const held = isFinal(job) ? null : msg.holdClass(job);
@@ -86,26 +94,22 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
       ) : null}
       {job.simulated ? <Pill>{trans.__('simulated')}</Pill> : null}
       <span className="gc-Row gc-Right">
-        {mine && canPause(job) ? (
-          <ActionButton hindrance={away} onClick={run(CommandIDs.pauseJob)}>
-            {trans.__('Pause')}
-          </ActionButton>
-        ) : null}
-        {mine && canResume(job) ? (
-          <ActionButton hindrance={away} onClick={run(CommandIDs.resumeJob)}>
-            {trans.__('Resume')}
-          </ActionButton>
-        ) : null}
-        {mine && canCancel(job) ? (
-          <ActionButton hindrance={away} onClick={run(CommandIDs.cancelJob)}>
-            {trans.__('Cancel')}
-          </ActionButton>
-        ) : null}
-        {job.request ? (
-          <ActionButton hindrance={away} onClick={run(CommandIDs.runAgain)}>
-            {trans.__('Run again…')}
-          </ActionButton>
-        ) : null}
+        {action(mine && canPause(job), CommandIDs.pauseJob, trans.__('Pause'))}
+        {action(
+          mine && canResume(job),
+          CommandIDs.resumeJob,
+          trans.__('Resume')
+        )}
+        {action(
+          mine && canCancel(job),
+          CommandIDs.cancelJob,
+          trans.__('Cancel')
+        )}
+        {action(
+          Boolean(job.request),
+          CommandIDs.runAgain,
+          trans.__('Run again…')
+        )}
       </span>
     </header>
   );
@@ -227,38 +231,35 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   const { model, commands, trans } = usePanel();
   const parent = model.jobs?.find(each => each.id === job.request?.parent);
   const at = clock(job.submitted_ms);
-  const made = parent ? (
-    <>
-      {` · ${trans.__('made from')} `}
-      <JobLink job={parent} />
-    </>
-  ) : null;
   const source = job.source;
   // The snapshot's folder is where results come back to.
   const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');
-  if (!source) {
-    return (
-      <>
-        {trans.__('submitted %1', at)}
-        {made}
-      </>
-    );
-  }
   return (
     <>
-      {trans.__('from')}{' '}
-      <LinkButton
-        label={trans.__('Open %1', source)}
-        onClick={() => {
-          void commands.execute('docmanager:open', {
-            path: folder ? `${folder}/${source}` : source
-          });
-        }}
-      >
-        {baseName(source)}
-      </LinkButton>
-      {`, ${at}`}
-      {made}
+      {source ? (
+        <>
+          {trans.__('from')}{' '}
+          <LinkButton
+            label={trans.__('Open %1', source)}
+            onClick={() => {
+              void commands.execute('docmanager:open', {
+                path: folder ? `${folder}/${source}` : source
+              });
+            }}
+          >
+            {baseName(source)}
+          </LinkButton>
+          {`, ${at}`}
+        </>
+      ) : (
+        trans.__('submitted %1', at)
+      )}
+      {parent ? (
+        <>
+          {` · ${trans.__('made from')} `}
+          <JobLink job={parent} />
+        </>
+      ) : null}
     </>
   );
 }
