@@ -175,9 +175,7 @@ def test_a_teammates_job_has_no_buttons_that_would_be_refused(
     expect(header.get_by_role("button")).to_have_text(["Run again…"])
 
 
-def test_a_page_that_is_no_longer_kept_up_to_date_says_so(
-    lab: LabServer, job_page: Page
-) -> None:
+def test_a_page_that_is_no_longer_kept_up_to_date_says_so(lab: LabServer, job_page: Page) -> None:
     lab.go_away()
 
     body = job_page.locator(".gc-JobPage")
