@@ -163,7 +163,8 @@ def next_deadline(draft: Draft) -> Millis | None:
         return Millis(draft.now_ms + 1)
     due = [one.until_ms for one in draft.released if one.until_ms > draft.now_ms]
     due.extend(Millis(at) for at in _turns(draft))
-    due.extend(one.until_ms for one in draft.kept.values() if one.until_ms > draft.now_ms)
+    kept_until = (at for one in draft.kept.values() for at in (one.until_ms, one.again_ms))
+    due.extend(at for at in kept_until if at > draft.now_ms)
     due.extend(withdrawals.held_back(draft).values())
     due.extend(Millis(at) for at in growing.next_growth(draft) if at > draft.now_ms)
     if any(line.members for line in draft.register.lines.values()):

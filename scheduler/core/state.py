@@ -119,6 +119,8 @@ class Kept:
     #: The most that was free of it.
     milli_gpu: int
     until_ms: Millis
+    #: Not before this is it kept for another when that job leaves the line.
+    again_ms: Millis
 
 
 class Turn(NamedTuple):

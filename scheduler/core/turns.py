@@ -31,6 +31,7 @@ from gpucommons.scheduler.core import guarantee, ordering, reclaim
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.holds import FULL
+from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.spots import suits
 from gpucommons.scheduler.core.state import Kept, Turn
@@ -104,15 +105,29 @@ def _until(
 ) -> Kept:
     """For as long as a borrower would have it at least; anew when more of it is free.
 
-    While the first for whom the team's place was kept still waits, it is not kept anew for others.
+    Until the first for whom the team's place was kept has started, it is not kept anew for others of
+    the team; had that one left the line instead, each who leaves would keep it for the next.
     """
     free = sum(map(len, devices.values())) * WHOLE_MILLI_GPU
     known = draft.before.kept.get((workload.spec.team, pool))
-    first = draft.workloads.get(known.workload_id) if known else None
-    if known and first and first.state is State.QUEUED and known.milli_gpu >= free:
+    if known and known.milli_gpu >= free and not _is_over(draft, known):
         return known
-    until_ms = Millis(draft.now_ms + draft.pools[pool].min_run_ms)
-    return Kept(workload_id=workload.workload_id, milli_gpu=free, until_ms=until_ms)
+    min_run_ms = draft.pools[pool].min_run_ms
+    until_ms = Millis(draft.now_ms + min_run_ms)
+    return Kept(
+        workload_id=workload.workload_id,
+        milli_gpu=free,
+        until_ms=until_ms,
+        again_ms=Millis(until_ms + min_run_ms),
+    )
+
+
+def _is_over(draft: Draft, known: Kept) -> bool:
+    """For whom it was kept has started, or left the line so long ago that another may have it."""
+    first = draft.workloads.get(known.workload_id)
+    if first is None or first.state is State.PAUSED or is_final(first):
+        return draft.now_ms >= known.again_ms
+    return first.state is not State.QUEUED
 
 
 def _has_come(draft: Draft, workload: Workload, pool: PoolName) -> bool:

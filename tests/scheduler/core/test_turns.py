@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.state import NodesObserved, PutTeams
+from gpucommons.scheduler.core.state import Cancel, NodesObserved, PutTeams
 from gpucommons.scheduler.core.types import State, TeamName, WorkloadId
 
 HOUR = 3_600_000
 A, B, C = (TeamName(name) for name in "abc")
 
 
-def a_remnant(larger: int = 4000, **pool: int) -> tuple[World, WorkloadId, WorkloadId]:
+def a_remnant(
+    larger: int = 4000, behind: int = 0, **pool: int
+) -> tuple[World, WorkloadId, WorkloadId]:
     """Team a had a node for a day, c has half of it; b waits for all, a for the GPU that is free."""
     world = World(
         a_node("n0"),
@@ -24,6 +26,8 @@ def a_remnant(larger: int = 4000, **pool: int) -> tuple[World, WorkloadId, Workl
     world.end(jobs[1])
     world.run(a_job("c-1", 2000, team=C))
     waiting = world.submit(a_job("b-1", larger, team=B))
+    for i in range(behind):
+        world.submit(a_job(f"b-behind-{i}", larger, team=B))
     small = world.submit(a_job("a-9", team=A))
     for _ in range(8):
         world.wait(HOUR // 2)
@@ -113,3 +117,15 @@ def test_a_place_of_which_more_is_free_is_kept_anew() -> None:
         assert {world.state(waiting), world.state(small)} == {State.QUEUED}
     world.wait(1)
     assert {world.state(waiting), world.state(small)} == {State.QUEUED, State.STARTING}
+
+
+def test_a_place_is_not_kept_anew_each_time_the_job_it_is_kept_for_leaves_the_line() -> None:
+    world, _, small = a_remnant(behind=4, min_run_ms=HOUR)
+    kept_for = [one.workload_id for one in world.cluster.workloads.values() if one.spec.team == B]
+    for job in kept_for[:2]:
+        assert world.state(small) is State.QUEUED
+        world.wait(HOUR // 2 - 1)
+        world.ask(Cancel(workload_id=job))
+    world.wait(2)
+    assert world.state(small) is State.STARTING
+    assert world.state(kept_for[2]) is State.QUEUED
