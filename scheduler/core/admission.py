@@ -143,7 +143,7 @@ def admit(
     _has_its_place(draft, workload)
     if workload.nomination is not None:
         unpromise(draft, workload)
-        _pass_on(draft)
+        draft.pass_on()
     ordered = in_order(workload, placements)
     attempt = _new_attempt(draft, workload, ordered, hold_class)
     lease = is_lease(workload)
@@ -177,14 +177,7 @@ def admit(
 def _has_its_place(draft: Draft, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
     if workload.workload_id in draft.reservations:
-        _pass_on(draft)
-
-
-def _pass_on(draft: Draft) -> None:
-    """Whoever was kept from a place has another turn, and may find now what it missed."""
-    draft.searches.clear()
-    draft.misses.clear()
-    draft.withdrawn += 1
+        draft.pass_on()
 
 
 def _new_attempt(
@@ -270,13 +263,7 @@ def _offer_the_rest(draft: Draft, plan: Plan) -> None:
         for key in unit.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        look_again(draft)
-
-
-def look_again(draft: Draft) -> None:
-    """Who had its turn has another: what ends anyway counts against nobody's share."""
-    draft.left_over += 1
-    draft.misses = {miss for miss in draft.misses if miss[0] != "share"}
+        draft.look_again()
 
 
 def withdraw(draft: Draft, workload: Workload) -> Workload:
@@ -284,7 +271,7 @@ def withdraw(draft: Draft, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(draft, workload)
-    _pass_on(draft)
+    draft.pass_on()
     if workload.state is State.NOMINATED:
         return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
     return draft.put(replace(workload, nomination=None))

@@ -29,7 +29,6 @@ from gpucommons.scheduler.core import (
 )
 from gpucommons.scheduler.core.admission import (
     admit_cleared,
-    look_again,
     nominate,
     unpromise,
     withdraw,
@@ -107,7 +106,7 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(draft, obstacles, guarantees)
     if draft.register.nominated - claims:
-        look_again(draft)  # what is being cleared for them may do for others, too
+        draft.look_again()  # what is being cleared for them may do for others, too
 
 
 def _keep_back(draft: Draft) -> None:
