@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.slices import format_milli_gpu, worker_slice
-from gpucommons.scheduler.core import quota, stops
+from gpucommons.scheduler.core import quota, second_turns, stops
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve, quick
@@ -143,7 +143,7 @@ def admit(
     _has_its_place(draft, workload)
     if workload.nomination is not None:
         unpromise(draft, workload)
-        draft.pass_on()
+        second_turns.after_a_promise(draft)
     ordered = in_order(workload, placements)
     attempt = _new_attempt(draft, workload, ordered, hold_class)
     lease = is_lease(workload)
@@ -177,7 +177,7 @@ def admit(
 def _has_its_place(draft: Draft, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
     if workload.workload_id in draft.reservations:
-        draft.pass_on()
+        second_turns.after_a_promise(draft)
 
 
 def _new_attempt(
@@ -263,7 +263,7 @@ def _offer_the_rest(draft: Draft, plan: Plan) -> None:
         for key in unit.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        draft.look_again()
+        second_turns.after_a_notice(draft)
 
 
 def withdraw(draft: Draft, workload: Workload) -> Workload:
@@ -271,7 +271,7 @@ def withdraw(draft: Draft, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(draft, workload)
-    draft.pass_on()
+    second_turns.after_a_promise(draft)
     if workload.state is State.NOMINATED:
         return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
     return draft.put(replace(workload, nomination=None))

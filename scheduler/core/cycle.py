@@ -23,6 +23,7 @@ from gpucommons.scheduler.core import (
     preemption,
     proportions,
     reasons,
+    second_turns,
     stops,
     surplus,
     turns,
@@ -106,7 +107,7 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(draft, obstacles, guarantees)
     if draft.register.nominated - claims:
-        draft.look_again()  # what is being cleared for them may do for others, too
+        second_turns.after_a_notice(draft)  # what is being cleared for them may do for others, too
 
 
 def _keep_back(draft: Draft) -> None:

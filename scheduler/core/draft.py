@@ -246,17 +246,6 @@ class Draft:
             self.room.unreserve()
             self.misses.clear()
 
-    def pass_on(self) -> None:
-        """Whoever was kept from a place has another turn, and may find now what it missed."""
-        self.searches.clear()
-        self.misses.clear()
-        self.withdrawn += 1
-
-    def look_again(self) -> None:
-        """Who had its turn has another: what ends anyway counts against nobody's share."""
-        self.left_over += 1
-        self.misses = {miss for miss in self.misses if miss[0] != "share"}
-
     def _uses_now(self) -> quota.Uses:
         """Who holds what, from what it was before and what has changed since."""
         if self.nodes != self.before.nodes:
