@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core import stops, withdrawals
+from gpucommons.scheduler.core import stops, tries, withdrawals
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import End, end_attempt
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, move_attempt, with_attempt
@@ -56,9 +56,15 @@ def _will_do(old: Workload, new: Spec, *, redeem: bool) -> bool:
 
 
 def _keeps_age(old: Workload, new: Spec) -> bool:
-    """Who waits for as much or less, there or elsewhere, has waited for it already."""
+    """Who waits for as much or less in the same line has waited for it already.
+
+    Not who let a turn pass: the new ticket's turns count from none, and with the old age it would
+    come before everybody else each time.
+    """
+    same_line = old.spec.team == new.team and old.spec.pools == new.pools
     smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
-    return old.current is None and (smaller or same_ask(old.spec, new))
+    fits = same_line and (smaller or same_ask(old.spec, new))
+    return fits and old.current is None and not tries.in_vain(old)
 
 
 def of_server(draft: Draft, spec: Spec) -> Workload | None:

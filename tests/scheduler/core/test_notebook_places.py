@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
+import pytest
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.leases import MAX_TICKETS
 from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.resources import Quota
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
     Cancel,
@@ -19,6 +24,7 @@ from gpucommons.scheduler.core.types import (
     HoldClass,
     IntentId,
     Millis,
+    PoolName,
     ReasonClass,
     State,
     TeamName,
@@ -91,6 +97,23 @@ def test_a_smaller_ticket_replaces_the_first_and_keeps_its_age() -> None:
     assert world.state(first) is State.ENDED
     assert world.get(second).submitted_ms == age
     assert world.submit(a_notebook("ann", 250)) == second
+
+
+@pytest.mark.parametrize("elsewhere", [{"team": TeamName("nlp")}, {"pools": (PoolName("second"),)}])
+def test_a_ticket_brings_no_age_into_another_line(elsewhere: dict[str, Any]) -> None:
+    quotas = {PoolName(name): Quota(fixed_milli_gpu=500) for name in ("train", "second")}
+    world = World(
+        a_node(gpus=1),
+        a_node("n2", pool="second", gpus=1),
+        pools=[a_pool(), a_pool("second")],
+        teams=[replace(a_team(name), quotas=quotas) for name in ("vision", "nlp")],
+    )
+    world.submit(a_notebook("bob"), redeem=True)
+    first = world.submit(a_notebook("ann", 500))
+    world.wait(5_000)
+    second = world.submit(replace(a_notebook("ann", 250), **elsewhere))
+    assert world.state(first) is State.ENDED
+    assert world.get(second).submitted_ms == world.get(first).submitted_ms + 5_000
 
 
 def test_a_lent_block_swaps_with_an_unused_one_of_another_team() -> None:

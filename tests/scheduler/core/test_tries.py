@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
@@ -63,6 +66,21 @@ def test_each_grant_that_lapses_gives_others_twice_as_long() -> None:
         assert world.state(ticket) is State.GRANTED
     world.wait(120_000)
     assert world.state(ticket) is State.ENDED
+
+
+@pytest.mark.parametrize("change", [{"environment": "torch"}, {"other_options": {"a": ("b",)}}])
+def test_who_lets_a_turn_pass_and_chooses_anew_comes_after_who_waited(
+    change: dict[str, Any],
+) -> None:
+    world = World(a_node(gpus=1), teams=[a_team(fixed_milli_gpu=1000)])
+    first = [world.submit(a_notebook("ann", 1000, server_name=f"s{n}")) for n in range(5)]
+    world.wait(1_000)
+    bob = world.submit(a_notebook("bob", 1000))
+    for at in range(5):
+        assert world.state(first[at]) is State.GRANTED
+        world.wait(120_000)
+        world.submit(replace(a_notebook("ann", 1000, server_name=f"s{at}"), **change))
+    assert world.state(bob) is State.GRANTED
 
 
 def test_a_ticket_whose_server_the_hub_does_not_start_leaves_the_line_at_once() -> None:
