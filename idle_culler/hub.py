@@ -1,10 +1,12 @@
 """The three things asked of JupyterHub: stop a server, look at one, list those that run.
 
-Lists are streamed page by page, so 10,000 users need no more memory than 200.
+Lists are streamed page by page, so 10,000 users need no more memory than 200, and users whose options
+are beyond all measure are passed over, so that they keep nobody else's servers running.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from urllib.parse import quote
 
 import httpx
 
+log = logging.getLogger("gpucommons.culler")
+
 #: The most that a hub gives per page.
 PAGE_SIZE = 200
 #: A hub answers a stop after 10 s at the latest (``slow_stop_timeout``), busy ones later.
@@ -24,13 +28,23 @@ TIMEOUT_S = 60.0
 MAX_ANSWER_BYTES = 16 << 20
 #: A million users in pages of the usual size.
 MAX_PAGES = 5_000
+#: Users who are too large alone; with more of them it is not the users who are at fault.
+MAX_PASSED_OVER = 100
 
+_PASSED_OVER = (
+    "Nothing is culled of the user whom GET /users?state=ready&limit=1&offset=%s names: what the hub"
+    " keeps of their servers is larger than %s MiB. Stop those that have such options."
+)
 _GONE = 404
 _PENDING = 202
 
 
 class HubUnavailable(Exception):
     """JupyterHub cannot be reached or refused; its log says why."""
+
+
+class AnswerTooLarge(HubUnavailable):
+    """JupyterHub's answer is not read to its end."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -97,34 +111,43 @@ class Hub:
     async def ready_servers(self, page_size: int = PAGE_SIZE) -> AsyncGenerator[HubServer]:
         """All servers that run, page by page.
 
+        A page that is too large is asked for again in halves; a user who is too large alone is passed
+        over.
+
         Raises
         ------
         HubUnavailable
             When a page cannot be read, or the list does not end.
         """
-        offset: int | None = 0
+        offset, limit, passed_over = 0, page_size, 0
         for _ in range(MAX_PAGES):
-            response = await self._request(
-                "GET",
-                "/users",
-                params={"state": "ready", "limit": page_size, "offset": offset},
-                headers={"Accept": "application/jupyterhub-pagination+json"},
-            )
-            with _understood("the list of users"):
-                page = response.json()
-                servers = [
-                    _server(user["name"], name, model)
-                    for user in page["items"]
-                    for name, model in (user.get("servers") or {}).items()
-                ]
-                following = page["_pagination"]["next"]
-                offset = int(following["offset"]) if following else None
+            try:
+                response = await self._users(offset, limit)
+            except AnswerTooLarge:
+                if limit <= 1:
+                    if passed_over == MAX_PASSED_OVER:
+                        raise
+                    log.warning(_PASSED_OVER, offset, MAX_ANSWER_BYTES >> 20)
+                    offset, passed_over = offset + 1, passed_over + 1
+                limit = max(1, limit // 2)
+                continue
+            limit = min(page_size, 2 * limit)
+            servers, following = _page(response)
             for server in servers:
                 yield server
-            if offset is None:
+            if following is None:
                 return
+            offset = following
         message = f"JupyterHub's list of users does not end after {MAX_PAGES} pages."
         raise HubUnavailable(message)
+
+    async def _users(self, offset: int, limit: int) -> httpx.Response:
+        return await self._request(
+            "GET",
+            "/users",
+            params={"state": "ready", "limit": limit, "offset": offset},
+            headers={"Accept": "application/jupyterhub-pagination+json"},
+        )
 
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
@@ -155,6 +178,19 @@ class Hub:
         await self._http.aclose()
 
 
+def _page(response: httpx.Response) -> tuple[list[HubServer], int | None]:
+    """The servers of a page, and where the next one begins."""
+    with _understood("the list of users"):
+        page = response.json()
+        servers = [
+            _server(user["name"], name, model)
+            for user in page["items"]
+            for name, model in (user.get("servers") or {}).items()
+        ]
+        following = page["_pagination"]["next"]
+        return servers, int(following["offset"]) if following else None
+
+
 async def _read(response: httpx.Response, what: str) -> bytes:
     content = bytearray()
     async for chunk in response.aiter_bytes():
@@ -165,7 +201,7 @@ async def _read(response: httpx.Response, what: str) -> bytes:
                 " not read: ask for fewer users at once (api_page_size), or delete servers whose"
                 " options are that large."
             )
-            raise HubUnavailable(message)
+            raise AnswerTooLarge(message)
     return bytes(content)
 
 

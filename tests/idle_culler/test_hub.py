@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
@@ -132,21 +133,55 @@ async def test_pages_are_streamed_one_at_a_time() -> None:
     assert names == sorted(api.users)
 
 
-async def test_an_answer_beyond_all_measure_is_not_read_to_its_end_and_stops_nobody() -> None:
-    sent = []
+async def test_answers_beyond_all_measure_are_not_read_to_their_end_and_stop_nobody(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub_module, "MAX_PASSED_OVER", 3)
+    sent: list[list[int]] = []
 
     async def body() -> AsyncIterator[bytes]:
         yield b'{"items": [{"name": "alice", "servers": {"": {"user_options": {"a": "'
         for number in range(1000):
-            sent.append(number)
+            sent[-1].append(number)
             yield b"x" * (1 << 20)
 
-    api = FakeHubApi({})
-    api.answers["GET"] = httpx.Response(200, content=body())
-    with pytest.raises(HubUnavailable, match=r"/users is larger than 16 MiB.*api_page_size"):
-        await run(api)
-    assert len(sent) == 16
-    assert api.stopped == []
+    def answer(request: httpx.Request) -> httpx.Response:
+        assert request.method == "GET"
+        sent.append([])
+        return httpx.Response(200, content=body())
+
+    async with Hub("http://hub", token="t", transport=httpx.MockTransport(answer)) as hub:
+        with pytest.raises(HubUnavailable, match=r"/users is larger than 16 MiB.*api_page_size"):
+            [found async for found in hub.ready_servers(2)]
+    assert [len(chunks) for chunks in sent] == [16] * 5
+
+
+@pytest.mark.parametrize("page_size", [1, 3, 200])
+@pytest.mark.parametrize("large", [["user0"], ["user4", "user5"], ["user8"]])
+async def test_a_user_with_too_much_in_the_options_keeps_nobody_elses_server_running(
+    large: list[str], page_size: int, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    monkeypatch.setattr(hub_module, "MAX_ANSWER_BYTES", 10_000)
+    api = FakeHubApi({f"user{n}": {"": server(idle_h=2)} for n in range(9)})
+    for name in large:
+        api.users[name][""]["user_options"] = {"display_name": "x" * 10_000}
+    await run(api, page_size=page_size)
+    others = sorted(set(api.users) - set(large))
+    assert sorted(api.stopped) == [f"/hub/api/users/{name}/server" for name in others]
+    warned = [r.getMessage() for r in caplog.records if r.levelno == logging.WARNING]
+    assert [re.findall(r"offset=(\d+)", text) for text in warned] == [[name[4:]] for name in large]
+
+
+async def test_after_a_large_page_pages_grow_to_their_usual_size_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hub_module, "MAX_ANSWER_BYTES", 10_000)
+    api = FakeHubApi({f"user{n:02}": {"": server(idle_h=0)} for n in range(40)})
+    api.users["user00"][""]["user_options"] = {"display_name": "x" * 10_000}
+    async with make_hub(api) as hub:
+        assert len([found async for found in hub.ready_servers(8)]) == 39
+    limits = [int(request.url.params["limit"]) for request in api.requests]
+    assert limits == [8, 4, 2, 1, 1, 2, 4, 8, 8, 8, 8]
 
 
 async def test_a_list_without_end_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
