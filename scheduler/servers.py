@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServ
 from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused, TooLarge
-from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
+from gpucommons.scheduler.models import HUB_FIELDS, NOTEBOOK_OPTIONS
 
 log = logging.getLogger("gpucommons.scheduler.servers")
 
@@ -36,8 +36,7 @@ _DONE_PAUSE_S = 1.0
 _RUNS_ALREADY = (
     "Its turn came while this server ran already: stop the server, then wait in line again"
 )
-#: Options of ours, and fields that the hub's pages and API put beside options.
-_NEVER_KEPT = NOTEBOOK_OPTIONS | {"_xsrf", "display_name", "user_options"}
+_NEVER_KEPT = NOTEBOOK_OPTIONS | HUB_FIELDS
 #: A member may post options of any size and form, which the hub keeps: more is no profile's.
 _MAX_KEPT = 64
 _MAX_KEPT_BYTES = 8 << 10
@@ -157,7 +156,11 @@ class Servers:
         """
         chosen = lease.spec.other_options
         if chosen and isinstance(act, StartServer):
-            return {name: list(values) for name, values in chosen.items()}
+            return {
+                name: list(values)
+                for name, values in chosen.items()
+                if values and name.removeprefix("opt-") not in _NEVER_KEPT
+            }
         try:
             last = await self._hub.options_of(lease.spec.owner, lease.spec.server_name)
         except TooLarge as error:

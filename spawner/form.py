@@ -87,7 +87,7 @@ class Form:
     last_end: str | None
     line: str | None
     line_url: str
-    #: Where *Wait in line* sends what else was chosen.
+    #: Of the waiting line; below it, *Wait in line* posts what else was chosen.
     ticket_url: str
     shared_account: bool
     problem: str | None

@@ -68,6 +68,7 @@ from gpucommons.scheduler.models.jobs import (
     SnapshotView,
 )
 from gpucommons.scheduler.models.leases import (
+    HUB_FIELDS,
     NOTEBOOK_OPTIONS,
     EndReport,
     IdleView,
@@ -106,6 +107,7 @@ from gpucommons.scheduler.models.teams import (
 )
 
 __all__ = [
+    "HUB_FIELDS",
     "NOTEBOOK_OPTIONS",
     "RESERVED_VARIABLES",
     "ActivityList",

@@ -13,16 +13,26 @@ from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticket", "offer"})
-
+#: Fields that the hub's pages and API put beside options: it refuses them as options, or errs.
+HUB_FIELDS = frozenset({"_xsrf", "display_name", "user_options"})
 
 #: More is no form's: the hub keeps it, and posts it with each start.
 MAX_OPTIONS, MAX_OPTIONS_BYTES = 64, 8 << 10
 
 
-def _not_ours(options: dict[str, list[str]]) -> dict[str, list[str]]:
+def _startable(options: dict[str, list[str]]) -> dict[str, list[str]]:
+    """What the hub takes when it starts the server; else the place in line would be for nothing."""
     ours = sorted(key for key in options if key.removeprefix("opt-") in NOTEBOOK_OPTIONS)
     if ours:
         message = f"{', '.join(ours)} are fields of their own: leave them out here"
+        raise ValueError(message)
+    hubs = sorted(key for key in options if key.removeprefix("opt-") in HUB_FIELDS)
+    if hubs:
+        message = f"{', '.join(hubs)} are fields of JupyterHub's own, not options: leave them out"
+        raise ValueError(message)
+    empty = sorted(key for key, values in options.items() if not values)
+    if empty:
+        message = f"{', '.join(empty)} has no value: give one, or leave it out"
         raise ValueError(message)
     if len(json.dumps(options, ensure_ascii=False).encode()) > MAX_OPTIONS_BYTES:
         message = f"the other options are larger than {MAX_OPTIONS_BYTES >> 10} KiB"
@@ -34,7 +44,7 @@ def _not_ours(options: dict[str, list[str]]) -> dict[str, list[str]]:
 OtherOptions = Annotated[
     dict[Annotated[Line, Field(min_length=1)], list[Line]],
     Field(max_length=MAX_OPTIONS),
-    AfterValidator(_not_ours),
+    AfterValidator(_startable),
 ]
 
 

@@ -107,6 +107,7 @@ def application(site: Site) -> Application:
             route("", start_page.StartPage),
             route("oauth_callback", Callback),
             route("ticket", ticket.NewTicket),
+            route("ticket/chosen", ticket.FromTheHub),
             route(f"ticket/({_ID})", ticket.Ticket),
             route(f"ticket/({_ID})/state", ticket.TicketJson),
             route(f"ticket/({_ID})/take", ticket.TakeSmaller),

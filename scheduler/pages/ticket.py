@@ -16,14 +16,15 @@ from pydantic import ValidationError
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
-from gpucommons.scheduler.pages.base import JsonHandler, PageHandler
+from gpucommons.scheduler.pages.base import Headers, JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.ticket import (
     TicketState,
     choices,
     offer_for,
     ticket_state,
 )
-from gpucommons.scheduler.pages.wishes import Wish, read_wish
+from gpucommons.scheduler.pages.settings import Site
+from gpucommons.scheduler.pages.wishes import Wish, for_address, of_profile, read_wish
 
 _IN_LINE = ("waiting", "granted")
 
@@ -69,6 +70,27 @@ class NewTicket(PageHandler):
 
     def _fields(self, names: Iterable[str]) -> dict[str, list[str]]:
         return {name: self.get_arguments(name) for name in names}
+
+
+class FromTheHub(Headers):
+    """Where the hub's form is posted: leads to the page that asks, with what may be in an address.
+
+    A post, as a form with all its fields would else be written into the address. It may come from
+    anybody and without login, for it reads and changes nothing.
+    """
+
+    def initialize(self, site: Site) -> None:
+        """Take what the application gives."""
+        self.site = site
+
+    def check_xsrf_cookie(self) -> None:
+        """The hub's page has the hub's token, not ours."""
+
+    def post(self) -> None:
+        """Go on to :class:`NewTicket`."""
+        given = {name: self.get_arguments(name) for name in self.request.body_arguments}
+        query = urlencode(for_address(given), doseq=True)
+        self.redirect(f"{self.site.settings.prefix}ticket?{query}", status=303)
 
 
 class _OneTicket(PageHandler):
@@ -182,7 +204,7 @@ def _query(lease: LeaseView) -> str:
             "pool": lease.pool,
             "server_name": lease.server_name,
             "environment": lease.environment,
-            **lease.other_options,
+            **of_profile(lease.other_options),
         },
         doseq=True,
     )

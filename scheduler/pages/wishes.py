@@ -1,7 +1,8 @@
 """What somebody asks of the waiting line, from a link, from the hub's form, or from our own.
 
-The hub's form has more fields than we know, a KubeSpawner profile for example. They go with the ticket,
-for the server that starts when its turn comes.
+The hub's form has more fields than we know. Those of a KubeSpawner profile go with the ticket, for the
+server that starts when its turn comes; others may be secrets, such as a password field of an admin's own
+form, and stay out of addresses, which proxies and browsers write down.
 """
 
 from __future__ import annotations
@@ -11,10 +12,9 @@ from dataclasses import dataclass, field
 
 from gpucommons.gpu.slices import parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
-#: Fields that say what the wish itself is, or that a hub's page adds.
-_OURS = NOTEBOOK_OPTIONS | {"wait", "size", "server_name", "_xsrf"}
+#: Fields of the hub's form that say what the wish itself is.
+_WISH = ("wait", "environment")
 #: Team, pool and size of a card of the hub's form; the server's name behind them.
 _WAIT_PARTS = (3, 4)
 
@@ -28,7 +28,7 @@ class Wish:
     milli_gpu: int | None = None
     server_name: str = ""
     environment: str = ""
-    #: Fields of others, as forms send them.
+    #: Fields of a profile, as forms send them.
     others: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -49,8 +49,22 @@ def read_wish(fields: Mapping[str, Sequence[str]]) -> Wish:
         milli_gpu=_size(given),
         server_name=given.get("server_name", ""),
         environment=given.get("environment", ""),
-        others={name: values for name, values in fields.items() if name not in _OURS},
+        others=of_profile(fields),
     )
+
+
+def of_profile(fields: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """The fields of a KubeSpawner profile."""
+    return {
+        name: values
+        for name, values in fields.items()
+        if values and (name == "profile" or name.startswith("profile-option-"))
+    }
+
+
+def for_address(fields: Mapping[str, Sequence[str]]) -> dict[str, Sequence[str]]:
+    """What may stand in an address of all that the hub's form holds."""
+    return {name: fields[name] for name in _WISH if name in fields} | of_profile(fields)
 
 
 def _read_card(text: str) -> dict[str, str]:

@@ -40,22 +40,24 @@ def form(browser: Any, hub: Any) -> Any:
 
 
 def test_waiting_takes_along_all_that_was_chosen(form: Page) -> None:
-    form.route("**/services/gpucommons/ticket?*", lambda route: route.fulfill(body="the line"))
+    form.route("**/services/gpucommons/ticket/chosen", lambda route: route.fulfill(body="the line"))
     form.evaluate(
         """document.querySelector('.gpucommons').insertAdjacentHTML(
-            'beforebegin', '<input type=hidden name=profile value="big & new">')"""
+            'beforebegin', '<input type=hidden name=profile value="big & new">'
+            + '<input type=password name=key value="hunter2">')"""
     )
     form.screenshot(path=PICTURES / "options-light.png", full_page=True)
     form.evaluate("document.documentElement.dataset.bsTheme = 'dark'")
     form.screenshot(path=PICTURES / "options-dark.png", full_page=True, animations="disabled")
 
-    form.get_by_role("button", name="Wait in line for 1 GPU").click()
+    with form.expect_request("**/services/gpucommons/ticket/chosen") as sent:
+        form.get_by_role("button", name="Wait in line for 1 GPU").click()
 
     expect(form.get_by_text("the line")).to_be_visible()
-    fields = parse_qs(urlsplit(form.url).query)
+    assert (sent.value.method, urlsplit(form.url).query) == ("POST", "")
+    fields = parse_qs(sent.value.post_data or "")
     assert fields["wait"] == ["vision/gpu/1000"]
     assert fields["profile"] == ["big & new"]
-    assert "_xsrf" not in fields
     form.go_back()
     expect(form.get_by_role("button", name="Start", exact=True)).to_be_visible()
 

@@ -336,7 +336,9 @@ async def test_a_ticket_starts_its_server_in_the_profile_of_its_last_start() -> 
 
 async def test_a_profile_that_was_chosen_with_the_ticket_wins_over_that_of_the_last_start() -> None:
     hub, waited = FakeHub(last=LAST), a_lease()
-    spec = replace(waited.spec, other_options={"profile": ("small",)})
+    spec = replace(
+        waited.spec, other_options={"profile": ("small",), "display_name": ("x",), "a": ()}
+    )
     await Loop(hub).play(START, replace(waited, spec=spec), until_ms=4_000)
     [(_, _, options)] = hub.calls
     assert {name: options[name] for name in options.keys() & OF_OTHERS.keys()} == {

@@ -97,7 +97,8 @@ def test_a_size_that_would_wait_leads_to_the_line_and_one_that_never_fits_does_n
     assert words(button) == "Wait in line for 1 GPU"
     assert button["value"] == "vision/gpu/1000"
     # With all that is chosen in the form, a profile too.
-    assert (button["formmethod"], button["formaction"]) == ("get", "/services/gpucommons/ticket")
+    assert button["formaction"] == "/services/gpucommons/ticket/chosen"
+    assert button["formmethod"] == "post", "an address with all fields would hold passwords, too"
 
 
 def test_the_line_of_a_named_server_is_that_servers() -> None:

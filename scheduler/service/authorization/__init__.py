@@ -73,6 +73,7 @@ from gpucommons.scheduler.service.authorization.sight import (
     read,
     sees,
     sees_lease,
+    sees_options,
     serves_notebooks,
     steers,
 )
@@ -127,6 +128,7 @@ __all__ = [
     "sees",
     "sees_activity",
     "sees_lease",
+    "sees_options",
     "serves_notebooks",
     "set_node_state",
     "set_quotas",

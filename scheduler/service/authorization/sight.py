@@ -99,6 +99,12 @@ def sees_lease(principal: Principal, workload: Workload) -> bool:
     return seen or serves_notebooks(principal)
 
 
+def sees_options(principal: Principal, workload: Workload) -> bool:
+    """Whether somebody sees what was chosen with a ticket, word for word; it may hold anything."""
+    own = workload.spec.owner == principal.name and is_person(principal)
+    return own or is_hub(principal)
+
+
 def must_see(principal: Principal, workload: Workload) -> None:
     """Own, of an own or led team, or admin; else it does not exist."""
     read(principal)

@@ -53,7 +53,7 @@ def lease_view(
         gpu_kind=role.gpu_kind,
         environment=spec.environment if in_full else "",
         other_options={name: list(values) for name, values in spec.other_options.items()}
-        if in_full
+        if authorization.sees_options(principal, workload)
         else {},
         requested_ms=workload.submitted_ms,
         since_ms=workload.since_ms,

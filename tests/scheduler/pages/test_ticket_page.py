@@ -89,7 +89,11 @@ async def test_what_else_was_chosen_in_the_hubs_form_goes_with_the_ticket(
     chosen = {"profile": "big", "profile-option-big--image": "new & <b>"}
     link = {"wait": "vision/a100/1000/lab", "offer": "cpu", "environment": "torch"} | chosen
 
-    page = await alice.get("ticket", params=link)
+    form = link | {"_xsrf": "the hub's", "password": "hunter2", "display_name": "x"}
+    answer = await alice.post("ticket/chosen", data=form)
+    assert answer.status_code == 303
+    assert "hunter2" not in answer.headers["Location"]
+    page = await alice.get(answer.headers["Location"].removeprefix("/services/gpucommons/"))
     sent = {
         str(one["name"]): str(one["value"])
         for one in BeautifulSoup(page.text, "html.parser").select("form input")
@@ -107,6 +111,24 @@ async def test_what_else_was_chosen_in_the_hubs_form_goes_with_the_ticket(
         "other_options": {"profile": ["big"], "profile-option-big--image": ["new & <b>"]},
     }
     assert "profile=big&amp;profile-option-big--image=new+%26+%3Cb%3E" in page.text
+
+
+async def test_who_comes_from_the_hubs_form_logs_in_on_the_way(visit: Any, scheduler: Any) -> None:
+    form = {"wait": "vision/a100/1000", "profile": "big", "password": "hunter2"}
+    stranger = await visit(None)
+    answer = await stranger.post("ticket/chosen", data=form)
+    where = "ticket?wait=vision%2Fa100%2F1000&profile=big"
+    assert answer.headers["Location"] == f"/services/gpucommons/{where}"
+    login = (await stranger.get(where)).headers["Location"]
+    assert "/hub/api/oauth2/authorize" in login
+    assert scheduler.writes() == []
+
+
+async def test_an_old_link_puts_no_secret_of_a_form_into_a_ticket(visit: Any) -> None:
+    alice = await visit("alice")
+    page = await alice.page("ticket?wait=vision/a100/1000&password=hunter2&display_name=x")
+    assert "hunter2" not in page
+    assert "display_name" not in page
 
 
 @pytest.mark.parametrize("path", ["take", "cpu"])

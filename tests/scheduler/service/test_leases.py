@@ -130,11 +130,27 @@ def test_who_chooses_another_server_while_waiting_keeps_the_place(world: Service
     assert wait(profile=["big"]).id == big.id
     seen = leases.leases(world.service, world.principal("bob"), state=None, cursor=None).leases
     assert [one.other_options for one in seen] == [{}] * len(seen)
+    admin = world.principal("root", "custom:gpucommons:admin")
+    for reader in (world.principal("ann"), admin, world.culler):
+        read = leases.lease(world.service, reader, big.id)
+        assert (read.milli_gpu, read.other_options) == (500, {})
+    assert leases.lease(world.service, world.hub_service, big.id).other_options == {
+        "profile": ["big"]
+    }
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"opt-milli_gpu": ["9"]}, {"a": ["b" * 500] * 20}, {"a\n": ["b"]}, {"a": ["\x1b[2J"]}],
+    [
+        {"opt-milli_gpu": ["9"]},
+        {"a": ["b" * 500] * 20},
+        {"a\n": ["b"]},
+        {"a": ["\x1b[2J"]},
+        {"display_name": ["x"]},
+        {"opt-user_options": ["x"]},
+        {"_xsrf": ["x"]},
+        {"profile": []},
+    ],
 )
 def test_options_that_are_ours_or_no_forms_are_refused(options: dict[str, list[str]]) -> None:
     with pytest.raises(ValidationError):
