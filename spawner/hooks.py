@@ -48,6 +48,6 @@ def _gives_quota(user: Any) -> bool:
 
 async def apply_user_options(spawner: LeaseMixin, user_options: Mapping[str, object]) -> None:
     """Refuse bad options before anything is started; the hub hands both doors' options here."""
-    spawner.read_chosen()
+    await spawner.read_chosen()
     # Not `load_user_options`: a start loads them itself, and KubeSpawner's profiles only once.
     spawner.notebook_options()

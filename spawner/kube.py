@@ -26,13 +26,14 @@ from gpucommons.gpu.providers.pods import CSI_DRIVER
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
 from gpucommons.spawner.hooks import options_form
 from gpucommons.spawner.lease import LeaseMixin
-from gpucommons.spawner.options import NotebookOptions
+from gpucommons.spawner.options import NotebookOptions, check_size
 from gpucommons.spawner.pod import Pod, PodNeeds, fitted
 from gpucommons.spawner.pod_changes import changed
 from gpucommons.spawner.pod_objects import create_objects
 from gpucommons.spawner.pod_slice import NotBound, SliceMakers, slice_injection
 from gpucommons.spawner.pod_words import api_refusal, event_sentence, hopeless
-from gpucommons.spawner.refusal import refusal
+from gpucommons.spawner.profiles import check_profile, check_sent
+from gpucommons.spawner.refusal import bad_options_refused, refusal
 
 _CONFLICT = 409
 #: The API server is starting or busy: it may answer the next time.
@@ -101,24 +102,50 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         """The options of this start; where there are profiles, the other keys are theirs."""
         given = (self.user_options if raw is None else raw) or {}
         if self.profile_list:
+            with bad_options_refused():
+                check_size(given)
             given = {k: v for k, v in given.items() if k.removeprefix("opt-") in NOTEBOOK_OPTIONS}
         return super().notebook_options(given)
 
-    def read_chosen(self) -> None:
-        """A profile that came from a form and through the waiting line, as it was sent."""
-        given = self.user_options or {}
-        if not isinstance(given.get("profile"), list):
-            return
+    async def read_chosen(self) -> None:
+        """Read a profile as a form sent it that went through the waiting line; refuse a wrong one."""
+        with bad_options_refused():
+            given = self.user_options or {}
+            if isinstance(given.get("profile"), list):
+                self._read_sent(given)
+            check_profile(self.user_options or {}, await self._profiles())
+
+    def _read_sent(self, given: Mapping[str, object]) -> None:
         sent = {key: value for key, value in given.items() if isinstance(value, list)}
+        check_sent(sent)
         ours = {key: value for key, value in given.items() if key not in sent}
         self.user_options = {**KubeSpawner._options_from_form(self, sent), **ours}
         if self.orm_spawner is not None:
             # What the next form preselects.
             self.orm_spawner.user_options = self.user_options
 
+    async def _profiles(self) -> list[dict[str, Any]]:
+        """The profiles on offer to this user, completed."""
+        found = self._sorted_dict_values(self.profile_list)
+        if callable(found):
+            found = await maybe_future(found(self))
+        profiles: list[dict[str, Any]] = self._get_initialized_profile_list(found)
+        return profiles
+
     async def load_user_options(self) -> None:
         """Apply the chosen profile and environment to what the admin set, not to the last start."""
-        await super().load_user_options()
+        try:
+            await super().load_user_options()
+        except (ValueError, LookupError, TypeError):
+            # Only the hub's starts: who calls this alone gets KubeSpawner's own errors.
+            if not self._starting:
+                raise
+            self.log.warning("A profile cannot be applied for %s", self._log_name, exc_info=True)
+            message = (
+                "This profile cannot be started with these choices. Choose others, or ask your admin:"
+                " the hub's log says why."
+            )
+            raise refusal(message, reason="bad_options", status=400) from None
         chosen = self.notebook_options().environment
         if chosen:
             self._apply_overrides({"image": self.environments[chosen]})

@@ -40,8 +40,8 @@ from gpucommons.spawner.addresses import pages_address
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
 from gpucommons.spawner.hooks import apply_user_options, options_form
-from gpucommons.spawner.options import BadOptions, NotebookOptions, parse_options
-from gpucommons.spawner.refusal import refusal
+from gpucommons.spawner.options import NotebookOptions, parse_options
+from gpucommons.spawner.refusal import bad_options_refused, refusal
 
 #: A scheduler that restarts is back within three seconds; a start waits that long for it.
 RETRY_DELAYS_S = (0.3, 0.7, 2.0)
@@ -131,17 +131,15 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     def notebook_options(self, raw: Mapping[str, object] | None = None) -> NotebookOptions:
         """The options of this start, or a refusal with status 400."""
         given = self.user_options if raw is None else raw
-        try:
+        with bad_options_refused():
             return parse_options(
                 given, environments=list(self.environments), others=self.other_options
             )
-        except BadOptions as error:
-            raise refusal(str(error), reason="bad_options", status=400) from None
 
-    def read_chosen(self) -> None:
+    async def read_chosen(self) -> None:
         """Read options that a form sent when its user got into line, as forms are read here.
 
-        Only KubeSpawner's profiles are kept in another way than they are sent.
+        Only KubeSpawner's profiles are kept in another way than they are sent, and checked there.
         """
 
     async def load_user_options(self) -> None:

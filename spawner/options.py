@@ -7,6 +7,7 @@ refusal, so that nothing further inside ever meets a type it does not expect.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -17,6 +18,8 @@ from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
+#: Of all options as the hub stores them. Lists of servers repeat them, known and unknown ones.
+MAX_OPTIONS_BYTES = 8 << 10
 
 _LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
@@ -72,12 +75,13 @@ def parse_options(
     BadOptions
         With a sentence for the user.
     """
+    check_size(raw)
     given = _without_prefix({key: _single(key, value) for key, value in (raw or {}).items()})
     fields = {key: value for key, value in given.items() if value is not None and value != ""}
     for key in given:
         if key not in NOTEBOOK_OPTIONS and key not in _HUB_FIELDS and key not in others:
             possible = ", ".join(sorted(NOTEBOOK_OPTIONS))
-            message = f"There is no option {_shown(key)}. Possible are {possible}."
+            message = f"There is no option {shown(key)}. Possible are {possible}."
             raise BadOptions(message)
     if "offer" in fields:
         fields = _with_offer(fields)
@@ -90,12 +94,29 @@ def parse_options(
     )
 
 
+def check_size(raw: Mapping[str, object] | None) -> None:
+    """Refuse options that are too large to be kept, whoever reads them.
+
+    Raises
+    ------
+    BadOptions
+        With a sentence for the user.
+    """
+    found = len(json.dumps(raw or {}, default=repr))
+    if found > MAX_OPTIONS_BYTES:
+        message = (
+            f"The options of a notebook take {MAX_OPTIONS_BYTES >> 10} KiB at most as JSON; these take"
+            f" {-(-found // 1024)} KiB. Keep larger things in a file."
+        )
+        raise BadOptions(message)
+
+
 def _single(key: str, value: object) -> object:
     """Forms and queries send every value as a list of one."""
     if not isinstance(value, list | tuple):
         return value
     if len(value) > 1:
-        message = f"{_shown(key)} was given {len(value)} times; give it once."
+        message = f"{shown(key)} was given {len(value)} times; give it once."
         raise BadOptions(message)
     return value[0] if value else None
 
@@ -106,7 +127,7 @@ def _without_prefix(given: Mapping[str, object]) -> dict[str, object]:
     for key, value in given.items():
         name = key.removeprefix(_LINK_PREFIX)
         if name in found:
-            message = f"{_shown(name)} was given with and without {_LINK_PREFIX}; give it once."
+            message = f"{shown(name)} was given with and without {_LINK_PREFIX}; give it once."
             raise BadOptions(message)
         found[name] = value
     return found
@@ -123,13 +144,13 @@ def _with_offer(fields: dict[str, object]) -> dict[str, object]:
         return fields
     parts = offer.split("/") if isinstance(offer, str) else []
     if len(parts) != 3:  # noqa: PLR2004 - team, pool and size
-        message = f"offer is team/pool/milli_gpu, for example vision/gpu/500; got {_shown(offer)}."
+        message = f"offer is team/pool/milli_gpu, for example vision/gpu/500; got {shown(offer)}."
         raise BadOptions(message)
     return {**fields, "team": parts[0], "pool": parts[1], "milli_gpu": parts[2]}
 
 
 def _milli_gpu(value: object) -> int:
-    text = _shown(value)
+    text = shown(value)
     if isinstance(value, str) and _DIGITS.fullmatch(value.strip()):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int):
@@ -156,7 +177,7 @@ def _name(key: str, value: object) -> str | None:
         return None
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         message = (
-            f"{key} must be a name of lower-case letters, digits and hyphens; got {_shown(value)}."
+            f"{key} must be a name of lower-case letters, digits and hyphens; got {shown(value)}."
         )
         raise BadOptions(message)
     return value
@@ -167,7 +188,7 @@ def _environment(value: object, environments: Collection[str]) -> str:
         return ""
     if not isinstance(value, str) or value not in environments:
         names = ", ".join(environments) or "none but the default"
-        message = f"There is no environment {_shown(value)}. Possible are: {names}."
+        message = f"There is no environment {shown(value)}. Possible are: {names}."
         raise BadOptions(message)
     return value
 
@@ -176,6 +197,7 @@ def _ticket(value: object) -> str | None:
     return value if isinstance(value, str) and _ID.fullmatch(value) else None
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
+    """A wrong value, as much of it as a refusal repeats."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from tornado.web import HTTPError
+
+from gpucommons.spawner.options import BadOptions
 
 try:
     from jupyterhub.spawner import SpawnException
@@ -29,3 +34,12 @@ def refusal(message: str, *, reason: str, status: int) -> HTTPError:
         return _Refusal(status, message, reason)
     error: HTTPError = SpawnException(message, reason=reason, status_code=status)
     return error
+
+
+@contextmanager
+def bad_options_refused() -> Iterator[None]:
+    """Options that cannot be understood are their sender's to mend: status 400."""
+    try:
+        yield
+    except BadOptions as error:
+        raise refusal(str(error), reason="bad_options", status=400) from None

@@ -110,6 +110,62 @@ async def test_a_profile_that_went_through_the_waiting_line_is_that_of_the_form(
     assert spawner.image == "new:1"
 
 
+async def listed_later(_spawner: GpuKubeSpawner) -> list[dict[str, Any]]:
+    return PROFILES
+
+
+@pytest.mark.parametrize(
+    "profile_list",
+    [PROFILES, dict(enumerate(PROFILES)), lambda _: PROFILES, listed_later],
+    ids=["list", "dict", "function", "coroutine"],
+)
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ({"profile": "nope"}, "no profile 'nope'. Possible are: big, small"),
+        ({"profile": ["nope"]}, "no profile 'nope'"),
+        ({"profile": [["big"]]}, "no profile"),
+        ({"profile": {"a": 1}}, "no profile"),
+        ({"profile": []}, "'profile' is an empty list"),
+        ({"profile": ["big"], "profile-option-big--image": []}, "is an empty list"),
+        ({"profile": "big", "image": "mine"}, "no image 'mine'. Possible are: old, new"),
+        ({"profile": "big", "image": ["new"]}, "no image"),
+        ({"profile": "big", "unknown": "x" * 10_000}, "8 KiB at most"),
+    ],
+)
+async def test_a_wrong_profile_is_refused_before_anything_is_taken(
+    spawner: GpuKubeSpawner, profile_list: Any, chosen: dict[str, object], said: str
+) -> None:
+    spawner.profile_list = profile_list
+    spawner.orm_spawner = None
+    spawner.user_options = {"milli_gpu": 500, "team": "vision", "pool": "gpu", **chosen}
+    with pytest.raises(HTTPError, match=said) as refused:
+        await apply_user_options(spawner, spawner.user_options)
+    assert refused.value.status_code == 400
+
+
+@pytest.mark.parametrize("chosen", [{}, {"profile": ""}, {"profile": "big", "image": ""}])
+async def test_who_chooses_nothing_gets_the_defaults(
+    spawner: GpuKubeSpawner, chosen: dict[str, object]
+) -> None:
+    spawner.user_options = chosen
+    await apply_user_options(spawner, chosen)
+    await spawner.load_user_options()
+    assert spawner.image == ("old:1" if chosen.get("profile") else GpuKubeSpawner.image.default())
+
+
+async def test_what_kubespawner_cannot_apply_is_refused_with_a_sentence(
+    spawner: GpuKubeSpawner,
+) -> None:
+    spawner._starting = True
+    for chosen in ({"profile": "nope"}, {"profile": "big", "image": "mine"}, {"image": ["new"]}):
+        spawner.profile_list = [{**PROFILES[0], "default": True}]
+        spawner.user_options = chosen
+        with pytest.raises(HTTPError, match="cannot be started with these choices") as refused:
+            await spawner.load_user_options()
+        assert refused.value.status_code == 400
+
+
 async def test_the_form_shows_profiles_and_gpus(spawner: GpuKubeSpawner) -> None:
     page = await spawner.get_options_form()
     assert 'id="kubespawner-profiles-list"' in page

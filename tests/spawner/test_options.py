@@ -83,6 +83,18 @@ def test_a_refusal_never_repeats_more_than_a_line() -> None:
     assert len(str(refused.value)) < 300
 
 
+@pytest.mark.parametrize(
+    "key", ["display_name", "opt-display_name", "profile", "ticket", "unknown"]
+)
+def test_options_too_large_to_be_kept_are_refused_whoever_reads_them(key: str) -> None:
+    with pytest.raises(BadOptions, match=r"8 KiB at most as JSON; these take 10 KiB"):
+        parse_options({"milli_gpu": 0, key: "x" * 10_000}, others={"profile"})
+
+
+def test_options_of_a_usual_size_are_kept() -> None:
+    assert parse_options({"display_name": "x" * 8_000}) == NotebookOptions()
+
+
 def test_keys_of_another_spawner_are_left_alone() -> None:
     assert parse_options({"profile": ["gpu"]}, others={"profile"}) == NotebookOptions()
 
