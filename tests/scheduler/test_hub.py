@@ -344,6 +344,7 @@ async def test_a_profile_that_was_chosen_with_the_ticket_wins_over_that_of_the_l
     assert {name: options[name] for name in options.keys() & OF_OTHERS.keys()} == {
         "profile": ["small"]
     }
+    assert not options.keys() & {"display_name", "a"}, "the hub refuses them"
     assert options["milli_gpu"] == 500
 
 
