@@ -170,7 +170,7 @@ def test_the_quota_line_says_what_can_be_stopped(people: LogIn) -> None:
     expect(quote).to_have_text(
         "Borrowed. vision has ½ of ½ guaranteed GPUs free, so this job borrows 4: other teams can"
         " take them back, and it waits again. With ½ no other team could stop it."
-        " Needs 4 GPUs on one node; 3 are free."
+        " Needs 4 GPUs on one node; 3 are free. Would start now with 3 GPUs."
     )
 
 
