@@ -323,9 +323,10 @@ def _take_destination(draft: Draft, mover: Workload, attempt: Attempt) -> None:
 
 def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:
     """Promise an elastic job the devices it keeps: its next attempt takes them over."""
-    if attempt.stop is not None and attempt.stop.why != "resize":
-        return victim
-    kept_before = victim.nomination.placements if victim.nomination else attempt.placements
+    stop, promised = attempt.stop, victim.nomination
+    if stop is not None and (stop.why != "resize" or promised is None):
+        return victim  # it goes on nowhere: what it was to keep is others' by now
+    kept_before = attempt.placements if promised is None else promised.placements
     kept = tuple(
         replace(one, slice_id=None)
         for rank, one in enumerate(attempt.placements)

@@ -35,9 +35,23 @@ anything = days(rough)
 #: Without a minimum run time a job may be stopped as soon as it runs.
 min_run = st.sampled_from([60_000, 0])
 
+#: What an elastic job was to keep is taken for one, and then it is shrunk for another.
+SHRUNK_AFTER_ALL_WAS_TAKEN = [
+    *[("submit", 0, 0, 0, 0)] * 3,
+    ("submit", 0, 0, 0, 2),
+    ("submit", 0, 4, 7, 0),
+    ("submit", 1, 0, 0, 0),
+    ("submit", 1, 4, 0, 4),
+    *[("submit", 0, 0, 0, 0)] * 3,
+    ("submit", 0, 4, 0, 2),
+    *[("submit", 0, 0, 0, 0)] * 4,
+    ("wait", 4, 0, 0, 0),
+]
+
 
 @many
 @given(anything, st.sampled_from([0, 500, 1000]), cpu)
+@example(SHRUNK_AFTER_ALL_WAS_TAKEN, 500, 64_000)
 # A notebook that gives its GPU back is on the node.
 @example([(name, 0, 0, 0, 0) for name in ("acquire", "drop", "node_lost", "fence")], 0, 64_000)
 def test_nothing_is_ever_held_twice_gangs_are_whole_and_lost_nodes_take_nothing_new(
