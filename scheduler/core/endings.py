@@ -195,11 +195,11 @@ def _after_stop(
         workload = move(workload, State.PREEMPTING, draft.now_ms)
     if stop.why == "max-run":
         return fail(draft, workload, stop.text)
+    if workload.state is State.PAUSING:  # also where its node was lost meanwhile
+        return draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
     if stop.why in tries.ITS_OWN:
         return requeue_later(draft, workload, stop.why, stop.text)
     kept = workload.nomination if stop.why in stops.GOES_ON else None
-    if workload.state is State.PAUSING:
-        return draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
     workload = move(workload, State.QUEUED, draft.now_ms, nomination=kept)
     if stop.why == "pause":
         workload = move(workload, State.PAUSED, draft.now_ms, nomination=None)

@@ -48,9 +48,20 @@ SHRUNK_AFTER_ALL_WAS_TAKEN = [
     ("wait", 4, 0, 0, 0),
 ]
 
+#: Its owner pauses a job of a node that does not answer, and an admin fences the node.
+PAUSED_ON_A_LOST_NODE = [
+    ("submit", 0, 0, 6, 7),
+    *[("submit", 0, 0, 0, 0)] * 8,
+    ("node_lost", 0, 0, 0, 0),
+    ("pause", 0, 0, 0, 0),
+    *[("submit", 0, 0, 0, 0)] * 5,
+    ("fence", 0, 0, 0, 0),
+]
+
 
 @many
 @given(anything, st.sampled_from([0, 500, 1000]), cpu)
+@example(PAUSED_ON_A_LOST_NODE, 0, 2000)
 @example(SHRUNK_AFTER_ALL_WAS_TAKEN, 500, 64_000)
 # A notebook that gives its GPU back is on the node.
 @example([(name, 0, 0, 0, 0) for name in ("acquire", "drop", "node_lost", "fence")], 0, 64_000)
