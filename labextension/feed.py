@@ -104,7 +104,8 @@ class Feed:
     def take_activity(self, at_ms: int) -> None:
         """When something here was last at work: the culler looks at it later; 0 = ask only it."""
         self._active_ms = at_ms
-        self.take_lease(self._lease)
+        if self._lease is not None:
+            self.take_lease(self._lease)
 
     async def refresh_soon(self) -> None:
         """Something was done through this server: show it without waiting for its event."""
