@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core import withdrawals
+from gpucommons.scheduler.core import stops, withdrawals
 from gpucommons.scheduler.core.admission import (
     Plan,
     Unit,
@@ -266,12 +266,15 @@ def _covers(placement: WorkerPlacement, region: Region) -> bool:
 
 
 def _firmly_taken(draft: Draft, node: NodeRoom, region: Region) -> bool:
-    """A notebook or in-guarantee work holds some of it, and is not being stopped."""
+    """A notebook or in-guarantee work holds some of it, and does not surely end."""
     for hold in node.holds.values():
         if hold.firm and _covers(hold.placement, region):
             attempt = draft.workloads[hold.workload_id].current
-            if attempt is None or attempt.stop is None or attempt.stop.why == "resize":
+            stop = None if attempt is None else attempt.stop
+            if stop is None or stop.why == "resize":
                 return True
+            if stop.why in stops.FOR_OTHERS and not stop.signalled:
+                return True  # it may be spared yet
     return False
 
 
