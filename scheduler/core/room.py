@@ -287,9 +287,13 @@ class Room:
         again = sharing(
             self.promises, self.nodes, frozenset(nomination.victims), nomination.placements
         )
+        self._reckon(again, workload)
+
+    def _reckon(self, again: Sequence[Workload], *new: Workload) -> None:
+        """Whose victims count for whom, anew: in the order of submits."""
         for one in again:
             self._let_go(one.workload_id)
-        for one in sorted((*again, workload), key=lambda one: one.workload_id):
+        for one in sorted((*again, *new), key=lambda one: one.workload_id):
             self._keep(one)
 
     def _keep(self, workload: Workload) -> None:
@@ -327,13 +331,8 @@ class Room:
     def unpromise(self, workload_id: WorkloadId) -> None:
         """Let go of a nomination's devices."""
         gone = self._let_go(workload_id)
-        again: list[Workload] = []
         if gone is not None and gone.covered:
-            again = sharing(self.promises, self.nodes, gone.victims, gone.placements)
-        for one in again:
-            self._let_go(one.workload_id)
-        for one in sorted(again, key=lambda one: one.workload_id):
-            self._keep(one)
+            self._reckon(sharing(self.promises, self.nodes, gone.victims, gone.placements))
 
     def _let_go(self, workload_id: WorkloadId) -> Promise | None:
         gone = self.promises.pop(workload_id, None)
