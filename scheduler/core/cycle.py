@@ -167,7 +167,8 @@ def _spare_the_unneeded(draft: Draft) -> bool:
         attempt = workload.current
         if attempt is None or attempt.stop is None or attempt.attempt_id in needed:
             continue
-        if attempt.stop.why in stops.FOR_OTHERS:
+        # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
+        if attempt.stop.why in stops.FOR_OTHERS and not attempt.stop.signalled:
             unpromise(draft, workload)
             stops.spare(draft, workload)
             draft.searches.clear()

@@ -58,9 +58,24 @@ PAUSED_ON_A_LOST_NODE = [
     ("fence", 0, 0, 0, 0),
 ]
 
+#: Whoever a job is being moved for loses its promise after the job's SIGTERM, and looks anew.
+MOVED_FOR_NOBODY = [
+    ("ticket", 0, 0, 0, 0),
+    ("acquire", 0, 2, 2, 0),
+    ("submit", 0, 4, 0, 0),
+    ("submit", 0, 0, 0, 0),
+    ("acquire", 0, 0, 0, 0),
+    ("wait", 4, 0, 0, 0),
+    ("submit", 0, 4, 6, 0),
+    ("stubborn", 1, 0, 0, 0),
+    ("wait", 6, 0, 0, 0),
+    ("submit", 1, 3, 5, 0),
+]
+
 
 @many
 @given(anything, st.sampled_from([0, 500, 1000]), cpu)
+@example(MOVED_FOR_NOBODY, 0, 64_000)
 @example(PAUSED_ON_A_LOST_NODE, 0, 2000)
 @example(SHRUNK_AFTER_ALL_WAS_TAKEN, 500, 64_000)
 # A notebook that gives its GPU back is on the node.
