@@ -7,6 +7,7 @@ browser or a restart of these pages loses nothing.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from urllib.parse import urlencode
@@ -14,8 +15,9 @@ from urllib.parse import urlencode
 from pydantic import ValidationError
 
 from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.errors import BadRequest, Conflict
+from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden
 from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
+from gpucommons.scheduler.models.leases import MAX_OPTIONS_BYTES
 from gpucommons.scheduler.pages.base import Headers, JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.ticket import (
     TicketState,
@@ -27,6 +29,7 @@ from gpucommons.scheduler.pages.settings import Site
 from gpucommons.scheduler.pages.wishes import Wish, for_address, of_profile, read_wish
 
 _IN_LINE = ("waiting", "granted")
+_SIZE = re.compile(r"[0-9]{1,7}")
 
 
 class NewTicket(PageHandler):
@@ -90,6 +93,11 @@ class FromTheHub(Headers):
         """Go on to :class:`NewTicket`."""
         given = {name: self.get_arguments(name) for name in self.request.body_arguments}
         query = urlencode(for_address(given), doseq=True)
+        if len(query) > MAX_OPTIONS_BYTES:
+            # Proxies refuse longer ones, with words of their own or none.
+            self.set_status(422)
+            self.finish("What was chosen is too long to wait in line with: choose shorter values.")
+            return
         self.redirect(f"{self.site.settings.prefix}ticket?{query}", status=303)
 
 
@@ -145,21 +153,31 @@ class TicketJson(_OneTicket, JsonHandler):
         self.answer(asdict(state))
 
 
-class TakeSmaller(PageHandler):
+class _OwnTicket(PageHandler):
+    async def own(self, ticket_id: str) -> LeaseView:
+        """The ticket of who asks.
+
+        Team mates, leads and admins see it, too: the next step would be one of their own with what
+        its owner chose.
+        """
+        me = await self.whoami()
+        lease = await self.ask(calls.lease(ticket_id))
+        if lease.user != me.name:
+            raise Forbidden(f"This is a ticket of {lease.user}'s: take one of your own.")
+        return lease
+
+
+class TakeSmaller(_OwnTicket):
     """*Take ½*: a smaller size keeps the age of the ticket."""
 
     async def post(self, ticket_id: str) -> None:
         """Ask again with the smaller size."""
-        lease = await self.ask(calls.lease(ticket_id))
-        size = self.get_body_argument("milli_gpu")
-        if not size.isdigit() or not 0 < int(size) < lease.milli_gpu:
-            raise BadRequest(
-                f"{size!r} is not a smaller size: choose less than {lease.milli_gpu} milli-GPU."
-            )
+        lease = await self.own(ticket_id)
+        milli_gpu = _smaller(self.get_body_argument("milli_gpu"), lease.milli_gpu)
         if lease.state != "waiting":
             raise Conflict("This ticket no longer waits: open its page to see where it stands.")
         request = _lease_request(
-            milli_gpu=int(size),
+            milli_gpu=milli_gpu,
             team=lease.team,
             pool=lease.pool,
             server_name=lease.server_name,
@@ -179,13 +197,21 @@ class LeaveTheLine(PageHandler):
         self.redirect(f"{self.site.settings.prefix}?said=left", status=303)
 
 
-class CpuNow(PageHandler):
+class CpuNow(_OwnTicket):
     """*CPU now*: end the ticket and start without a GPU."""
 
     async def post(self, ticket_id: str) -> None:
         """End the ticket, then let the hub start the server."""
+        await self.own(ticket_id)
         lease = await self.ask(calls.end_lease(ticket_id, EndReport(why="left")))
         self.redirect(_cpu_url(self, lease.user, lease.server_name, _options(lease)), status=303)
+
+
+def _smaller(size: str, than: int) -> int:
+    if not _SIZE.fullmatch(size) or not 0 < int(size) < than:
+        message = f"{size[:20]!r} is not a smaller size: choose less than {than} milli-GPU."
+        raise BadRequest(message)
+    return int(size)
 
 
 def _lease_request(*, others: Mapping[str, Sequence[str]], **fields: object) -> LeaseRequest:

@@ -124,6 +124,15 @@ async def test_who_comes_from_the_hubs_form_logs_in_on_the_way(visit: Any, sched
     assert scheduler.writes() == []
 
 
+async def test_what_is_too_long_for_an_address_is_refused_in_words(visit: Any) -> None:
+    form = {"wait": "vision/a100/1000", "profile": "x" * 9000}
+    answer = await (await visit("alice")).post("ticket/chosen", data=form)
+    assert answer.status_code == 422
+    assert answer.text == (
+        "What was chosen is too long to wait in line with: choose shorter values."
+    )
+
+
 async def test_an_old_link_puts_no_secret_of_a_form_into_a_ticket(visit: Any) -> None:
     alice = await visit("alice")
     page = await alice.page("ticket?wait=vision/a100/1000&password=hunter2&display_name=x")
@@ -286,7 +295,7 @@ async def test_taking_a_smaller_size_asks_again_with_the_same_options(
     }
 
 
-@pytest.mark.parametrize("size", ["1000", "0", "-1", "½", "x"])
+@pytest.mark.parametrize("size", ["1000", "0", "-1", "½", "x", "²", "9" * 5000])
 async def test_only_a_smaller_size_keeps_the_place(visit: Any, scheduler: Any, size: str) -> None:
     alice = await visit("alice")
 
@@ -295,6 +304,22 @@ async def test_only_a_smaller_size_keeps_the_place(visit: Any, scheduler: Any, s
     )
 
     assert answer.status_code == 422
+    assert scheduler.writes() == []
+
+
+@pytest.mark.parametrize("path", ["take", "cpu"])
+@pytest.mark.parametrize("who", ["lead", "admin"])
+async def test_nobody_goes_on_with_what_somebody_else_chose(
+    visit: Any, scheduler: Any, who: str, path: str
+) -> None:
+    other = await visit(who)
+
+    answer = await other.post(
+        f"{TICKET}/{path}", data={"_xsrf": await other.xsrf(), "milli_gpu": "500"}
+    )
+
+    assert answer.status_code == 403
+    assert "This is a ticket of alice&#39;s: take one of your own." in answer.text
     assert scheduler.writes() == []
 
 
