@@ -40,7 +40,8 @@ AUTH_RESOURCE = "gpucommons"
 MAX_BODY_BYTES = 256 * 1024
 #: Key of our parts in the web application's settings.
 SETTING = "gpucommons"
-_KEY = re.compile(r"^[A-Za-z0-9_-]{8,64}$")
+#: As the API takes it: whatever the page makes of it.
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,9 +93,19 @@ class ApiHandler(Ours, APIHandler):
         refuse_others(self, self.parts.place)
 
     def idempotency_key(self) -> str:
-        """The page's own key, so that a click whose answer was lost can be repeated; else a new one."""
-        key = self.request.headers.get("Idempotency-Key", "")
-        return key if _KEY.match(key) else str(uuid.uuid4())
+        """The page's own key, so that a click whose answer was lost can be repeated; else a new one.
+
+        Raises
+        ------
+        BadRequest
+            Where the page sent one that is not passed on: it would count on it.
+        """
+        key = self.request.headers.get("Idempotency-Key")
+        if key is None:
+            return str(uuid.uuid4())
+        if not _KEY.fullmatch(key):
+            raise BadRequest("An Idempotency-Key is 1 to 200 visible characters of ASCII.")
+        return key
 
     def body_as(self, model: type[M]) -> M:
         """The body as a model; an empty one is the model's defaults."""

@@ -54,13 +54,21 @@ async def test_every_row_of_the_table_was_tried() -> None:
     assert len(READS) + len(WRITES) + 1 == len(TABLE)
 
 
+@pytest.mark.parametrize("key", ["page-key-1", f"{JOB_ID}/500"])
 async def test_a_job_is_submitted_as_it_was_written_and_only_once_per_key(
-    served: Any, api: Any
+    served: Any, api: Any, key: str
 ) -> None:
-    headers = {"Idempotency-Key": "page-key-1"}
+    headers = {"Idempotency-Key": key}
     await served.http.post("gpucommons/api/jobs", json=REQUEST, headers=headers)
     assert api.body("/v1/jobs") == REQUEST
-    assert api.requests[0].headers["idempotency-key"] == "page-key-1"
+    assert api.requests[0].headers["idempotency-key"] == key
+
+
+async def test_a_key_that_is_not_passed_on_is_refused(served: Any, api: Any) -> None:
+    headers = {"Idempotency-Key": "k" * 201}
+    answer = await served.http.post("gpucommons/api/jobs", json=REQUEST, headers=headers)
+    assert answer.status_code == 422
+    assert api.requests == []
 
 
 @pytest.mark.parametrize("where", ["api/whoami", "files?path=a.py", "api/jobs/x"])
