@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-#: Messages that may wait for one tab: half an hour of samples never do.
+#: Messages that may wait for one tab: some minutes of samples.
 QUEUE_SIZE = 256
 
 Message = Mapping[str, Any]
@@ -34,7 +34,13 @@ class Tab:
 
     async def next(self) -> str:
         """The next message."""
-        return await self._queue.get()
+        text = await self._queue.get()
+        self._queue.task_done()
+        return text
+
+    async def emptied(self) -> None:
+        """Wait until all that was left here is taken: for who could leave more than has room."""
+        await self._queue.join()
 
 
 class Fanout:

@@ -101,6 +101,8 @@ class Follow:
                 # Logs are kept for a while only; a worker may never have started.
                 return
             offset = view.next_offset
+            # A long log is read faster than a page far away takes it.
+            await self.tab.emptied()
             if view.lines or view.end:
                 self.tab.put(
                     {

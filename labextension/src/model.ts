@@ -192,8 +192,10 @@ export class Model implements IFollowing {
         this.teams = message.teams;
         this.changed.emit('teams');
         break;
-      case 'event':
-        this.happened.emit(message.event);
+      case 'events':
+        for (const event of message.events) {
+          this.happened.emit(event);
+        }
         break;
       case 'error':
         this.failed.emit(message.message);

@@ -5,7 +5,7 @@ import { afterEach, expect, it } from 'vitest';
 import { CommandIDs } from './ids';
 import { Model } from './model';
 import { Notices } from './notices';
-import { makeLease, msg } from './testing/make';
+import { makeJob, makeLease, msg } from './testing/make';
 import { fakeApi, FakeSocket, HELLO } from './testing/sockets';
 
 const idle = {
@@ -62,4 +62,30 @@ it('takes the idle warning back when the server is gone, and brings it again', (
   FakeSocket.last.open();
   FakeSocket.last.say(hello);
   expect(Notification.manager.count).toBe(1);
+});
+
+it('tells each of what happened at once', () => {
+  const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
+  new Notices(new Model(api, String), msg, new CommandRegistry());
+  api.connect();
+  FakeSocket.last.open();
+  FakeSocket.last.say(HELLO);
+  const job = makeJob({ owner: HELLO.whoami?.name ?? '' });
+  FakeSocket.last.say({ type: 'jobs', jobs: [job] });
+  const event = (kind: string) => ({
+    number: 1,
+    at_ms: 0,
+    kind,
+    by: 'scheduler',
+    text: `It ${kind}.`,
+    workload_id: job.id
+  });
+  FakeSocket.last.say({
+    type: 'events',
+    events: [event('started'), event('succeeded')]
+  });
+
+  expect(Notification.manager.notifications.map(each => each.message)).toEqual(
+    expect.arrayContaining(['It started.', 'It succeeded.'])
+  );
 });

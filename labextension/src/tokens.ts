@@ -298,7 +298,7 @@ export type ServerMessage =
     }
   | { type: 'curve'; job: string; points: ICurvePoint[] }
   | { type: 'job'; job: IJob }
-  | { type: 'event'; event: IEvent }
+  | { type: 'events'; events: IEvent[] }
   | { type: 'error'; message: string };
 
 export type PageMessage =

@@ -49,17 +49,25 @@ def lines(number: int, text: str, offset: int, *, end: bool = False) -> LogView:
     return LogView(lines=[text] if text else [], attempt=number, next_offset=offset, end=end)
 
 
-async def follow(scheduler: Scripted) -> list[dict[str, Any]]:
+async def follow(scheduler: Scripted, *, room: int = 256) -> list[dict[str, Any]]:
+    """What a page gets that is slow to read."""
+    tab, found = Tab(size=room), list[dict[str, Any]]()
+
     async def skip(_seconds: float) -> None:
         await asyncio.sleep(0)
 
-    tab = Tab()
+    async def read() -> None:
+        while True:
+            found.append(json.loads(await tab.next()))
+            for _ in range(5):
+                await asyncio.sleep(0)
+
+    reading = asyncio.create_task(read())
     async with asyncio.timeout(60):
         await Follow(scheduler=scheduler, tab=tab, ref=REF, sleep=skip).run()
-    tab.put({"type": "last"})
-    found = []
-    while (message := json.loads(await tab.next()))["type"] != "last":
-        found.append(message)
+        await tab.emptied()
+    reading.cancel()
+    assert not tab.overrun.is_set()
     return found
 
 
@@ -81,6 +89,13 @@ async def test_log_lines_follow_in_order_over_attempts(make_job: Any) -> None:
         (2, [], True),
     ]
     assert scheduler.offsets == [(1, 0), (1, 2), (2, 0), (2, 2)]
+
+
+async def test_a_log_is_read_no_faster_than_its_page_takes_it(make_job: Any) -> None:
+    done = make_job(state="succeeded", attempts=[attempt(1)])
+    pieces = [lines(1, str(number), number, end=number == 99) for number in range(100)]
+    sent = await follow(Scripted([done], {1: pieces}), room=4)
+    assert [m["lines"][0] for m in sent if m["type"] == "log"] == [str(n) for n in range(100)]
 
 
 async def test_only_changes_are_sent(make_job: Any) -> None:

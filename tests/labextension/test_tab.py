@@ -116,10 +116,21 @@ async def test_what_happens_arrives_and_refreshes_what_it_touches(served: Any, a
         await tab.next("hello", scheduler="ok")
         api.job = api.job.model_copy(update={"state": "succeeded"})
         api.happen("succeeded")
-        event = await tab.next("event")
-        assert event["event"]["kind"] == "succeeded"
+        news = await tab.next("events")
+        assert [event["kind"] for event in news["events"]] == ["succeeded"]
         jobs = await tab.next("jobs")
         assert jobs["jobs"][0]["state"] == "succeeded"
+
+
+async def test_more_at_once_than_a_mailbox_holds_closes_no_tab(served: Any, api: Any) -> None:
+    async with opened(served) as tab:
+        await tab.next("hello", scheduler="ok")
+        for _ in range(fanout.QUEUE_SIZE + 1):
+            api.happen("cancelled")
+        news = await tab.next("events")
+        assert len(news["events"]) == fanout.QUEUE_SIZE + 1
+        api.happen("started")
+        await tab.next("events")
 
 
 async def test_a_second_tab_asks_the_scheduler_for_nothing(served: Any, api: Any) -> None:
@@ -262,7 +273,7 @@ async def test_a_tab_that_does_not_read_is_closed(
     parts = served.app.web_app.settings["gpucommons"]
     await until(lambda: len(parts.fanout))
     for number in range(fanout.QUEUE_SIZE + 1):
-        parts.fanout.send({"type": "event", "event": number})
+        parts.fanout.send({"type": "error", "message": str(number)})
     assert await socket.read_message() is None
     assert socket.close_code == websocket.TRY_LATER
     socket.close()
