@@ -126,8 +126,10 @@ describe('a row of the list', () => {
     const made = { request: { roles: [], parent: old.id } };
     const copy = makeJob({ id: 'j-2', submitted_ms: 9, ...made });
     const later = makeJob({ id: 'j-3', submitted_ms: 11, ...made });
+    const anothers = makeJob({ ...copy, id: 'j-4', owner: 'eve' });
 
-    expect(replacedBy(old, [later, copy, old])).toBe(copy);
+    expect(replacedBy(old, [anothers, later, copy, old])).toBe(copy);
+    expect(replacedBy(old, [anothers])).toBeUndefined();
     expect(replacedBy(old, [later, old])).toBeUndefined();
     expect(replacedBy(makeJob(), [copy])).toBeUndefined();
   });

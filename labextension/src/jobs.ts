@@ -72,10 +72,13 @@ export function replacedBy(
   job: IJob,
   jobs: readonly IJob[] | null
 ): IJob | undefined {
-  // Whatever was made from it later took nobody's place.
+  // Whatever was made from it later, or says so though it is another's, took nobody's place.
   const until = job.state === 'cancelled' ? (job.ended_ms ?? 0) : -1;
   return jobs?.find(
-    each => each.request?.parent === job.id && each.submitted_ms <= until
+    each =>
+      each.request?.parent === job.id &&
+      each.owner === job.owner &&
+      each.submitted_ms <= until
   );
 }
 
