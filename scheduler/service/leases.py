@@ -207,7 +207,7 @@ def end_lease(
 
     if is_final(found) and found.workload_id not in service.loop.cluster.workloads:
         return Pending(probe=now)
-    text = report.text if authorization.may_word_end(principal) else ""
+    text = report.text if authorization.may_word_end(principal) else _by_another(principal, found)
     action = Cancel(workload_id=found.workload_id, why=report.why, text=text)
     intent = service.ask(principal, action)
 
@@ -216,6 +216,13 @@ def end_lease(
         return now()
 
     return decision(service, intent, lambda _: answer())
+
+
+def _by_another(principal: Principal, lease: Workload) -> str:
+    """In words where it is not the owner's own doing, of which the owner would not be told."""
+    return (
+        "" if lease.spec.owner == principal.name else f"Taken out of the line by {principal.name}"
+    )
 
 
 def keep(

@@ -186,6 +186,18 @@ def test_who_leaves_a_line_is_named_and_puts_no_words_into_the_schedulers_mouth(
     assert (told.event.by, told.event.text) == ("alf", "Left the line")
 
 
+def test_whose_ticket_a_lead_ends_is_told_who_did(world: ServiceWorld) -> None:
+    acquire(world, milli_gpu=1000)
+    alf = world.principal("alf")
+    asked = models.LeaseRequest(milli_gpu=500)
+    ticket = done(leases.wait_in_line(world.service, alf, asked, key=None))
+    left = models.EndReport(why="left")
+    done(leases.end_lease(world.service, world.principal("ada"), ticket.id, left))
+    told = quotes.offers(world.service, alf, None, "").last_end
+    assert told is not None
+    assert told.endswith(": Taken out of the line by ada.")
+
+
 @pytest.mark.parametrize("text", ["one\ntwo", "\u202edesrever", "\u2067isolated", "bell\a"])
 def test_texts_are_one_line_in_one_direction(text: str) -> None:
     with pytest.raises(ValidationError, match="should match pattern"):
