@@ -104,8 +104,7 @@ class LinuxProcesses:
         """Every process there is."""
         found = self._listed()
         for pid in self._stats.keys() - set(found):
-            os.close(self._stats.pop(pid))
-            self._known.pop(pid, None)
+            self._forget(pid)
         return found
 
     def births(self) -> int | None:
@@ -149,7 +148,7 @@ class LinuxProcesses:
             try:
                 return os.pread(handle, _READ_BYTES, 0)
             except OSError:
-                os.close(self._stats.pop(pid))
+                self._forget(pid)
         try:
             handle = os.open(f"{self._root}/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -163,6 +162,10 @@ class LinuxProcesses:
                 self._stats[pid] = handle
             else:
                 os.close(handle)
+
+    def _forget(self, pid: int) -> None:
+        os.close(self._stats.pop(pid))
+        self._known.pop(pid, None)
 
     def uid(self, pid: int) -> int | None:
         """Whose process it is."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.agent.node import cpu_milli, memory_mib
-from gpucommons.gpu.processes import LinuxProcesses, Processes, PsutilProcesses
+from gpucommons.gpu.processes import LinuxProcesses, Processes, ProcessStat, PsutilProcesses
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
 
@@ -50,6 +51,21 @@ def test_this_process_knows_itself_and_its_child(processes: Processes) -> None:
         assert os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT) is not None
         assert processes.stat(child.pid) is None, "a zombie is no live process"
     assert processes.stat(child.pid) is None
+
+
+def test_nothing_is_kept_of_a_process_that_is_gone() -> None:
+    processes = LinuxProcesses()
+    with subprocess.Popen(["sleep", "60"]) as child:
+        assert processes.stat(child.pid) is not None
+        assert kept_of(child.pid)
+        child.kill()
+    # Asked for between two lists, as those of slices are.
+    assert processes.stat(child.pid) is None
+    assert not kept_of(child.pid)
+
+
+def kept_of(pid: int) -> bool:
+    return any(isinstance(one, ProcessStat) and one.pid == pid for one in gc.get_objects())
 
 
 def test_an_environment_names_the_slice(processes: Processes) -> None:
