@@ -56,14 +56,17 @@ class Channel:
             self._drop(peer)
 
     def send_all(self, data: bytes) -> None:
-        """Send to every peer."""
+        """Send to every peer that stays."""
         for peer in list(self._peers.values()):
-            self.send(peer, data)
+            if not peer.closing:
+                self.send(peer, data)
 
     def end(self, peer: Connection) -> None:
         """End the connection once everything sent has left."""
         peer.closing = True
-        if not peer.has_pending:
+        if peer.has_pending:
+            self._watch(peer)
+        else:
             self._drop(peer)
 
     def _accept(self, _events: int) -> None:
@@ -112,7 +115,9 @@ class Channel:
         if peer.socket.fileno() < 0:
             return
         key = self._selector.get_key(peer.socket)
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if peer.has_pending else 0)
+        # What a peer that is let go still says is not read, so it must not wake us for ever.
+        events = 0 if peer.closing else selectors.EVENT_READ
+        events |= selectors.EVENT_WRITE if peer.has_pending else 0
         if key.events != events:
             self._selector.modify(peer.socket, events, key.data)
 

@@ -10,10 +10,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from selectors import DefaultSelector
 from typing import Any
 
 import pytest
 
+from gpucommons.gpu.agent.channels import SliceChannel
+from gpucommons.gpu.agent.connections import Acceptor
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
@@ -174,6 +177,27 @@ def test_a_reader_that_never_reads_holds_up_nobody(agent: AgentClient) -> None:
         with eager.makefile("rb") as stream:
             for _ in range(3):
                 assert stream.readline()
+
+
+def test_a_deaf_peer_that_is_let_go_does_not_keep_the_agent_awake(short_folder: Path) -> None:
+    listener, acceptor = listen(short_folder / "s"), Acceptor()
+    history = b"x" * (1 << 19)
+    with DefaultSelector() as selector, connect(short_folder / "s", timeout_s=60) as deaf:
+        channel = SliceChannel(selector, acceptor, listener, lambda: history, lambda _who: True)
+        deaf.sendall(b"x" * 8 * SliceChannel.max_line_bytes)
+        for _ in range(10):
+            for key, events in selector.select(0):
+                key.data(events)
+        assert selector.select(0) == []
+        channel.send_all(b"sample\n")
+        heard = 0
+        while heard < len(history):
+            heard += len(deaf.recv(1 << 20))
+            for key, events in selector.select(0):
+                key.data(events)
+        assert len(selector.get_map()) == 1, "only the listener is left"
+        channel.close()
+    acceptor.close()
 
 
 def test_a_requester_that_never_reads_is_let_go(agent: AgentClient, short_folder: Path) -> None:
