@@ -16,7 +16,7 @@ _DAY = 24 * _HOUR
 
 #: Reason classes in plain words.
 _REASONS = {
-    "share": "all in use",
+    "share": "too few free",
     "limit": "limit",
     "kind": "kind",
     "fragmentation": "fragmentation",

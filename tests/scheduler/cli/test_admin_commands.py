@@ -290,7 +290,7 @@ def test_an_unknown_lease_is_refused(cli: Cli, ref: str) -> None:
 
 
 def test_what_is_no_id_of_a_lease_is_said_in_words(cli: Cli) -> None:
-    words = "'nope' is not the id of a notebook's lease: `gpucommons idle` lists them."
+    words = "'nope' is not the id of a notebook's lease: `gpucommons idle list` lists them."
     for command in (("reclaim", "nope"), ("resize", "nope", "8")):
         answer = cli(*command, by="root")
         assert answer.code == 2

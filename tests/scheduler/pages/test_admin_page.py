@@ -111,8 +111,8 @@ async def test_a_reason_of_which_only_the_class_may_be_seen_is_words(
     scheduler.answers["GET /v1/jobs"] = cluster.models.JobList(jobs=[hidden])
 
     text = await (await visit("alice")).page("admin/waiting")
-    assert "<b>all in use</b></td>" in text.replace(
-        "<b>all in use</b><br>", "<b>all in use</b></td>"
+    assert "<b>too few free</b></td>" in text.replace(
+        "<b>too few free</b><br>", "<b>all in use</b></td>"
     )
 
 

@@ -18,7 +18,7 @@ def test_jobs_and_tickets_wait_in_one_list_longest_first(cluster: Any) -> None:
     rows = waiting_rows(cluster.jobs().jobs, [cluster.lease()], cluster.NOW)
 
     assert [(row.who, row.team, row.asks, row.since, row.reason_class) for row in rows] == [
-        ("alice", "vision", "1 × A100-40", "18 min", "all in use"),
+        ("alice", "vision", "1 × A100-40", "18 min", "too few free"),
         ("user-e", "speech", "8 × 1 GPU", "16 min", "limit"),
         ("user-d", "vision", "4 × 1 GPU", "8 min", "fragmentation"),
         ("user-f", "nlp", "1 GPU", "2 min", "kind"),
