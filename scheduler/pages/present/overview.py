@@ -165,7 +165,8 @@ def _lease(lease: LeaseView, lab_url: str) -> Mine:
     in_line = lease.state in ("waiting", "granted")
     place = words.place(lease.position) if lease.position else ""
     return Mine(
-        kind="ticket" if in_line else "notebook",
+        # The default server has no name but its kind.
+        kind="ticket" if in_line else "notebook" if lease.server_name else "",
         name=lease.server_name or "notebook",
         detail=f"{words.asked(lease.milli_gpu, lease.gpu_kind)} · {lease.team}",
         state=f"{place} in line" if lease.state == "waiting" and place else _words(lease.state),

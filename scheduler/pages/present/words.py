@@ -98,8 +98,8 @@ def reason_class(code: str) -> str:
 
 
 def gpu_hours(milli_gpu_h: int) -> str:
-    """GPU·hours with two decimals: a morning's use of a share is not zero."""
-    return f"{milli_gpu_h / WHOLE_MILLI_GPU:.2f}"
+    """GPU·hours in full, as the scheduler counts them: so a minute of a share is there, and rows add up."""
+    return f"{milli_gpu_h / WHOLE_MILLI_GPU:.3f}"
 
 
 def gpu_minutes(milli_gpu_s: int) -> str:

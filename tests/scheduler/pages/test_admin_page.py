@@ -75,7 +75,7 @@ async def test_the_csv_quotes_what_looks_like_a_formula(visit: Any) -> None:
 
     assert answer.headers["Content-Type"].startswith("text/csv")
     assert 'filename="gpucommons-2026-12.csv"' in answer.headers["Content-Disposition"]
-    assert "vision,'=cmd,10.0" in answer.text
+    assert "vision,'=cmd,10.000" in answer.text
 
 
 async def test_the_last_hour_is_asked_for_once_a_minute(visit: Any, scheduler: Any) -> None:

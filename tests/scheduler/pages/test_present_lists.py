@@ -71,9 +71,9 @@ def test_holders_are_sorted_by_idle_gpu_hours(cluster: Any) -> None:
     rows = idle_rows(cluster.activities())
 
     assert [(row.owner, row.idle_gpu_h, row.state, row.mark, row.gpu_percent) for row in rows] == [
-        ("user-b", "0.34", "idle about 41 min", "idle", "0 %"),
-        ("user-c", "0.00", "busy", "busy", "87 %"),
-        ("user-d", "0.00", "not reported yet: counts as in use", "unverified", "no data"),
+        ("user-b", "0.341", "idle about 41 min", "idle", "0 %"),
+        ("user-c", "0.000", "busy", "busy", "87 %"),
+        ("user-d", "0.000", "not reported yet: counts as in use", "unverified", "no data"),
     ]
     assert idle_count(rows) == 1
     assert rows[0].last_active_ms == cluster.NOW - 41 * cluster.MINUTE
@@ -86,7 +86,7 @@ def test_what_has_not_reported_since_a_restart_is_shown_as_it_was_last_stored(cl
         models.ActivityList(now_ms=cluster.NOW, activities=[models.ActivityView(lease=lease)])
     )
     assert (row.idle_gpu_h, row.state, row.mark) == (
-        "0.34",
+        "0.341",
         "idle about 41 min, not reported yet",
         "unverified",
     )
@@ -214,8 +214,22 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
 
     shown = table(models.Report(from_ms=0, to_ms=1, rows=[row, blind]))
 
-    assert shown.total == ("Total", "", "20.00", "8.10", "2.00", "4.00", "0.20")
-    assert shown.rows[1] == ("vision", "bob", "10.00", "no data", "1.00", "2.00", "0.10")
+    assert shown.total == ("Total", "", "20.000", "8.100", "2.000", "4.000", "0.200")
+    assert shown.rows[1] == ("vision", "bob", "10.000", "no data", "1.000", "2.000", "0.100")
+
+
+def test_minutes_of_a_share_are_not_zero_and_add_up_to_the_total(cluster: Any) -> None:
+    row = cluster.report().rows[0]
+    short = [
+        row.model_copy(update={"owner": name, "held_milli_gpu_h": held})
+        for name, held in (("ann", 4), ("bob", 3), ("cy", 4))
+    ]
+    report = models.Report(from_ms=0, to_ms=1, rows=short)
+
+    held = [line.split(",")[2] for line in as_csv(report).splitlines()[1:]]
+
+    assert held == ["0.004", "0.004", "0.003", "0.011"]
+    assert [cells[2] for cells in (*table(report).rows, table(report).total)] == held
 
 
 def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
@@ -317,12 +331,15 @@ def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:
         cluster.lease(state="ended"),
         cluster.lease(user="bob"),
         cluster.lease(state="active", server_name="lab2", position=None),
+        cluster.lease(state="active", position=None),
     ]
 
     found = mine("alice", leases, cluster.jobs().jobs, lab_url=lambda server: f"/lab/{server}")
 
-    assert [(item.kind, item.state, item.href) for item in found] == [
-        ("ticket", "1st in line", f"ticket/{cluster.TICKET}"),
-        ("notebook", "runs", "/lab/lab2"),
-        ("job", "running", None),
+    assert [(item.name, item.kind, item.state, item.href) for item in found] == [
+        ("notebook", "ticket", "1st in line", f"ticket/{cluster.TICKET}"),
+        ("lab2", "notebook", "runs", "/lab/lab2"),
+        # Not "notebook notebook".
+        ("notebook", "", "runs", "/lab/"),
+        ("digits-7", "job", "running", None),
     ]
