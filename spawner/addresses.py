@@ -1,6 +1,7 @@
 """Where browsers find the hub and its service: for the spawner's links, and for the hub's templates.
 
-Below a base URL, or where services have hosts of their own, neither is where a path alone leads.
+Below a base URL, or where services have hosts of their own, neither is where a path alone leads. What
+else our templates must know of the hub is here, too.
 """
 
 from __future__ import annotations
@@ -33,12 +34,24 @@ def hub_host() -> str:
     return str(getattr(hub, "public_host", "") or "")
 
 
+def plain_logo() -> bool:
+    """Whether the hub's pages show JupyterHub's own logo, whose dark letters need a light ground."""
+    if not JupyterHub.initialized():
+        return False
+    hub = JupyterHub.instance()
+    return bool(hub.logo_file == hub.trait_defaults("logo_file"))
+
+
 class Addresses(Extension):
-    """Both, for templates.
+    """All of them, for templates.
 
     Not in ``template_vars``: who configures an announcement there replaces what was in it.
     """
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        environment.globals.update(gpucommons_pages=pages_address, gpucommons_host=hub_host)
+        environment.globals.update(
+            gpucommons_pages=pages_address,
+            gpucommons_host=hub_host,
+            gpucommons_plain_logo=plain_logo,
+        )

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from jinja2 import DictLoader, Environment, PackageLoader, PrefixLoader
+from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 
 from gpucommons.spawner import addresses
@@ -60,6 +61,19 @@ def test_the_navigation_bar_leads_to_the_pages(user: Any, address: str) -> None:
     page = templates(hubs_own).get_template("ours/page.html")
     text = page.render(user=user, prefix="/jupyter/", base_url="/jupyter/hub/")
     assert f'href="{address}"' in text
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_in_the_dark_jupyterhubs_logo_is_made_light_and_a_hubs_own_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, own: bool
+) -> None:
+    running = JupyterHub(logo_file="/own.png") if own else JupyterHub()
+    hub = SimpleNamespace(initialized=lambda: True, instance=lambda: running)
+    monkeypatch.setattr(addresses, "JupyterHub", hub)
+    hubs_own = DictLoader({"page.html": "{% block logo %}<img>{% endblock %}"})
+    text = templates(hubs_own).get_template("ours/page.html").render(user=None)
+    assert "<img>" in text
+    assert ("invert(1)" in text) is not own
 
 
 @pytest.mark.parametrize("host", ["", "https://hub.example:8123"])
