@@ -14,6 +14,8 @@ from gpucommons.spawner.hub_config import HubSettings, configure
 
 #: Ends hub and notebooks in order when the supervisor is asked to stop; tells a new proxy the routes.
 UP_SERVICE = "gpucommons-up"
+#: Defaults of JupyterLab's settings, in a folder that every account may read; users' own win.
+LAB_DEFAULTS = Path(__file__).parent / "jupyter_config"
 
 
 def configure_workstation(c: Any, facts_path: str) -> None:
@@ -78,6 +80,8 @@ def _notebooks(c: Any, facts: dict[str, Any]) -> None:
         "--LabApp.news_url=None",
         "--LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate",
     ]
+    # JupyterLab 4 asks whether to show news even where there are none to fetch.
+    c.Spawner.environment = {"JUPYTER_CONFIG_PATH": str(LAB_DEFAULTS)}
 
 
 def _token(state: Path, name: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from jupyter_server.services.config.manager import ConfigManager
 from traitlets.config import Config
 
 from gpucommons.spawner import hub_config
@@ -120,6 +121,16 @@ def test_the_workstations_hub_listens_here_only_and_outlives_nothing_it_should_n
     assert hub.JupyterHub.cleanup_servers is False
     assert hub.ConfigurableHTTPProxy.should_start is False
     assert hub.ConfigurableHTTPProxy.auth_token == "proxy-token"
+
+
+def test_nobodys_first_screen_has_a_question_about_news(
+    tmp_path: Path, facts: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = workstation(tmp_path, facts).Spawner.environment
+    monkeypatch.setenv("JUPYTER_CONFIG_PATH", environment["JUPYTER_CONFIG_PATH"])
+    # As JupyterLab reads defaults of its settings.
+    defaults = ConfigManager(config_dir_name="labconfig").get("default_setting_overrides")
+    assert defaults["@jupyterlab/apputils-extension:notification"] == {"fetchNews": "false"}
 
 
 def test_only_the_supervisor_may_end_the_hub(tmp_path: Path, facts: dict[str, Any]) -> None:

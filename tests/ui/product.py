@@ -26,7 +26,6 @@ PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", ROOT / "build" / "scree
 WIDE: Any = {"width": 1280, "height": 860}
 PHONE: Any = {"width": 390, "height": 844}
 THEMES = "@jupyterlab/apputils-extension/themes.jupyterlab-settings"
-_NEWS = "@jupyterlab/apputils-extension/notification.jupyterlab-settings"
 _START_S = 180
 #: For a server, a job or a page on a machine four times slower than a desk, and busy.
 PATIENCE_MS = 90_000
@@ -36,7 +35,7 @@ _OPENED_MS = 3000
 
 #: The panel as it was built here, whichever one is installed.
 _EXTRA = f"""
-c.Spawner.environment = {{'JUPYTER_PATH': {str(ROOT / "build")!r}}}
+c.Spawner.environment.update({{'JUPYTER_PATH': {str(ROOT / "build")!r}}})
 c.Spawner.start_timeout = c.Spawner.http_timeout = 180
 """
 
@@ -113,9 +112,7 @@ class Product:
 
     def _fill(self, home: Path) -> None:
         settings = home / ".jupyter" / "lab" / "user-settings"
-        for name, values in ((_NEWS, {"fetchNews": "false"}), (THEMES, {})):
-            (settings / name).parent.mkdir(parents=True, exist_ok=True)
-            (settings / name).write_text(json.dumps(values))
+        (settings / THEMES).parent.mkdir(parents=True)
         (home / "train_digits.py").write_text(self._example())
         (home / ".env").write_text("A=1\n")
         cells = [
