@@ -53,6 +53,8 @@ class Card:
     checked: bool = False
     #: Value of its *Wait in line*, for a size that would wait: as above, and the server's name.
     wait: str = ""
+    #: Nothing on a GPU starts now, and this is seconds away: its *Wait in line* stands out.
+    soon: bool = False
 
     @property
     def element_id(self) -> str:
@@ -160,7 +162,14 @@ def _card(offer: OfferView, size: SizeView, context: FormContext, chosen: str) -
         availability=size.availability,
         checked=value == chosen,
         wait="/".join(filter(None, (value, context.server_name))) if waits else "",
+        soon=size is _soonest(offer),
     )
+
+
+def _soonest(offer: OfferView) -> SizeView | None:
+    """The smallest size that comes back from training, where none starts at once."""
+    lent = (size for size in offer.sizes if size.lent) if offer.lent_for_s() is not None else ()
+    return min(lent, key=lambda size: size.milli_gpu, default=None)
 
 
 def _value(offer: OfferView, size: SizeView) -> str:

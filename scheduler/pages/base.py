@@ -46,6 +46,8 @@ _MORE_PAGES = 20
 class Headers(RequestHandler):
     """The headers of every answer, errors and redirects included."""
 
+    site: Site
+
     def set_default_headers(self) -> None:
         """Called by tornado for each answer, also anew for an error."""
         for name, value in HEADERS.items():
@@ -58,7 +60,6 @@ class PageHandler(HubOAuthenticated, Headers):  # type: ignore[misc] # jupyterhu
 
     #: The answer of ``/v1/whoami``; None before :meth:`prepare` or without login.
     me: WhoAmI | None = None
-    site: Site
 
     def initialize(self, site: Site) -> None:
         """Take what the application gives."""

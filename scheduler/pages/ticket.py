@@ -25,6 +25,7 @@ from gpucommons.scheduler.pages.present.ticket import (
     offer_for,
     ticket_state,
 )
+from gpucommons.scheduler.pages.pressed import is_of_the_hub, remember_pressed, was_pressed
 from gpucommons.scheduler.pages.settings import Site
 from gpucommons.scheduler.pages.wishes import Wish, for_address, of_profile, read_wish
 
@@ -33,16 +34,20 @@ _SIZE = re.compile(r"[0-9]{1,7}")
 
 
 class NewTicket(PageHandler):
-    """Ask first: a link alone never puts anybody in line."""
+    """Ask first: a link alone never puts anybody in line. Who pressed *Wait in line* has answered."""
 
     async def get(self) -> None:
         """Show the sizes; with no size in the address, an existing ticket."""
+        pressed = was_pressed(self)
         me = await self.whoami()
         wish = read_wish(self._fields(self.request.query_arguments))
         offers = await self.ask(calls.offers(server_name=wish.server_name))
         ticket = offers.ticket if offers.ticket and offers.ticket.state in _IN_LINE else None
         if ticket and not self.request.query_arguments:
             self.redirect(f"{self.site.settings.prefix}ticket/{ticket.id}")
+            return
+        if pressed and (ticket is None or _is_for(ticket, wish)):
+            await self._take(wish)
             return
         offer = offer_for(offers.offers, wish.team, wish.pool)
         self.show(
@@ -57,7 +62,9 @@ class NewTicket(PageHandler):
 
     async def post(self) -> None:
         """Take a ticket and go to its page."""
-        wish = read_wish(self._fields(self.request.body_arguments))
+        await self._take(read_wish(self._fields(self.request.body_arguments)))
+
+    async def _take(self, wish: Wish) -> None:
         if wish.milli_gpu is None:
             raise BadRequest("Choose a size first.")
         request = _lease_request(
@@ -76,10 +83,10 @@ class NewTicket(PageHandler):
 
 
 class FromTheHub(Headers):
-    """Where the hub's form is posted: leads to the page that asks, with what may be in an address.
+    """Where the hub's form is posted: leads to the new ticket, with what may be in an address.
 
     A post, as a form with all its fields would else be written into the address. It may come from
-    anybody and without login, for it reads and changes nothing.
+    anybody and without login, for it reads and changes nothing: who comes from elsewhere is asked.
     """
 
     def initialize(self, site: Site) -> None:
@@ -98,6 +105,8 @@ class FromTheHub(Headers):
             self.set_status(422)
             self.finish("What was chosen is too long to wait in line with: choose shorter values.")
             return
+        if is_of_the_hub(self.request, self.site.settings):
+            remember_pressed(self, query)
         self.redirect(f"{self.site.settings.prefix}ticket?{query}", status=303)
 
 
@@ -212,6 +221,12 @@ def _smaller(size: str, than: int) -> int:
         message = f"{size[:20]!r} is not a smaller size: choose less than {than} milli-GPU."
         raise BadRequest(message)
     return int(size)
+
+
+def _is_for(ticket: LeaseView, wish: Wish) -> bool:
+    """Whether this very place is asked for once more: then it is only shown."""
+    asked = (wish.team, wish.pool, wish.milli_gpu)
+    return (ticket.team, ticket.pool, ticket.milli_gpu) == asked
 
 
 def _lease_request(*, others: Mapping[str, Sequence[str]], **fields: object) -> LeaseRequest:

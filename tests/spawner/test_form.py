@@ -101,6 +101,21 @@ def test_a_size_that_would_wait_leads_to_the_line_and_one_that_never_fits_does_n
     assert button["formmethod"] == "post", "an address with all fields would hold passwords, too"
 
 
+def test_what_is_seconds_away_stands_out_where_nothing_starts_at_once() -> None:
+    lent = [
+        {"milli_gpu": size, "memory_mib": 9, "availability": "wait", "text": "lent", "lent": True}
+        for size in (1000, 500)
+    ]
+    soon = {**OFFER, "win_back_s": 20, "sizes": lent}
+    assert filled(page(soon)) == ["vision/gpu/500"]
+    assert filled(page({**soon, "sizes": [*lent, OFFER["sizes"][0]]})) == []
+    assert filled(page(OFFER)) == []
+
+
+def filled(soup: BeautifulSoup) -> list[str]:
+    return [str(button["value"]) for button in soup.select("button.gc-line.btn-primary")]
+
+
 def test_the_line_of_a_named_server_is_that_servers() -> None:
     soup = page(OFFER, replace(CONTEXT, server_name="lab"))
     assert soup.find("button", value="vision/gpu/1000/lab")

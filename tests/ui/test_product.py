@@ -135,6 +135,8 @@ def test_the_tile_moves_under_a_busy_cell(people: LogIn, product: Product) -> No
     tile = section(open_panel(page), "My GPU")
 
     expect(tile).to_contain_text(BUSY)
+    # JupyterLab's question about news would lie over the first screen.
+    expect(page.locator(".Toastify__toast")).to_have_count(0)
     picture(page, "lab-light")
     product.end_busy_cell()
     expect(tile).to_contain_text(QUIET)
@@ -224,12 +226,9 @@ def test_lent_gpus_come_back_to_a_ticket_which_starts_its_notebook_by_itself(
         "lent to training: yours within 20 s if you wait in line"
     )
     both_themes(bob, "start-lent")
+    # Asked for once, though the pages of GPU Commons have never seen bob before.
     bob.get_by_role("button", name="Wait in line for 1 GPU").click()
-    expect(bob.get_by_role("heading", level=1)).to_have_text("Wait for a notebook GPU in nlp?")
-    expect(bob.locator("main")).to_contain_text(
-        "On your turn the notebook starts by itself, usually within 20 s, also when this page is closed."
-    )
-    bob.get_by_role("button", name="Wait in line").click()
+    expect(bob.locator("main")).to_contain_text("You asked for 1 GPU at")
     bob.wait_for_url("**/user/bob/lab**")
     tile = section(open_panel(bob), "My GPU")
     expect(tile).to_contain_text("1of A100-40")
@@ -255,7 +254,6 @@ def test_a_full_team_gets_a_ticket_instead_of_a_pending_start(people: LogIn) -> 
     )
     expect(nora.get_by_role("radio", name=re.compile("½"))).to_be_disabled()
     nora.get_by_role("button", name="Wait in line for ½ GPU").click()
-    nora.get_by_role("button", name="Wait in line").click()
 
     main = nora.locator("main")
     expect(nora.get_by_role("heading", level=1)).to_have_text("No notebook GPU is free in nlp")

@@ -489,6 +489,8 @@ class Visitor(httpx.AsyncClient):
     def __init__(self, server: Server, token: str | None) -> None:
         cookies = {"service-gpucommons": login_cookie(token)} if token else {}
         super().__init__(base_url=server.url + PREFIX, cookies=cookies, trust_env=False)
+        #: What a browser says of a form that a page beside the service sends.
+        self.origin = server.url
 
     async def page(self, path: str) -> str:
         """The text of a page that must be there."""

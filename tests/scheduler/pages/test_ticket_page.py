@@ -133,6 +133,60 @@ async def test_what_is_too_long_for_an_address_is_refused_in_words(visit: Any) -
     )
 
 
+async def press(visitor: Any, form: dict[str, str], origin: str) -> str:
+    """*Wait in line* of the hub's form; where it leads, below the service."""
+    answer = await visitor.post("ticket/chosen", data=form, headers={"Origin": origin})
+    return str(answer.headers["Location"]).removeprefix("/services/gpucommons/")
+
+
+async def test_who_pressed_the_button_of_the_hubs_form_is_not_asked_again(
+    visit: Any, scheduler: Any
+) -> None:
+    alice = await visit("alice")
+    where = await press(alice, {"wait": "vision/a100/1000/lab"}, alice.origin)
+
+    answer = await alice.get(where)
+
+    assert answer.headers["Location"] == f"/services/gpucommons/{TICKET}"
+    [(_, _, _, body)] = scheduler.writes()
+    assert (body["milli_gpu"], body["server_name"]) == (1000, "lab")
+    # Once: to go back and load that address anew is a link again.
+    assert "Wait for a notebook GPU in vision?" in await alice.page(where)
+    assert len(scheduler.writes()) == 1
+
+
+async def test_a_press_counts_for_its_own_address_alone(visit: Any, scheduler: Any) -> None:
+    alice = await visit("alice")
+    await press(alice, {"wait": "vision/a100/500"}, alice.origin)
+
+    text = await alice.page("ticket?wait=vision/a100/1000")
+
+    assert "Wait for a notebook GPU in vision?" in text
+    assert scheduler.writes() == []
+
+
+@pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", ""])
+async def test_a_form_of_somebody_elses_page_only_leads_to_the_question(
+    visit: Any, scheduler: Any, origin: str
+) -> None:
+    alice = await visit("alice")
+    where = await press(alice, {"wait": "vision/a100/1000"}, origin)
+
+    assert "Wait for a notebook GPU in vision?" in await alice.page(where)
+    assert scheduler.writes() == []
+
+
+async def test_who_waits_already_is_told_before_another_place_is_taken(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/offers"] = cluster.offers(ticket=cluster.lease())
+    alice = await visit("alice")
+    where = await press(alice, {"wait": "vision/a100/500"}, alice.origin)
+
+    assert "You are in line already, for 1 GPU in vision" in await alice.page(where)
+    assert scheduler.writes() == []
+
+
 async def test_an_old_link_puts_no_secret_of_a_form_into_a_ticket(visit: Any) -> None:
     alice = await visit("alice")
     page = await alice.page("ticket?wait=vision/a100/1000&password=hunter2&display_name=x")

@@ -1,0 +1,60 @@
+"""*Wait in line* was pressed in the hub's own form: that is the answer, so it is not asked again.
+
+The press arrives before the login, and the login is a detour of redirects. A cookie that we sign carries
+the press over it: for the very address that it leads to, for a few minutes, once.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tornado.httputil import HTTPServerRequest
+
+from gpucommons.scheduler.pages.settings import PagesSettings
+
+if TYPE_CHECKING:
+    from gpucommons.scheduler.pages.base import Headers
+
+_COOKIE = "gpucommons-pressed"
+_MINUTE_DAYS = 1 / (24 * 60)
+_KEPT_MINUTES = 5
+
+
+def is_of_the_hub(request: HTTPServerRequest, settings: PagesSettings) -> bool:
+    """Whether a page of the hub's own origin sent this; browsers let no page choose what it says."""
+    origin = request.headers.get("Origin", "")
+    if settings.hub_host:
+        return origin == settings.hub_host
+    return urlsplit(origin).netloc == request.host
+
+
+def remember_pressed(handler: Headers, query: str) -> None:
+    """Let the browser bring the press along to this address."""
+    handler.set_signed_cookie(
+        _COOKIE,
+        _mark(query),
+        expires_days=None,
+        path=_path(handler),
+        httponly=True,
+        samesite="Lax",
+        secure=handler.request.protocol == "https",
+    )
+
+
+def was_pressed(handler: Headers) -> bool:
+    """Whether the press was for this very address; it counts once."""
+    kept = handler.get_signed_cookie(_COOKIE, max_age_days=_KEPT_MINUTES * _MINUTE_DAYS)
+    if kept is None:
+        return False
+    handler.clear_cookie(_COOKIE, path=_path(handler))
+    return kept.decode() == _mark(handler.request.query)
+
+
+def _mark(query: str) -> str:
+    return sha256(query.encode()).hexdigest()
+
+
+def _path(handler: Headers) -> str:
+    return f"{handler.site.settings.prefix}ticket"
