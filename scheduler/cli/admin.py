@@ -194,7 +194,9 @@ def lease_id(text: str) -> str:
     try:
         return str(uuid.UUID(text))
     except ValueError:
-        message = f"{text!r} is not the id of a notebook's lease: `gpucommons idle list` lists them."
+        message = (
+            f"{text!r} is not the id of a notebook's lease: `gpucommons idle list` lists them."
+        )
         raise argparse.ArgumentTypeError(message) from None
 
 
