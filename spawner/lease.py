@@ -165,10 +165,12 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
             ours_s += await self._timed(self._report_started())
             running = True
         finally:
-            # Also on cancellation, which is how the hub ends a start that takes too long.
-            if not running:
-                await self._undo_start()
-            self._starting = False
+            try:
+                # Also on cancellation, which is how the hub ends a start that takes too long.
+                if not running:
+                    await self._undo_start()
+            finally:
+                self._starting = False
         self.log.info("gpucommons: our part of the spawn took %.3f s", ours_s)
         return where
 

@@ -90,6 +90,23 @@ async def test_a_failed_start_ends_the_lease_as_failed(make_spawner: Make, sched
     assert scheduler.bodies(f"/v1/leases/{LEASE_ID}/end") == [{"why": "failed"}]
 
 
+async def test_a_start_that_cannot_be_undone_gives_the_slice_back_once_its_server_is_gone(
+    make_spawner: Make, scheduler: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def away() -> None:
+        raise OSError("the cluster does not answer")
+
+    spawner = make_spawner(HALF)
+    spawner.fails_with = OSError("no such image")
+    monkeypatch.setattr(spawner, "_undo_start", away)
+    with pytest.raises(OSError, match="does not answer"):
+        await spawner.start()
+    assert END not in scheduler.paths()
+    assert await spawner.poll() == 0
+    await _settle()
+    assert scheduler.paths().count(END) == 1
+
+
 async def test_a_start_that_takes_too_long_ends_the_lease(
     make_spawner: Make, scheduler: Any
 ) -> None:
