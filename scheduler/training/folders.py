@@ -85,14 +85,18 @@ def _sync(folder: Path) -> None:
 def writing(root: Path, step: int) -> Iterator[Path]:
     """Write into the folder that is given; leaving the block without an error completes it."""
     partial, final = root / f".step-{step}.partial", root / f"step-{step}"
-    shutil.rmtree(partial, ignore_errors=True)
+    replaced = root / f".step-{step}.replaced"
+    for left in (partial, replaced):
+        shutil.rmtree(left, ignore_errors=True)
     partial.mkdir(parents=True)
     yield partial
     _sync(partial)
     if final.exists():
-        shutil.rmtree(final)
+        # Deleting a large one takes seconds, in which a kill would leave none of this step.
+        final.rename(replaced)
     partial.rename(final)
     sync_folder(root)
+    shutil.rmtree(replaced, ignore_errors=True)
 
 
 def describe(folder: Path) -> CompleteCheckpoint:

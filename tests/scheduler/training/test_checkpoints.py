@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +48,30 @@ def test_saving_a_step_again_replaces_it(tmp_path: Path) -> None:
             (folder / "state").write_bytes(content)
 
     assert (tmp_path / "step-3" / "state").read_bytes() == b"second"
+
+
+def test_a_step_is_complete_while_what_it_replaces_is_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, "old")
+    seen: list[tuple[int, ...]] = []
+    really = shutil.rmtree
+
+    def watched(path: Path, **options: Any) -> None:
+        if path.is_dir():
+            seen.append(folders.complete_steps(tmp_path))
+        really(path, **options)
+
+    monkeypatch.setattr(shutil, "rmtree", watched)
+    save(tmp_path, "new")
+    assert seen == [(5,)]
+    assert (tmp_path / "step-5" / "weights").read_text() == "new"
+    assert [entry.name for entry in tmp_path.iterdir()] == ["step-5"]
+
+
+def save(root: Path, text: str) -> None:
+    with folders.writing(root, 5) as folder:
+        (folder / "weights").write_text(text)
 
 
 def test_the_hash_sees_names_and_contents_but_not_links(tmp_path: Path) -> None:
