@@ -1,21 +1,37 @@
-"""No request may fill the memory: a body beyond the cap is refused while it arrives."""
+"""No request may fill the memory, nor may those of a few keep everybody else waiting.
+
+A body beyond the cap is refused while it arrives. Large ones are read one after another, with the
+same time for everybody else between them: reading one, which comes before anybody is asked for a
+token, holds up all requests for some hundredths of a second.
+"""
 
 from __future__ import annotations
 
-from http import HTTPStatus
+import asyncio
+from collections.abc import Awaitable, Callable
 
 from fastapi import HTTPException
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpucommons.scheduler.api.errors import answer
-from gpucommons.scheduler.errors import TooLarge
+from gpucommons.scheduler.api.turns import Turns
+from gpucommons.scheduler.errors import SchedulerError, TooLarge, TooManyRequests
 
 #: Of every JSON body.
 MAX_JSON_BYTES = 1 << 20
+#: Larger ones take turns; jobs and reports of usual length are far below it.
+LARGE_BYTES = 64 << 10
+#: About twice what it takes to read one.
+_S_PER_BYTE = 0.06 / (1 << 20)
 
 
-class _TooLong(HTTPException):
+class _Refused(HTTPException):
     """An HTTPException, because FastAPI turns any other error while it reads a body into a plain 400."""
+
+    def __init__(self, refusal: SchedulerError) -> None:
+        super().__init__(refusal.status, str(refusal))
+        self.refusal = refusal
 
 
 class BodyLimit:
@@ -28,8 +44,12 @@ class BodyLimit:
         streamed: str,
         max_streamed_bytes: int,
         max_bytes: int = MAX_JSON_BYTES,
+        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
     ) -> None:
         self._app = app
+        self._sleep = sleep
+        #: Of large bodies: one at a time, and one of each token, so that many of one cost others little.
+        self._turns = Turns(of_one=1, together=1)
         self._streamed = streamed
         self._max_streamed_bytes = max_streamed_bytes
         self._max_bytes = max_bytes
@@ -52,14 +72,23 @@ class BodyLimit:
             part = await receive()
             received += len(part.get("body", b""))
             if received > cap:
-                raise _TooLong(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)
+                raise _Refused(TooLarge(message))
+            if received > LARGE_BYTES and not streamed and not part.get("more_body", False):
+                await self._take_turn(Headers(scope=scope).get("authorization", ""), received)
             return part
 
         try:
             await self._app(scope, counted, send)
-        except _TooLong:
+        except _Refused as error:
             # It was read before FastAPI had it, and so before anything was answered.
-            await answer(TooLarge(message))(scope, receive, send)
+            await answer(error.refusal)(scope, receive, send)
+
+    async def _take_turn(self, whose: str, size_bytes: int) -> None:
+        try:
+            async with self._turns.turn(whose):
+                await self._sleep(size_bytes * _S_PER_BYTE)
+        except TooManyRequests as error:
+            raise _Refused(error) from None
 
 
 def _announced(scope: Scope) -> int:
