@@ -165,6 +165,39 @@ async def test_a_press_counts_for_its_own_address_alone(visit: Any, scheduler: A
     assert scheduler.writes() == []
 
 
+HUB = "https://hub.example"
+
+
+async def test_a_notebook_below_the_hubs_host_cannot_press_for_its_visitors(
+    visit: Any, scheduler: Any
+) -> None:
+    eve, alice = await visit("lead", hub_host=HUB), await visit("alice", hub_host=HUB)
+    form = {"wait": "vision/a100/1000"}
+    answer = await eve.post("ticket/chosen", data=form, headers={"Origin": HUB})
+    [cookie] = answer.headers.get_list("Set-Cookie")
+    # What a browser takes of nobody but the host itself.
+    assert cookie.startswith("__Host-gpucommons-pressed=")
+    assert {"Secure", "Path=/"} <= set(cookie.split("; "))
+    assert "Domain" not in cookie
+
+    name, value = cookie.split("; ")[0].split("=", 1)
+    for known_as in (name.removeprefix("__Host-"), name.lower()):
+        alice.cookies.set(known_as, value)
+    where = answer.headers["Location"].removeprefix("/services/gpucommons/")
+    assert "Wait for a notebook GPU in vision?" in await alice.page(where)
+    alice.cookies.set(name, value)
+    assert (await alice.get(where)).status_code == 303
+    assert len(scheduler.writes()) == 1
+
+
+async def test_where_a_browser_cannot_tell_hosts_apart_everybody_is_asked(visit: Any) -> None:
+    alice = await visit("alice", hub_host="http://hub.example")
+    form = {"wait": "vision/a100/1000"}
+    answer = await alice.post("ticket/chosen", data=form, headers={"Origin": "http://hub.example"})
+    assert answer.status_code == 303
+    assert "Set-Cookie" not in answer.headers
+
+
 @pytest.mark.parametrize("origin", ["https://elsewhere.example", "null", ""])
 async def test_a_form_of_somebody_elses_page_only_leads_to_the_question(
     visit: Any, scheduler: Any, origin: str
