@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,6 +27,8 @@ from gpucommons.scheduler.repeating import Troubles
 log = logging.getLogger("gpucommons.operator")
 
 _PAGE = 500
+#: The API server answers, and does not take this status: bad, too large, invalid.
+_ABOUT_THE_OBJECT = (400, 413, 422)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,6 +104,7 @@ class Follower:
         self._pace = pace
         self._now_ms = now_ms
         self._away_since_ms: int | None = None
+        self._odd = Troubles("keeping the status of an object")
 
     async def run(self) -> None:
         """Follow the feed. A scheduler or an API server that is away is tried again."""
@@ -133,7 +136,7 @@ class Follower:
         found = await self._scheduler.send(calls.events(after=cursor, wait_s=poll_s))
         changed = {one.workload_id for one in found.events if one.workload_id}
         for known in self._books.of_job(changed):
-            await self._look_at(known)
+            await self._aside(self._look_at(known))
         return found.last
 
     async def look_at_all(self) -> None:
@@ -143,11 +146,11 @@ class Follower:
         found = [(known, ours[known.status["jobId"]]) for known in self._books.of_job(ours)]
         for known, view in found:
             if made_of(view) == known.ref.uid:
-                await self._tell(known, view)
+                await self._aside(self._tell(known, view))
         for known in self._books.live():
             its = ours.get(known.status["jobId"])
             if its is None or made_of(its) != known.ref.uid:
-                await self._look_at(known)
+                await self._aside(self._look_at(known))
         await self._end_orphans(ours.values())
 
     async def _live_jobs(self) -> dict[str, JobView]:
@@ -169,6 +172,17 @@ class Follower:
             cursor = page.cursor
             if cursor is None:
                 return found
+
+    async def _aside(self, of_one: Awaitable[None]) -> None:
+        """What is odd about one object ends nothing for the others; it is tried again."""
+        try:
+            await of_one
+        except ApiException as error:
+            if error.status not in _ABOUT_THE_OBJECT:
+                raise
+            self._odd.note(error)
+        except (ValueError, LookupError, TypeError, AttributeError) as error:
+            self._odd.note(error)
 
     async def _look_at(self, known: Known) -> None:
         try:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import kopf
 import pytest
+from kubernetes.client.exceptions import ApiException
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
 
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
@@ -269,3 +270,23 @@ async def test_statuses_follow_on_after_an_object_that_nobody_thought_of(
     with contextlib.suppress(asyncio.CancelledError):
         await following
     assert not left
+
+
+@pytest.mark.parametrize("odd", [TypeError("another shape"), ApiException(status=422)])
+async def test_an_object_whose_status_is_never_taken_holds_up_no_other(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, odd: Exception
+) -> None:
+    for name in ("a", "odd", "z"):
+        await followed.submit(name)
+    followed.world.pass_time(1000)
+    write = followed.objects.write_status
+
+    def refuse(ref: ObjectRef, status: dict[str, Any]) -> None:
+        if ref.name == "odd":
+            raise odd
+        write(ref, status)
+
+    monkeypatch.setattr(followed.objects, "write_status", refuse)
+    await followed.follower.look_at_all()
+    states = [followed.objects.bodies[f"uid-{name}"]["status"]["state"] for name in ("a", "z")]
+    assert states == ["running", "running"]
