@@ -60,7 +60,9 @@ const JOB_ARGS = {
   args: {
     type: 'object' as const,
     properties: {
-      job: { type: 'string' as const }
+      job: { type: 'string' as const },
+      /** It is the one under the pointer of the context menu. */
+      isContext: { type: 'boolean' as const }
     }
   }
 };
@@ -279,9 +281,13 @@ function addJobCommands(options: ICommandOptions): void {
 
 /** The job meant: named, under the pointer of a context menu, or of the page in front. */
 function jobOf(options: ICommandOptions, args: Args): IJob | null {
-  const node = options.app.contextMenuHitTest(
-    each => each.dataset['job'] !== undefined
-  );
+  // Lab remembers where a context menu was opened long after it was closed.
+  const node =
+    args['isContext'] === true
+      ? options.app.contextMenuHitTest(
+          each => each.dataset['job'] !== undefined
+        )
+      : undefined;
   const id = text(args['job']) ?? node?.dataset['job'] ?? options.currentJob();
   return options.model.jobs?.find(job => job.id === id) ?? null;
 }
