@@ -27,6 +27,7 @@ MAX_FILES = 5_000
 EXCLUDED_FOLDERS = frozenset({"__pycache__", "checkpoints", "node_modules"})
 
 _MIB = 1024 * 1024
+_UNREADABLE = "cannot be read"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -211,7 +212,11 @@ def _walk(root: Path) -> Iterator[_Entry | ExcludedFile]:
 
 def _folder_reason(name: str, parent_fd: int) -> str | None:
     """Why a folder stays behind; None where it comes along."""
-    if stat.S_ISLNK(os.stat(name, dir_fd=parent_fd, follow_symlinks=False).st_mode):
+    try:
+        status = os.stat(name, dir_fd=parent_fd, follow_symlinks=False)
+    except OSError:
+        return _UNREADABLE
+    if stat.S_ISLNK(status.st_mode):
         return "is a link"
     if name.startswith("."):
         return "is hidden"
@@ -220,15 +225,21 @@ def _folder_reason(name: str, parent_fd: int) -> str | None:
     try:
         os.stat(f"{name}/pyvenv.cfg", dir_fd=parent_fd, follow_symlinks=False)
     except OSError:
-        return None
+        return None if _may(os.R_OK | os.X_OK, name, parent_fd) else _UNREADABLE
     return "is a virtual environment"
+
+
+def _may(mode: int, name: str, parent_fd: int) -> bool:
+    """Whether it can be read: the walk would pass over it without a word."""
+    effective = os.access in os.supports_effective_ids
+    return os.access(name, mode, dir_fd=parent_fd, effective_ids=effective)
 
 
 def _file(path: str, name: str, folder_fd: int) -> _Entry | ExcludedFile:
     try:
         status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except OSError:
-        return ExcludedFile(path=path, size_bytes=0, reason="cannot be read")
+        return ExcludedFile(path=path, size_bytes=0, reason=_UNREADABLE)
     reason, size_bytes = None, 0
     if stat.S_ISLNK(status.st_mode):
         reason = "is a link"
@@ -239,6 +250,8 @@ def _file(path: str, name: str, folder_fd: int) -> _Entry | ExcludedFile:
         reason, size_bytes = "is hidden", status.st_size
     elif status.st_size > MAX_FILE_BYTES:
         reason, size_bytes = f"is larger than {MAX_FILE_BYTES // _MIB} MiB", status.st_size
+    elif not _may(os.R_OK, name, folder_fd):
+        reason, size_bytes = _UNREADABLE, status.st_size
     if reason is not None:
         return ExcludedFile(path=path, size_bytes=size_bytes, reason=reason)
     return _Entry(path=path, status=status, folder_fd=folder_fd)

@@ -1,6 +1,9 @@
 import io
 import os
 import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -83,6 +86,32 @@ def test_what_is_not_code_stays_behind(tmp_path: Path, path: str, reason: str) -
     assert [(entry.path, entry.reason) for entry in listing.excluded] == [
         (path.partition("/")[0], reason)
     ]
+
+
+def test_what_cannot_be_read_stays_behind_and_is_named() -> None:
+    with somebody_else(), tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        _project(root)
+        (root / "closed").mkdir(mode=0)
+        (root / "locked.py").touch(mode=0)
+        listing, packed = snapshot.preview(root), snapshot.pack(root)
+        (root / "closed").chmod(0o700)
+    told = {(one.path, one.reason) for one in packed.excluded}
+    assert {("closed", "cannot be read"), ("locked.py", "cannot be read")} <= told
+    assert set(listing.files) == set(packed.files)
+
+
+@contextmanager
+def somebody_else() -> Iterator[None]:
+    """Root may read everything."""
+    if os.geteuid() != 0:
+        yield
+        return
+    os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
 
 
 def test_a_large_file_stays_behind_and_is_named_with_its_size(tmp_path: Path) -> None:
