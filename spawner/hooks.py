@@ -24,7 +24,10 @@ async def options_form(spawner: LeaseMixin) -> str:
             offers = await spawner.offers()
     except SchedulerError as error:
         spawner.log.warning("No offers for %s: %s", spawner.user.name, error)
-        problem = "The GPU scheduler does not answer, so only CPU can be started. Try again soon."
+        problem = (
+            "The GPU scheduler does not answer, so only CPU can be started. Load this page again in"
+            " a moment."
+        )
     context = FormContext(
         server_name=spawner.name,
         environments=list(spawner.environments),
