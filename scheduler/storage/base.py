@@ -29,8 +29,6 @@ class Stored:
 
     key: str
     size_bytes: int
-    #: Changes with the content; for :meth:`Storage.write`.
-    version: str
     modified_s: float
 
 

@@ -137,7 +137,6 @@ def _stored(meta: Any) -> Stored:
     return Stored(
         key=meta["path"],
         size_bytes=meta["size"],
-        version=str(meta["e_tag"]),
         modified_s=meta["last_modified"].timestamp(),
     )
 

@@ -84,26 +84,32 @@ class FolderStorage:
 
     def chunks(self, key: str) -> Iterator[bytes]:
         """An object piece by piece."""
-        try:
-            file = self._path(key).open("rb")
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            message = f"There is nothing stored as {key}."
-            raise NotFound(message) from None
-        with file:
-            while chunk := file.read(_CHUNK_BYTES):
-                yield chunk
+        path = self._path(key)
+        with _answering():
+            try:
+                file = path.open("rb")
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+                message = f"There is nothing stored as {key}."
+                raise NotFound(message) from None
+            with file:
+                while chunk := file.read(_CHUNK_BYTES):
+                    yield chunk
 
     def head(self, key: str) -> Stored | None:
         """What is known of an object."""
-        return self._stored(self._path(key))
+        path = self._path(key)
+        with _answering():
+            return self._stored(path)
 
     def below(self, prefix: str) -> Iterator[Stored]:
         """Everything below a folder."""
-        for folder, _, names in os.walk(self._path(prefix)):
-            for name in names:
-                found = None if name.startswith(_PARTIAL) else self._stored(Path(folder, name))
-                if found is not None:
-                    yield found
+        root = self._path(prefix)
+        with _answering():
+            for folder, _, names in os.walk(root, onerror=_unless_gone):
+                for name in names:
+                    found = None if name.startswith(_PARTIAL) else self._stored(Path(folder, name))
+                    if found is not None:
+                        yield found
 
     def _stored(self, path: Path) -> Stored | None:
         try:
@@ -115,7 +121,6 @@ class FolderStorage:
         return Stored(
             key=path.relative_to(self._root).as_posix(),
             size_bytes=found.st_size,
-            version=f"{found.st_mtime_ns}-{found.st_size}",
             modified_s=found.st_mtime,
         )
 
@@ -142,6 +147,11 @@ class FolderStorage:
 
 def _version(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def _unless_gone(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 @contextmanager

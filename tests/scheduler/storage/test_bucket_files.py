@@ -180,7 +180,7 @@ def test_a_folder_of_endless_files_is_refused_before_it_is_read_whole(
 
     def endless(_folder: str) -> Iterator[Stored]:
         for number in range(bucket_files.MAX_MEMBERS + 1):
-            yield Stored(key=f"{root}/{number}", size_bytes=1, version="1", modified_s=0.0)
+            yield Stored(key=f"{root}/{number}", size_bytes=1, modified_s=0.0)
         pytest.fail("more was read than anybody may have")
 
     monkeypatch.setattr(storage, "below", endless)
