@@ -6,6 +6,7 @@ Everything inside the project counts in integers (``milli_gpu``, 1000 = one GPU)
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import NewType
@@ -21,6 +22,7 @@ CHOSEN_LATER = "chosen-later-"
 _GLYPHS = {125: "⅛", 250: "¼", 375: "⅜", 500: "½", 625: "⅝", 750: "¾", 875: "⅞"}
 _MAX_CHARACTERS = 32
 _FROM_GLYPHS = {glyph: milli for milli, glyph in _GLYPHS.items()}
+_MIXED = re.compile(r"([0-9]+) +([0-9]+/[0-9]+)")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +70,7 @@ def worker_slice(attempt_id: str, rank: int) -> SliceId:
 
 
 def parse_milli_gpu(text: str) -> int:
-    """Read ``½``, ``1½``, ``0.5``, ``1/2``, ``500m`` or ``4`` as milli-GPU.
+    """Read ``½``, ``1½``, ``1 1/2``, ``0.5``, ``1/2``, ``500m`` or ``4`` as milli-GPU.
 
     Raises
     ------
@@ -85,6 +87,8 @@ def parse_milli_gpu(text: str) -> int:
         elif stripped[-1:] in _FROM_GLYPHS:
             whole = int(stripped[:-1]) if stripped[:-1] else 0
             milli = Fraction(whole * WHOLE_MILLI_GPU + _FROM_GLYPHS[stripped[-1]])
+        elif mixed := _MIXED.fullmatch(stripped):
+            milli = (int(mixed[1]) + Fraction(mixed[2])) * WHOLE_MILLI_GPU
         else:
             milli = Fraction(stripped) * WHOLE_MILLI_GPU
     except (ValueError, ZeroDivisionError):

@@ -22,6 +22,7 @@ def test_every_share_reads_back_as_it_was_written(milli: int) -> None:
     [
         ("½", 500),
         ("1½", 1500),
+        ("1 1/2", 1500),
         ("0.5", 500),
         ("1/2", 500),
         ("500m", 500),
@@ -41,6 +42,8 @@ def test_shares_are_read_the_way_people_write_them(text: str, milli: int) -> Non
         "-1",
         "0.0005",
         "1/0",
+        "1 1/0",
+        "1 2",
         "1/3",
         "½½",
         "nan",
