@@ -48,6 +48,7 @@ _NODES_AGAIN_MS = 3_600_000
 #: From this HTTP status on it was our failure, below it was a refusal.
 _OUR_FAILURE = 500
 _MAX_COMPLAINTS = 1_000
+_OF_SERVERS = (StartServer, StopServer, RestartServer)
 
 #: Carries out what the hub must do for a lease.
 ServerActs = Callable[[StartServer | StopServer | RestartServer, Workload], None]
@@ -202,8 +203,9 @@ class Acting:
         ended = {one.attempt_id for one in seen if isinstance(one, AttemptEnded)}
         if not ended:
             return
-        still = current_attempts(after)
+        # In this order: the last answer is remembered, and asked for again in this cycle.
         known = current_attempts(before)
+        still = current_attempts(after)
         for attempt_id in ended - still.keys():
             if attempt_id not in known:
                 continue
@@ -229,7 +231,7 @@ class Acting:
                 self._complain(f"{act} failed", error)
 
     def _perform(self, act: Act, cluster: Cluster, current: Current, now_ms: Millis) -> None:
-        if isinstance(act, StartServer | StopServer | RestartServer):
+        if isinstance(act, _OF_SERVERS):
             self.on_server_act(act, cluster.workloads[act.workload_id])
             return
         workload, attempt = current[act.attempt_id]

@@ -7,8 +7,10 @@ rows later, and writing a row twice changes nothing.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageMinute
@@ -187,7 +189,8 @@ class LedgerKeeper:
         this is stored before the cycle's commit, for which everybody waits.
         """
         rows: list[LedgerRow] = []
-        earlier: list[LedgerRow] = []
+        #: By minute: thousands may end in one cycle, and each look at what is written costs as much.
+        earlier: dict[int, list[LedgerRow]] = defaultdict(list)
         minutes: list[LostMinutes] = []
         for workload in after:
             known = before.workloads.get(workload.workload_id)
@@ -201,8 +204,7 @@ class LedgerKeeper:
             rows += rows_of(workload, before.nodes, Span(from_ms=from_ms, to_ms=now_ms), {})
             if lost is not None and lost.from_ms < from_ms:
                 first = Span(from_ms=lost.from_ms, to_ms=minute_of(lost.from_ms) + MINUTE_MS)
-                partly = tuple(rows_of(workload, before.nodes, first, {}))
-                earlier += self._with_known_usage(partly)
+                earlier[minute_of(lost.from_ms)] += rows_of(workload, before.nodes, first, {})
                 minutes.append(
                     LostMinutes(
                         workload_id=workload.workload_id,
@@ -210,7 +212,8 @@ class LedgerKeeper:
                         to_ms=Millis(from_ms),
                     )
                 )
-        return Closing(rows=(*earlier, *self._with_known_usage(rows)), lost=tuple(minutes))
+        written = (self._with_known_usage(of_minute) for of_minute in (*earlier.values(), rows))
+        return Closing(rows=tuple(chain.from_iterable(written)), lost=tuple(minutes))
 
     def due(self, cluster: Cluster, now_ms: Millis) -> tuple[LedgerRow, ...] | None:
         """Rows of the minutes that are over, None while their usage is asked; call :meth:`wrote` once

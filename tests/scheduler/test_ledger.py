@@ -290,6 +290,22 @@ def test_rows_wait_for_agents_that_are_still_asked_and_end_where_those_were_aske
     assert sum(row.held_milli_gpu_ms for row in book.rows()) == 500 * 70_000
 
 
+def test_what_thousands_lose_in_one_cycle_is_looked_up_once_per_minute() -> None:
+    book = Book()
+    running = [replace(job(attempt(T + n)), workload_id=WorkloadId(f"w-{n}")) for n in range(3)]
+    before = replace(book.cluster, workloads={one.workload_id: one for one in running})
+    end_ms = T + 3 * MINUTE_MS + 20_000
+    book.keeper.done_ms = T + 3 * MINUTE_MS
+    lost = [
+        replace(one, attempts=(attempt(T + n, end_ms, exit_code=None),))
+        for n, one in enumerate(running)
+    ]
+    asked = len(book.asked_of)
+    closing = book.keeper.closing(before, lost, Millis(end_ms))
+    assert book.asked_of[asked:] == [frozenset(before.workloads)] * 2
+    assert [row.minute_ms - T for row in closing.rows] == [0] * 3 + [3 * MINUTE_MS] * 3
+
+
 def test_an_end_is_written_at_once_and_its_usage_follows() -> None:
     book = Book([measured(0, 40)])
     book.commit(job(attempt(T)), T)

@@ -23,6 +23,8 @@ _CHUNK_BYTES = 1 << 16
 #: Of a watch: etcd keeps objects of 1.5 MiB.
 MAX_LINE_BYTES = 16 << 20
 _TIMEOUT = urllib3.Timeout(connect=5, read=30)
+#: Of what is changed nobody reads the answer, the watches tell: the whole object need not be written.
+_BRIEFLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _REFUSED = 400
 #: 401: a token that was renewed is read anew for the next request.
 _TRY_AGAIN = frozenset({0, 401, 429, 500, 502, 503, 504})
@@ -155,17 +157,19 @@ class Connection:
         """Create an object."""
         return self._document("POST", path, body=body)
 
-    def delete(self, path: str, body: Document | None = None) -> Document:
+    def delete(self, path: str, body: Document | None = None) -> None:
         """Delete an object."""
-        return self._document("DELETE", path, body=body)
+        self._send("DELETE", path, body=body, accept=_BRIEFLY)
 
-    def json_patch(self, path: str, patch: list[Document]) -> Document:
+    def json_patch(self, path: str, patch: list[Document]) -> None:
         """Change an object step by step, all or nothing."""
-        return self._document("PATCH", path, body=patch, kind="application/json-patch+json")
+        kind = "application/json-patch+json"
+        self._send("PATCH", path, body=patch, kind=kind, accept=_BRIEFLY)
 
-    def merge_patch(self, path: str, patch: Document) -> Document:
+    def merge_patch(self, path: str, patch: Document) -> None:
         """Change fields of an object."""
-        return self._document("PATCH", path, body=patch, kind="application/merge-patch+json")
+        kind = "application/merge-patch+json"
+        self._send("PATCH", path, body=patch, kind=kind, accept=_BRIEFLY)
 
     def text(self, path: str, **query: str | int) -> bytes:
         """Read a log."""
@@ -198,6 +202,7 @@ class Connection:
         query: Mapping[str, str | int] | None = None,
         body: Any = None,
         kind: str = "application/json",
+        accept: str = "application/json",
         preload: bool = True,
         timeout: urllib3.Timeout = _TIMEOUT,
     ) -> urllib3.BaseHTTPResponse:
@@ -205,7 +210,7 @@ class Connection:
             self._requests[_verb(verb, query), resource_of(path)] += 1
         who = self._credentials.headers()
         self._check_rest(who)
-        headers = {"Accept": "application/json", **who}
+        headers = {"Accept": accept, **who}
         if body is not None:
             headers["Content-Type"] = kind
         try:

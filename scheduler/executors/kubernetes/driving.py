@@ -143,8 +143,9 @@ class Driver:
     def _hurry(self, record: Record, seen: Seen) -> None:
         """End what no Job ends, or not in time."""
         now_ms = self._hands.now_ms()
+        late = record.kill_ms is not None and now_ms >= record.kill_ms
+        record.pressed_ms = now_ms if late else None
         for pod in judging.to_hurry(seen, record.kill_ms, now_ms):
-            late = record.kill_ms is not None and now_ms >= record.kill_ms
             key = (pod.uid, late)
             if key in record.hurried:
                 continue

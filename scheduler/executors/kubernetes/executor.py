@@ -252,8 +252,9 @@ class KubernetesExecutor:
         """See the protocol."""
         kill_ms = now_ms if attempt.stop is None else attempt.stop.kill_ms
         known = self._records.get(attempt.attempt_id)
-        if known is not None and known.stopped and now_ms < kill_ms and self._knows(attempt):
-            return  # as above; from then on its end is pressed for
+        told = known is not None and known.stopped and not known.is_late(now_ms)
+        if told and self._knows(attempt):
+            return  # as above; from its kill time on its end is pressed for now and then
         self._open()
         with self._lock:
             if attempt.attempt_id in self._buried:
@@ -314,12 +315,14 @@ class KubernetesExecutor:
         busy = self._driver.is_busy(attempt_id)
         believes = partial(self._believes, record.attempt)
         record.look(record.seen(trace), believes, busy=busy)
+        absent = len(record.absent)
         if self._around.leading():
             self._driver.drive(record, trace)
         else:
             record.due_again = True
-        # What was just ordered may have settled it: there was nothing to end.
-        record.look(record.seen(trace), believes, busy=self._driver.is_busy(attempt_id))
+        if len(record.absent) > absent:
+            # That may have settled it: there was nothing to end.
+            record.look(record.seen(trace), believes, busy=self._driver.is_busy(attempt_id))
         if (record.told, record.doubtful) != before:
             # To be told, or to be started now that nothing of it can run.
             self._touch()

@@ -17,6 +17,9 @@ from gpucommons.scheduler.executors.kubernetes.judging import Believes, Expected
 from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why
 from gpucommons.scheduler.executors.kubernetes.traces import Trace
 
+#: What has outlived its kill time is looked at so often though nothing of it changes.
+_PRESS_EVERY_MS = 10_000
+
 
 @dataclass(kw_only=True, slots=True)
 class Record:
@@ -35,6 +38,8 @@ class Record:
     stopped: bool = False
     signalled: bool = False
     kill_ms: int | None = None
+    #: When what outlives its kill time was last pressed for.
+    pressed_ms: int | None = None
     #: Why its start is given up.
     failing: Failing | None = None
     #: What the cluster last complained of.
@@ -115,9 +120,18 @@ class Record:
         """Whether it is to be looked at again though nothing happened."""
         if self.ended is not None:
             return False
-        late = self.to_suspend and self.kill_ms is not None and now_ms >= self.kill_ms
         waits = self.doubt is not None or self.unsettled or self.lingers or self.doubtful
-        return waits or late or bool(self.refused)
+        return waits or self.is_late(now_ms) or bool(self.refused)
+
+    def is_late(self, now_ms: int) -> bool:
+        """Its kill time has come, and it was not pressed for since, or long ago.
+
+        Whatever changes is looked at anyway, and thousands may be past their time for minutes.
+        """
+        if not self.to_suspend or self.kill_ms is None or now_ms < self.kill_ms:
+            return False
+        pressed_ms = self.pressed_ms
+        return pressed_ms is None or not 0 <= now_ms - pressed_ms < _PRESS_EVERY_MS
 
     def look(self, seen: Seen, believes: Believes, *, busy: bool) -> None:
         """Bring what is told up to date; ``busy``: an order that may make something is under way."""

@@ -65,6 +65,10 @@ class PoolPlace(Model):
         return self
 
 
+#: Of a pool that the file does not name; asked for with every job.
+_USUAL = PoolPlace()
+
+
 class PodAdditions(Model):
     """What every pod of a job gets besides, in the words of the Kubernetes API."""
 
@@ -158,7 +162,7 @@ class KubernetesSettings(Model):
 
     def place_of(self, pool: str) -> PoolPlace:
         """How a pool lies in the cluster."""
-        return self.pools.get(pool) or PoolPlace()
+        return self.pools.get(pool) or _USUAL
 
     def selector_of(self, pool: str) -> Mapping[str, str]:
         """Labels of the pool's nodes."""

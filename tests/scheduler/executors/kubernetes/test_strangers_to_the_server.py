@@ -18,11 +18,14 @@ class Server:
 
     takes: str
     asked: int = 0
+    data: bytes = b"{}"
+    accepted: str = ""
 
     def request(self, _verb: str, _url: str, *, headers: dict[str, str], **_: Any) -> Any:
         self.asked += 1
+        self.accepted = headers["Accept"]
         known = headers.get("Authorization") == self.takes
-        return SimpleNamespace(status=200 if known else 401, data=b"{}")
+        return SimpleNamespace(status=200 if known else 401, data=self.data)
 
 
 @dataclass
@@ -73,3 +76,16 @@ def test_a_server_that_takes_the_token_again_is_asked_without_rest() -> None:
     for _ in range(3):
         assert world.connection.get("/api/v1/nodes") == {}
     assert world.server.asked == 4
+
+
+def test_the_answer_to_a_change_is_kept_short_and_is_not_read() -> None:
+    world = World(token=Token("new"))
+    world.server.data = b"no document"
+    world.connection.merge_patch("/api/v1/namespaces/jobs/pods/p", {})
+    world.connection.json_patch("/api/v1/namespaces/jobs/pods/p", [])
+    world.connection.delete("/api/v1/namespaces/jobs/pods/p")
+    assert world.server.asked == 3
+    brief, whole = world.server.accepted.split(",")
+    assert "as=PartialObjectMetadata" in brief
+    # Refusals have no shorter form.
+    assert whole == "application/json"

@@ -251,6 +251,30 @@ def test_pods_of_a_suspended_job_are_ended_by_us_at_their_kill_time(make: Any) -
     assert body["gracePeriodSeconds"] == 1
 
 
+def test_what_outlives_its_kill_time_is_looked_at_now_and_then_not_all_the_time(
+    make: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = replace(RUNNING, stop=a_stop(kill_ms=Millis(NOW_MS)))
+    world = make(a_job_document(suspend=True), known=stopped, live=1)
+    world.shows("ADDED", a_running_pod())
+    world.executor.signal(stopped, now_ms=Millis(NOW_MS))
+    world.pass_ms(0)
+    assert len(world.api.written) == 1
+    driven, drive = [], world.executor._driver.drive
+
+    def note(record: Any, trace: Any) -> None:
+        driven.append(world.now_ms - NOW_MS)
+        drive(record, trace)
+
+    world.executor._looks.close()  # whatever is still to be looked at after the order
+    monkeypatch.setattr(world.executor._driver, "drive", note)
+    for _ in range(25):
+        world.pass_ms(1_000)
+        world.executor.signal(stopped, now_ms=Millis(world.now_ms))
+    assert driven == [10_000, 20_000]
+    assert len(world.api.written) == 1
+
+
 STARTING = an_attempt()
 
 
