@@ -197,7 +197,8 @@ def _sentence(decision: Decision, now_ms: int) -> str:
             f"Your slice uses {used} of {limit} GiB. Free memory now, or the process that grew "
             "most is stopped."
         )
-    clock = time.strftime("%H:%M:%S", time.localtime(now_ms / 1000))
+    # Who reads it sits elsewhere than the node.
+    clock = time.strftime("%H:%M:%S UTC", time.gmtime(now_ms / 1000))
     why = ", and your neighbours needed theirs at once" if decision.urgent else ""
     return f"{_STOPPED} process {decision.pid} at {clock}: {where}{why}."
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import uuid
@@ -206,7 +207,9 @@ def test_who_takes_the_neighbours_memory_is_stopped_at_once_and_it_is_on_record(
     )  # fmt: skip
     # The victim's user reads why; the neighbour nothing at all.
     samples = {sample.slice_id: sample for sample in agent.usage()}
-    assert "your neighbours needed theirs" in samples[SliceId("greedy")].notice
+    told = samples[SliceId("greedy")].notice
+    assert re.match(r"Stopped process \d+ at \d\d:\d\d:\d\d UTC: ", told)
+    assert "your neighbours needed theirs" in told
     assert samples[SliceId("quiet")].notice == ""
     # A scheduler may ask for it, also after the agent was started anew.
     (entry,) = [one for one in agent.audit() if one.event == "memory-terminate"]
