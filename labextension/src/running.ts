@@ -49,9 +49,16 @@ export function addRunningJobs(
     // The dialog of the panel has asked already.
     shutdownAll: () => {
       for (const job of live().filter(canCancel)) {
-        void model.api.act(job.id, 'cancel').then(changed => {
-          model.take(changed);
-        });
+        model.api.act(job.id, 'cancel').then(
+          changed => {
+            model.take(changed);
+          },
+          (error: unknown) => {
+            model.failed.emit(
+              `${job.name}: ${error instanceof Error ? error.message : String(error)}`
+            );
+          }
+        );
       }
     },
     refreshRunning: () => undefined,
