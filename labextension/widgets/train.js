@@ -24,7 +24,7 @@ function select(parent, label, options, value, onChange) {
 }
 
 /** Follow a job over the server's socket, where this page has one; null elsewhere. */
-function follow(id, onMessage) {
+function follow(id, onStart, onMessage) {
   const config = document.getElementById('jupyter-config-data');
   if (!config) {
     return null;
@@ -35,11 +35,33 @@ function follow(id, onMessage) {
   if (token) {
     url.searchParams.set('token', token);
   }
-  const socket = new WebSocket(url);
-  socket.onopen = () =>
-    socket.send(JSON.stringify({ type: 'follow', job: id, rank: 0 }));
-  socket.onmessage = event => onMessage(JSON.parse(event.data));
-  return () => socket.close();
+  let stopped = false;
+  let timer = 0;
+  let pause = 1000;
+  let socket;
+  const connect = () => {
+    socket = new WebSocket(url);
+    socket.onopen = () => {
+      onStart();
+      socket.send(JSON.stringify({ type: 'follow', job: id, rank: 0 }));
+    };
+    socket.onmessage = event => {
+      pause = 1000;
+      onMessage(JSON.parse(event.data));
+    };
+    socket.onclose = () => {
+      if (!stopped) {
+        timer = window.setTimeout(connect, pause);
+        pause = Math.min(15000, pause * 2);
+      }
+    };
+  };
+  connect();
+  return () => {
+    stopped = true;
+    window.clearTimeout(timer);
+    socket.close();
+  };
 }
 
 const ENDED = ['restarting', 'autorestarting', 'terminating', 'dead'];
@@ -152,9 +174,9 @@ function render({ model, el }) {
     showJob(job);
     if (job.id !== followed) {
       followed = job.id;
-      lines = [];
       stop?.();
-      stop = follow(job.id, onMessage);
+      // Its log comes from the start, also when the server is back.
+      stop = follow(job.id, () => (lines = []), onMessage);
       refresh.hidden = stop !== null;
     }
   };

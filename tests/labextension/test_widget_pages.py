@@ -174,6 +174,22 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     assert "digits-7: running · step 3" in await widget.text()
 
 
+async def test_a_followed_job_is_followed_again_when_the_server_is_back(widget: Widget) -> None:
+    await widget.show("train.js", {**FORM}, jupyter=True)
+    job = {"id": "j1", "name": "digits-7", "state": "running"}
+    await widget.page.evaluate("job => model.change({job})", job)
+    await widget.page.evaluate("socket.onopen()")
+    await widget.say({"type": "log", "job": "j1", "lines": ["epoch 1"]})
+    await widget.page.evaluate("window.first = socket; first.onclose()")
+    await widget.page.wait_for_function("socket !== first")
+    await widget.page.evaluate("socket.onopen()")
+    assert (await widget.sent())[-1] == {"type": "follow", "job": "j1", "rank": 0}
+    await widget.say({"type": "log", "job": "j1", "lines": ["epoch 1"]})
+    assert (await widget.text()).count("epoch 1") == 1
+    await widget.say({"type": "job", "job": {**job, "state": "succeeded"}})
+    assert await widget.page.is_enabled("text=Submit")
+
+
 @pytest.mark.parametrize("name", ["train.js", "monitor.js"])
 async def test_without_its_kernel_a_widget_says_so_and_what_to_do(
     widget: Widget, name: str
