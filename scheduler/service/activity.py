@@ -22,6 +22,9 @@ WINDOW_MS = 60 * 60_000
 _MAX_READINGS = 720
 #: A report or reading older than this says nothing about now.
 STALE_MS = 3 * 60_000
+#: Of a kernel's name, and of one report: the culler and admins read those of all notebooks at once.
+_NAME_CHARACTERS = 80
+_MOST_OCCUPANTS = 64
 #: A slice that computed so recently counts as busy for a reclaim.
 _RECENT_MS = 2 * 60_000
 
@@ -56,7 +59,7 @@ class ActivityBoard:
         self, lease_id: WorkloadId, kernels: Iterable[KernelActivity], now_ms: Millis
     ) -> None:
         """A notebook's server tells what runs; nothing has happened later than it is told."""
-        happened = tuple(_until(kernel, now_ms) for kernel in kernels)
+        happened = _those_that_count([_until(kernel, now_ms) for kernel in kernels])
         with self._lock:
             self._reports[lease_id] = Report(at_ms=now_ms, kernels=happened)
 
@@ -123,6 +126,15 @@ def why_busy(report: Report | None, gpu: GpuActivity, now_ms: int) -> str | None
     if gpu.active_ms is not None and now_ms - gpu.active_ms < _RECENT_MS:
         return "its GPU computed in the last two minutes"
     return None
+
+
+def _those_that_count(kernels: list[KernelActivity]) -> tuple[KernelActivity, ...]:
+    """The busy ones, then those that were last active: nothing is decided on the others."""
+    kernels.sort(key=lambda one: (not one.busy, -(one.last_active_ms or 0)))
+    return tuple(
+        one.model_copy(update={"name": one.name[:_NAME_CHARACTERS]})
+        for one in kernels[:_MOST_OCCUPANTS]
+    )
 
 
 def _until(kernel: KernelActivity, now_ms: Millis) -> KernelActivity:

@@ -172,3 +172,21 @@ def test_a_report_tells_of_nothing_that_is_to_come(
     world.pass_time(MINUTE_MS)
     seen = idle.activity(world.service, world.culler, lease.id)
     assert [kernel.last_active_ms for kernel in seen.kernels] == [told_at, 7]
+
+
+def test_a_report_is_kept_as_far_as_something_is_decided_on_it(
+    world: ServiceWorld, lease: models.LeaseView
+) -> None:
+    idle_ones = [
+        models.KernelActivity(kind="kernel", name="\U0001f4a9" * 500, busy=False, last_active_ms=at)
+        for at in range(510)
+    ]
+    busy = models.KernelActivity(kind="process", name="train", busy=True)
+    body = models.ActivityReport(kernels=[*idle_ones, busy])
+    idle.report_activity(world.service, world.principal("ann"), lease.id, body)
+
+    (seen,) = idle.activities(world.service, world.culler).activities
+    # The culler and the page of idle notebooks read those of everybody at once.
+    assert len(seen.model_dump_json()) < 32 << 10
+    assert seen.kernels[0] == busy
+    assert seen.kernels[1].last_active_ms == 509
