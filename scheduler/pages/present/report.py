@@ -14,6 +14,8 @@ from gpucommons.scheduler.pages.present import words
 COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost")
 _RISKY = ("=", "+", "-", "@", "\t", "\r")
 _DECEMBER = 12
+#: Time is counted from then.
+_FIRST_YEAR = 1970
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,12 +38,14 @@ class ReportTable:
 
 def month_of(text: str, now_ms: int) -> Month:
     """Read ``2026-11``; anything else means the present month."""
+    now = datetime.fromtimestamp(now_ms / 1000, UTC)
     try:
         start = datetime.strptime(text, "%Y-%m").replace(tzinfo=UTC)
     except ValueError:
-        start = datetime.fromtimestamp(now_ms / 1000, UTC).replace(
-            day=1, hour=0, minute=0, second=0, microsecond=0
-        )
+        start = now
+    if not _FIRST_YEAR <= start.year <= now.year + 1:
+        start = now
+    start = start.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
     following = (
         start.replace(year=start.year + 1, month=1)
         if start.month == _DECEMBER

@@ -238,6 +238,8 @@ def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
     assert december.to_ms - december.from_ms == 31 * 86_400_000
     assert month_of("../..", cluster.NOW).key == "2027-01"
     assert month_of("", cluster.NOW).key == "2027-01"
+    for beyond in ("9999-12", "0001-01"):
+        assert month_of(beyond, cluster.NOW).key == "2027-01"
 
 
 def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
