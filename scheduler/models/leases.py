@@ -16,8 +16,9 @@ NOTEBOOK_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticke
 #: Fields that the hub's pages and API put beside options: it refuses them as options, or errs.
 HUB_FIELDS = frozenset({"_xsrf", "display_name", "user_options"})
 
-#: More is no form's: the hub keeps it, and posts it with each start.
-MAX_OPTIONS, MAX_OPTIONS_BYTES = 64, 8 << 10
+#: More is no form's: the hub keeps it, and posts it with each start. With ours beside them, and written
+#: in ASCII, they must be within what the spawner takes, 8 KiB.
+MAX_OPTIONS, MAX_OPTIONS_BYTES = 64, 7 << 10
 
 
 def _startable(options: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -34,7 +35,7 @@ def _startable(options: dict[str, list[str]]) -> dict[str, list[str]]:
     if empty:
         message = f"{', '.join(empty)} has no value: give one, or leave it out"
         raise ValueError(message)
-    if len(json.dumps(options, ensure_ascii=False).encode()) > MAX_OPTIONS_BYTES:
+    if len(json.dumps(options)) > MAX_OPTIONS_BYTES:
         message = f"the other options are larger than {MAX_OPTIONS_BYTES >> 10} KiB"
         raise ValueError(message)
     return options

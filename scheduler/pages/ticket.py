@@ -17,7 +17,6 @@ from pydantic import ValidationError
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden
 from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
-from gpucommons.scheduler.models.leases import MAX_OPTIONS_BYTES
 from gpucommons.scheduler.pages.base import Headers, JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.ticket import (
     TicketState,
@@ -31,6 +30,7 @@ from gpucommons.scheduler.pages.wishes import Wish, for_address, of_profile, rea
 
 _IN_LINE = ("waiting", "granted")
 _SIZE = re.compile(r"[0-9]{1,7}")
+_MAX_QUERY_CHARACTERS = 8 << 10
 
 
 class NewTicket(PageHandler):
@@ -100,7 +100,7 @@ class FromTheHub(Headers):
         """Go on to :class:`NewTicket`."""
         given = {name: self.get_arguments(name) for name in self.request.body_arguments}
         query = urlencode(for_address(given), doseq=True)
-        if len(query) > MAX_OPTIONS_BYTES:
+        if len(query) > _MAX_QUERY_CHARACTERS:
             # Proxies refuse longer ones, with words of their own or none.
             self.set_status(422)
             self.finish("What was chosen is too long to wait in line with: choose shorter values.")

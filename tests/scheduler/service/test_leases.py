@@ -144,6 +144,9 @@ def test_who_chooses_another_server_while_waiting_keeps_the_place(world: Service
     [
         {"opt-milli_gpu": ["9"]},
         {"a": ["b" * 500] * 20},
+        # The spawner, which writes them in ASCII and has ours beside them, would refuse the start.
+        {"a": ["b" * 500] * 16},
+        {"a": ["é" * 400] * 8},
         {"a\n": ["b"]},
         {"a": ["\x1b[2J"]},
         {"display_name": ["x"]},
