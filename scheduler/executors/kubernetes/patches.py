@@ -12,6 +12,9 @@ from gpucommons.scheduler.executors.kubernetes.seen import PodSeen
 
 Patch = list[dict[str, Any]]
 
+#: As many failures as there may be.
+_ANY = 2**31 - 1
+
 
 def lift(
     pod: PodSeen, attempt: Attempt, rank: int, node: Mapping[str, str], devices: Sequence[str] = ()
@@ -60,8 +63,12 @@ def _escaped(key: str) -> str:
 
 
 def suspend() -> dict[str, Any]:
-    """Stop a Job: its pods get SIGTERM and their grace, its status keeps who succeeded."""
-    return {"spec": {"suspend": True}}
+    """Stop a Job: its pods get SIGTERM and their grace, its status keeps who succeeded.
+
+    How its pods end counts no more. Else one that we told to end before would make the Job fail, which
+    Kubernetes 1.36 cannot write for a Job that is suspended and tries again and again.
+    """
+    return {"spec": {"suspend": True, "backoffLimit": _ANY}}
 
 
 def notice(stop: Stop | None) -> dict[str, Any]:

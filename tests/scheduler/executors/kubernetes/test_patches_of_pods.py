@@ -55,3 +55,10 @@ def test_a_notice_is_put_up_and_taken_down() -> None:
     text = patches.notice(a_stop())["metadata"]["annotations"]["gpucommons.io/notice"]
     assert json.loads(text)["kill_ms"] == 3000
     assert patches.notice(None)["metadata"]["annotations"]["gpucommons.io/notice"] is None
+
+
+def test_no_end_of_a_pod_makes_a_job_fail_that_is_being_stopped() -> None:
+    spec = patches.suspend()["spec"]
+    assert spec["suspend"] is True
+    # Kubernetes 1.36 asks a failed Job when it began, and forgets that of a suspended one.
+    assert spec["backoffLimit"] > 100_000, "an Indexed Job has at most so many pods"

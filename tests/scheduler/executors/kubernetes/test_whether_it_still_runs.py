@@ -27,7 +27,7 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.core.state import AttemptEnded
 from gpucommons.scheduler.core.types import Attempt, AttemptId, AttemptState, Millis, NodeId
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.executors.kubernetes import executor
+from gpucommons.scheduler.executors.kubernetes import executor, patches
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
@@ -229,7 +229,7 @@ def test_a_pod_that_its_job_made_in_its_place_is_stopped_and_not_let_go(make: An
     world.pass_ms(1_000)
     assert world.api.written[0] == (
         f"/apis/batch/v1/namespaces/jobs/jobs/{JOB}",
-        {"spec": {"suspend": True}},
+        patches.suspend(),
     )
     assert world.end() is None
     world.live = 0
