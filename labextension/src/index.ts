@@ -22,6 +22,7 @@ import type { JobWidget } from './jobwidget';
 import { messages } from './messages';
 import { Model } from './model';
 import { Notices } from './notices';
+import { Pages } from './pages';
 import { GpuPanel } from './panel';
 import { addRunningJobs } from './running';
 import { applySettings } from './settings';
@@ -89,23 +90,27 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(panel, panel.id);
 
     const tracker = new WidgetTracker<JobWidget>({ namespace: 'gpucommons' });
-    const pages = new Map<string, Promise<JobWidget>>();
-    const makePage = async (id: string): Promise<JobWidget> => {
+    const pages = new Pages(async (id): Promise<JobWidget> => {
       // The page's code is fetched when the first job is opened.
       const { JobWidget: Page } = await import('./jobwidget');
       const page = new Page(context, id);
-      page.disposed.connect(() => pages.delete(id));
+      page.disposed.connect(() => {
+        pages.forget(id);
+      });
       // Notebook 7 keeps its main area for one document, and its lower panel opens closed.
       shell.add(page, labShell ? 'main' : 'right');
       await tracker.add(page);
       return page;
-    };
+    });
     const openJob = (id: string) => {
-      const page = pages.get(id) ?? makePage(id);
-      pages.set(id, page);
-      void page.then(({ id: widgetId }) => {
-        shell.activateById(widgetId);
-      });
+      pages.get(id).then(
+        page => {
+          shell.activateById(page.id);
+        },
+        (error: unknown) => {
+          model.failed.emit(String(error));
+        }
+      );
     };
 
     addCommands({
