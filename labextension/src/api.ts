@@ -31,6 +31,11 @@ export class ApiError extends Error {
   }
 }
 
+/** What to tell of something that failed. */
+export function told(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
 /** How long to wait before the n-th retry: doubling, capped, spread so that tabs do not march. */
 export function retryDelay(attempt: number, random: number): number {
   const full = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt);

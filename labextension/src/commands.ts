@@ -12,6 +12,7 @@ import { INotebookTracker } from '@jupyterlab/notebook';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
+import { told } from './api';
 import { isRunnable, runnablePath } from './documents';
 import { gpuIcon } from './icons';
 import { CommandIDs } from './ids';
@@ -60,9 +61,7 @@ const JOB_ARGS = {
   args: {
     type: 'object' as const,
     properties: {
-      job: { type: 'string' as const },
-      /** It is the one under the pointer of the context menu. */
-      isContext: { type: 'boolean' as const }
+      job: { type: 'string' as const }
     }
   }
 };
@@ -299,10 +298,7 @@ async function attempt(
   try {
     await action();
   } catch (error) {
-    await showErrorMessage(
-      msg.trans.__('That did not work'),
-      error instanceof Error ? error.message : String(error)
-    );
+    await showErrorMessage(msg.trans.__('That did not work'), told(error));
   }
 }
 

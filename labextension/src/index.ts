@@ -13,7 +13,7 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { Api } from './api';
+import { Api, told } from './api';
 import { addCommands } from './commands';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './documents';
@@ -22,7 +22,7 @@ import type { JobWidget } from './jobwidget';
 import { messages } from './messages';
 import { Model } from './model';
 import { Notices } from './notices';
-import { Pages } from './pages';
+import { pagesBy } from './pages';
 import { GpuPanel } from './panel';
 import { addRunningJobs } from './running';
 import { applySettings } from './settings';
@@ -90,7 +90,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(panel, panel.id);
 
     const tracker = new WidgetTracker<JobWidget>({ namespace: 'gpucommons' });
-    const pages = new Pages(async (id): Promise<JobWidget> => {
+    const pages = pagesBy(async (id): Promise<JobWidget> => {
       // The page's code is fetched when the first job is opened.
       const { JobWidget: Page } = await import('./jobwidget');
       const page = new Page(context, id);
@@ -108,7 +108,7 @@ const plugin: JupyterFrontEndPlugin<void> = {
           shell.activateById(page.id);
         },
         (error: unknown) => {
-          model.failed.emit(String(error));
+          model.failed.emit(told(error));
         }
       );
     };

@@ -1,10 +1,10 @@
 import { expect, it } from 'vitest';
 
-import { Pages } from './pages';
+import { pagesBy } from './pages';
 
 it('makes a page once', async () => {
   let made = 0;
-  const pages = new Pages(() => Promise.resolve(++made));
+  const pages = pagesBy(() => Promise.resolve(++made));
 
   expect([await pages.get('a'), await pages.get('a')]).toEqual([1, 1]);
   pages.forget('a');
@@ -16,7 +16,7 @@ it('makes a page anew that could not be made', async () => {
     () => Promise.reject(new Error('away')),
     () => Promise.resolve(1)
   ];
-  const pages = new Pages(() => made.shift()?.() ?? Promise.resolve(2));
+  const pages = pagesBy(() => made.shift()?.() ?? Promise.resolve(2));
 
   await expect(pages.get('a')).rejects.toThrow('away');
   expect(await pages.get('a')).toBe(1);

@@ -4,6 +4,7 @@ import { CommandRegistry } from '@lumino/commands';
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
+import { told } from './api';
 import { gpuIcon } from './icons';
 import { CommandIDs } from './ids';
 import { canCancel, isFinal, sorted } from './jobs';
@@ -54,9 +55,7 @@ export function addRunningJobs(
             model.take(changed);
           },
           (error: unknown) => {
-            model.failed.emit(
-              `${job.name}: ${error instanceof Error ? error.message : String(error)}`
-            );
+            model.failed.emit(`${job.name}: ${told(error)}`);
           }
         );
       }
