@@ -58,7 +58,7 @@ def _lapse(draft: Draft, workload: Workload, attempt: Attempt) -> None:
         ended_ms=draft.now_ms,
         ended_text="Its server did not start in time",
     )
-    workload = with_attempt(workload, ended)
+    workload = with_attempt(withdrawals.noted(draft, workload), ended)
     in_vain = tries.in_vain(workload)
     if tries.pointless(workload):
         leases.finish(

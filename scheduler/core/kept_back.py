@@ -1,4 +1,4 @@
-"""What is said to somebody who may win nothing back for a while, for having left the line too often."""
+"""What is said to who may win nothing back for a while: too many of their turns came to nothing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def reason(draft: Draft, workload: Workload) -> Reason | None:
     # Counted from the submit: a sentence that changes by itself would be written every second.
     after = duration(max(1, -(-(min(ends) - workload.submitted_ms) // 1000)))
     text = (
-        f"{spec.owner} left the line {withdrawals.MOST} times within {_HOUR} after others' work had been"
-        f" stopped for it: this waits for GPUs that are free, and wins none back until {after} after it"
-        " was submitted."
+        f"{spec.owner} left the line, or let a turn pass, {withdrawals.MOST} times within {_HOUR} after"
+        " others' work had been stopped for it: this waits for GPUs that are free, and wins none back until"
+        f" {after} after it was submitted."
     )
     return Reason(code=ReasonClass.SHARE, text=text)
 

@@ -125,6 +125,9 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
             )
             raise SliceClearing(message)
         finish(draft, old, _REPLACED, by=by)
+        if not redeem:
+            # Whoever let a turn pass rests, under whatever ticket.
+            new = replace(new, not_before_ms=old.not_before_ms)
         if _keeps_age(old, new.spec):
             new = replace(new, submitted_ms=old.submitted_ms)
     draft.put(new)

@@ -298,7 +298,7 @@ def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability,
 
 def _lent(draft: Draft, ask: Workload, pool: PoolName) -> tuple[str, bool]:
     if not withdrawals.may_win_back(draft, ask, pool):
-        text = "lent to training; you left the line too often to win it back: wait until it is free"
+        text = "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
         return text, False
     seconds = win_back_s(draft.pools[pool])
     return f"lent to training: yours within {seconds} s if you wait in line", True

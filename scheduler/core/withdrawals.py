@@ -1,8 +1,8 @@
 """Who leaves the line after others were stopped for it, again and again: it may stop nobody for a while.
 
 A grant that nobody takes up is a try in vain (:mod:`.tries`), and so is leaving once the work in the way
-has been told to stop: that work is stopped all the same, for nothing. What a workload left behind in this
-way is noted on it and remembered, so a restart of the scheduler forgets no try.
+has been told to stop: that work is stopped all the same, for nothing. Both are noted on the workload and
+remembered, so neither another ticket nor a restart of the scheduler forgets a try.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ MOST = 3
 
 
 def noted(draft: Draft, workload: Workload) -> Workload:
-    """Return a workload that leaves the line, or is paused, with a note if others were stopped for it."""
+    """Return a workload that leaves the line, is paused, or lets its turn pass, with a note if others were
+    stopped for it.
+    """
     last = workload.attempts[-1] if workload.attempts else None
     if workload.nomination is None and (last is None or last.started_ms is not None):
         return workload

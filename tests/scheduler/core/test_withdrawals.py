@@ -74,7 +74,7 @@ def test_the_fourth_within_an_hour_stops_nobody_until_the_hour_is_over(
     reason = world.get(waits).reason
     assert reason is not None
     assert reason.text == (
-        "ann left the line 3 times within 60 min after others' work had been stopped for it: this"
+        "ann left the line, or let a turn pass, 3 times within 60 min after others' work had been stopped for it: this"
         " waits for GPUs that are free, and wins none back until 59 min after it was submitted."
     )
     until = began + 30_000 + WITHDRAWALS_REMEMBERED_MS
@@ -144,6 +144,54 @@ def test_a_grant_for_which_others_were_stopped_is_left_in_vain_too(world: World)
     assert world.get(world.submit(TICKET)).nomination is None
 
 
+def let_pass(world: World, ticket: WorkloadId) -> None:
+    """Its turn comes, others are stopped for it, and no server takes what it is granted."""
+    victim = in_the_way(world, ticket)
+    world.wait(30_000)
+    world.end(victim, 143)
+    assert world.state(ticket) is State.GRANTED
+    world.wait(120_000)
+    world.start(victim)
+
+
+def rest(world: World, ticket: WorkloadId) -> None:
+    world.wait(world.get(ticket).not_before_ms - world.now)
+
+
+def test_turns_that_a_ticket_lets_pass_count_one_by_one(world: World) -> None:
+    for letting_pass in (2, 1):
+        ticket = world.submit(TICKET)
+        for _ in range(letting_pass):
+            let_pass(world, ticket)
+            rest(world, ticket)
+        world.ask(Cancel(workload_id=ticket, why="left"))
+    assert world.get(world.submit(TICKET)).nomination is None
+
+
+def test_another_ticket_rests_after_the_turn_that_was_let_pass(world: World) -> None:
+    ticket = world.submit(TICKET)
+    let_pass(world, ticket)
+    anew = world.submit(replace(TICKET, environment="torch"))
+    assert world.state(ticket) is State.ENDED
+    assert world.get(anew).nomination is None
+    reason = world.get(anew).reason
+    assert reason is not None
+    assert reason.text == "The last start did not work. Tries again after 30 s."
+    rest(world, anew)
+    assert world.get(anew).nomination is not None
+    assert len(world.get(ticket).withdrawn_ms) == 1
+
+
+def test_who_starts_by_hand_need_not_rest(world: World) -> None:
+    ticket = world.submit(TICKET)
+    let_pass(world, ticket)
+    for borrower in list(world.cluster.workloads.values()):
+        if borrower.spec.team == "nlp":
+            world.end(borrower.workload_id)
+    started = world.submit(replace(TICKET, roles=a_notebook("ann", 500).roles), redeem=True)
+    assert world.state(started) is State.GRANTED
+
+
 def test_a_grant_of_what_was_free_may_be_left_as_often_as_one_likes() -> None:
     world = World(a_node(gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp")])
     for _ in range(4):
@@ -178,7 +226,7 @@ def test_the_form_does_not_promise_what_will_not_be_won_back(world: World) -> No
     }
     assert texts == {
         "ann": [
-            "lent to training; you left the line too often to win it back: wait until it is free"
+            "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
         ],
         "cyd": ["lent to training: yours within 60 s if you wait in line"],
     }
