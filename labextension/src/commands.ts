@@ -60,9 +60,7 @@ const NO_ARGS = { args: { type: 'object' as const, properties: {} } };
 const JOB_ARGS = {
   args: {
     type: 'object' as const,
-    properties: {
-      job: { type: 'string' as const }
-    }
+    properties: { job: { type: 'string' as const } }
   }
 };
 
