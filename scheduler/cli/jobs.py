@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import re
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import clock, show, table
+from gpucommons.scheduler.cli.present import by, clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
@@ -129,11 +130,15 @@ def why(arguments: argparse.Namespace) -> int:
             if not _ID.fullmatch(arguments.job):
                 raise
             answer = scheduler.send(calls.why_lease(arguments.job))
-    show(answer, "\n".join(_why_lines(answer)), output=arguments.output)
+    show(
+        answer,
+        "\n".join(_why_lines(answer, now_ms=time.time_ns() // 1_000_000)),
+        output=arguments.output,
+    )
     return 0
 
 
-def _why_lines(answer: models.Why) -> Iterator[str]:
+def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
     name = answer.name or "The notebook"
     if answer.state in _FINAL:
         yield answer.text
@@ -153,7 +158,8 @@ def _why_lines(answer: models.Why) -> Iterator[str]:
     for way in answer.ways:
         yield way.text
     if answer.at_latest_ms is not None:
-        yield f"Starts {clock(answer.at_latest_ms)} if nothing ends before its time limit."
+        latest = by(answer.at_latest_ms, now_ms)
+        yield f"Starts by {latest}, even if nothing ends before its time limit."
 
 
 def act(arguments: argparse.Namespace) -> int:

@@ -38,6 +38,14 @@ def clock(at_ms: int | None) -> str:
     return datetime.fromtimestamp(at_ms / 1000).strftime("%m-%d %H:%M:%S") if at_ms else ""
 
 
+def by(at_ms: int, now_ms: int) -> str:
+    """A moment to come, in local time: ``14:02``, ``tomorrow 09:30``, ``Tue 24 Nov 09:30``."""
+    at, now = (datetime.fromtimestamp(ms / 1000) for ms in (at_ms, now_ms))
+    days = (at.date() - now.date()).days
+    day = {0: "", 1: "tomorrow "}.get(days, f"{at:%a} {at.day} {at:%b} ")
+    return f"{day}{at:%H:%M}"
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Columns aligned by their widest cell."""
     cells = [[printable(str(cell)).replace("\n", " ") for cell in row] for row in rows]

@@ -17,7 +17,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.simulation.plot import Pair, svg, waited
 
-HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST GPU-H")
+HEADER = ("TEAM", "", "JOBS", "MEDIAN WAIT", "WORST IN TEN", "GPU-H", "EVICTIONS", "LOST AT MOST")
 
 
 def simulate(arguments: argparse.Namespace) -> int:

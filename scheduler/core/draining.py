@@ -12,6 +12,7 @@ from gpucommons.gpu.slices import format_gpus
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.stops import MOVE
 from gpucommons.scheduler.core.types import HoldClass, Nomination, Reason, ReasonClass, Workload
 
@@ -40,14 +41,36 @@ def draining(
     return Reason(code=ReasonClass.DRAINING, text=text)
 
 
-def _in_the_way(workload: Workload, there: Sequence[Workload]) -> str:
+def would_stop(
+    before: Cluster, after: Cluster, workload: Workload, promise: Nomination
+) -> str | None:
+    """What a submit would do to others; None where all who are in its way are being stopped anyway."""
+    victims = set(promise.victims)
+    there = [w for w in after.workloads.values() if w.current and w.current.attempt_id in victims]
+    fresh = [one for one in there if not _stops(before.workloads.get(one.workload_id))]
+    if not fresh:
+        return None
+    moves = all(one.current and one.current.stop and one.current.stop.why == MOVE for one in fresh)
+    who = _in_the_way(workload, fresh, whose=True)
+    return (
+        f"Would {'move' if moves else 'stop'} {who},"
+        f" which {'goes' if len(fresh) == 1 else 'go'} on {'elsewhere' if moves else 'later'}."
+    )
+
+
+def _stops(workload: Workload | None) -> bool:
+    return bool(workload and workload.current and workload.current.stop)
+
+
+def _in_the_way(workload: Workload, there: Sequence[Workload], *, whose: bool = False) -> str:
     """Those who have to go: of its own team by name, of others only what they are."""
+    owner = workload.spec.owner if whose else None
     names, others, borrowed = list[str](), 0, 0
     for other in there:
         if is_lease(other):
             names.append("a notebook")
         elif other.spec.team == workload.spec.team:
-            names.append(other.spec.name)
+            names.append(f"{other.spec.name}{' (yours)' if other.spec.owner == owner else ''}")
         else:
             others += 1
             borrowed += bool(other.current and other.current.hold_class is HoldClass.OVER_QUOTA)

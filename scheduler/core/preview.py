@@ -17,10 +17,11 @@ from gpucommons.scheduler.core import beside_gpus, guarantee, leases, notebooks,
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
+from gpucommons.scheduler.core.draining import would_stop
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.reasons import free_per_node
+from gpucommons.scheduler.core.reasons import STARTS_WITH, free_per_node
 from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.state import Cluster, Intent, Outcome, Submit
 from gpucommons.scheduler.core.types import (
     HoldClass,
     IntentId,
@@ -36,7 +37,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import error_classes
+from gpucommons.scheduler.errors import SchedulerError, error_classes
 
 _HYPOTHETICAL = WorkloadId("preview")
 
@@ -73,17 +74,8 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     SchedulerError
         Where a submit would be refused, with the same sentence.
     """
-    intent = Intent(
-        intent_id=IntentId(_HYPOTHETICAL),
-        action=Submit(workload_id=_HYPOTHETICAL, spec=spec),
-        by=spec.owner,
-        at_ms=now_ms,
-    )
-    outcome = advance(cluster.apart(), (intent,), (), now_ms=now_ms, new_ids=hypothetical_ids())
-    (verdict,) = outcome.changes.verdicts
-    if verdict.error is not None:
-        raise error_classes()[verdict.error](verdict.text)
-    job = next(w for w in outcome.changes.workloads if w.workload_id == _HYPOTHETICAL)
+    outcome, job = _submitted(cluster, spec, now_ms)
+    reason = _reason(cluster, outcome.cluster, job, now_ms)
     draft = _survey(cluster, now_ms)
     pool = _pool_of(outcome.cluster, job)
     hold_class = _class(draft, job, pool)
@@ -100,15 +92,54 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
                     (guaranteed, use.guaranteed),
                     beside_gpus.beyond_its_part(draft, spec, pool),
                 ),
-                _when(job),
+                _when(job, reason),
             )
         ).rstrip(),
         starts_now=job.state is State.STARTING,
-        reason=job.reason,
+        reason=reason,
         guaranteed_milli_gpu=guaranteed,
         guaranteed_used_milli_gpu=use.guaranteed,
         free_milli_gpu=sum(free_per_node(draft, pool, hold_class)),
     )
+
+
+def _submitted(cluster: Cluster, spec: Spec, now_ms: Millis) -> tuple[Outcome, Workload]:
+    intent = Intent(
+        intent_id=IntentId(_HYPOTHETICAL),
+        action=Submit(workload_id=_HYPOTHETICAL, spec=spec),
+        by=spec.owner,
+        at_ms=now_ms,
+    )
+    outcome = advance(cluster.apart(), (intent,), (), now_ms=now_ms, new_ids=hypothetical_ids())
+    (verdict,) = outcome.changes.verdicts
+    if verdict.error is not None:
+        raise error_classes()[verdict.error](verdict.text)
+    return outcome, next(w for w in outcome.changes.workloads if w.workload_id == _HYPOTHETICAL)
+
+
+def _reason(before: Cluster, after: Cluster, job: Workload, now_ms: Millis) -> Reason | None:
+    """Why it would wait. What is not so before it is submitted is not said as if it were."""
+    reason = job.reason
+    if reason is None:
+        return None
+    if job.nomination is not None:
+        return replace(reason, text=would_stop(before, after, job, job.nomination) or reason.text)
+    size = reason.startable_milli_gpu
+    if size is None or _starts_with(before, job.spec, size, now_ms):
+        return reason
+    said = reason.unblock if not (reason.unblock or "").startswith(STARTS_WITH) else None
+    return replace(reason, unblock=said, startable_milli_gpu=None)
+
+
+def _starts_with(cluster: Cluster, spec: Spec, milli_gpu: int, now_ms: Millis) -> bool:
+    """What the quote of this size says."""
+    first, *others = spec.roles
+    roles = (replace(first, milli_gpu=milli_gpu), *others)
+    try:
+        _, job = _submitted(cluster, replace(spec, roles=roles), now_ms)
+    except SchedulerError:
+        return False
+    return job.state is State.STARTING
 
 
 def _survey(cluster: Cluster, now_ms: Millis) -> Draft:
@@ -133,13 +164,13 @@ def _class(draft: Draft, job: Workload, pool: PoolName) -> HoldClass:
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 
-def _when(job: Workload) -> str:
+def _when(job: Workload, reason: Reason | None) -> str:
     if job.state is State.STARTING:
         return "It would start now."
-    if job.reason is None:
+    if reason is None:
         return ""
-    fewer = job.reason.unblock if job.reason.startable_milli_gpu else None
-    return f"{job.reason.text} {fewer or ''}".rstrip()
+    fewer = reason.unblock if reason.startable_milli_gpu else None
+    return f"{reason.text} {fewer or ''}".rstrip()
 
 
 def _line(

@@ -8,16 +8,24 @@ from functools import partial
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core import beside_gpus, guarantee, notebooks, proportions, quota, surplus
+from gpucommons.scheduler.core import (
+    beside_gpus,
+    fragments,
+    guarantee,
+    notebooks,
+    proportions,
+    quota,
+    surplus,
+)
 from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.draining import draining
 from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.holds import Load
+from gpucommons.scheduler.core.impossible import fits_nowhere
 from gpucommons.scheduler.core.kept_back import reason as why_kept_back
+from gpucommons.scheduler.core.offered import training_sizes
 from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.spots import capacity
 from gpucommons.scheduler.core.turns import left_to
 from gpucommons.scheduler.core.types import (
     HoldClass,
@@ -29,10 +37,10 @@ from gpucommons.scheduler.core.types import (
 )
 from gpucommons.scheduler.core.views import largest_free, whole_free_per_node
 
+#: How the sentence about a smaller size begins.
+STARTS_WITH = "Would start now with "
 #: Sizes of notebooks that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
-#: Shares of a GPU that jobs are offered instead.
-_SHARES = (500, 250, 125)
 
 
 def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
@@ -60,7 +68,7 @@ def _explain(
         if obstacle is not None:
             _tell(draft, workload, obstacle)
         elif workload.nomination is not None:
-            halves = partial(_half_free, draft, workload)
+            halves = partial(fragments.held, draft, workload)
             _tell(draft, workload, draining(draft, workload, workload.nomination, halves))
         else:
             key = draft.register.key_of(workload)
@@ -132,7 +140,7 @@ def _resized(workload: Workload, size: int) -> Workload:
 
 def for_job(draft: Draft, workload: Workload) -> Reason:
     """Why a job waits."""
-    impossible = _impossible(draft, workload)
+    impossible = fits_nowhere(draft, workload, _pools(draft, workload))
     if impossible is not None:
         return impossible
     limited = _limited(draft, workload)
@@ -140,12 +148,12 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
     unblock = (
         None
         if smaller is None
-        else f"Would start now with {format_gpus(smaller)}"
+        else f"{STARTS_WITH}{format_gpus(smaller)}"
         + (" per worker." if len(must_have(workload.spec)) > 1 else ".")
     )
     if limited is not None:
         return replace(limited, unblock=limited.unblock or unblock, startable_milli_gpu=smaller)
-    halves, turn = _half_free(draft, workload), _turn_of_others(draft, workload)
+    halves, turn = _fragments(draft, workload), _turn_of_others(draft, workload)
     if turn:
         code, text = ReasonClass.SHARE, turn
     elif halves:
@@ -159,6 +167,11 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 
+def _fragments(draft: Draft, workload: Workload) -> str:
+    pool = _pools(draft, workload)[0]
+    return fragments.free(draft, workload, pool, _class(draft, workload, pool))
+
+
 def _turn_of_others(draft: Draft, workload: Workload) -> str:
     """For whom it leaves a place in which it would fit."""
     for pool in _pools(draft, workload):
@@ -170,50 +183,6 @@ def _turn_of_others(draft: Draft, workload: Workload) -> str:
 
 def _pools(draft: Draft, workload: Workload) -> list[PoolName]:
     return [pool for pool in workload.spec.pools if pool in draft.pools]
-
-
-def _impossible(draft: Draft, workload: Workload) -> Reason | None:
-    """It would not even fit if nothing ran."""
-    spec = workload.spec
-    pools = _pools(draft, workload)
-    if any(_fits_empty(draft, must_have(spec), pool) for pool in pools):
-        return None
-    kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
-    nodes = [node for pool in pools for node in draft.room.usable(pool)]
-    there = {device.kind for node in nodes for device in node.node.devices}
-    where = ", ".join(_pools(draft, workload))
-    missing = [kind for kind in kinds if kind not in there]
-    if missing:
-        text = f"There is no {missing[0]} in {where}; there is: {', '.join(sorted(there)) or 'no GPU'}."
-        return Reason(code=ReasonClass.KIND, text=text)
-    most = max((len(node.devices) for node in nodes), default=0)
-    cpu = max((node.node.cpu_milli for node in nodes), default=0)
-    memory = max((node.node.memory_mib for node in nodes), default=0)
-    text = (
-        f"Needs {beside_gpus.ask_in_words(workload)}, which {where} cannot give even when empty: its {len(nodes)} nodes"
-        f" have at most {most} GPUs, {cpu / 1000:g} cores and {memory / 1024:.3g} GiB each."
-    )
-    return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
-
-
-def _fits_empty(draft: Draft, workers: tuple[Worker, ...], pool: PoolName) -> bool:
-    alike = {replace(worker, role="", index=0) for worker in workers}
-    if len(alike) > 1:
-        return bool(place(_empty(draft), workers, HoldClass.OVER_QUOTA, pool))
-    left = len(workers)
-    for node in draft.room.usable(pool):
-        left -= capacity(node, workers[0])
-        if left <= 0:
-            return True
-    return False
-
-
-def _empty(draft: Draft) -> Room:
-    """All nodes with nothing on them; made once for all who wait."""
-    found = draft.searches.get(("empty",))
-    if not isinstance(found, Room):
-        found = draft.searches["empty",] = Room.of(draft.nodes.values(), (), ())
-    return found
 
 
 def _limited(draft: Draft, workload: Workload) -> Reason | None:
@@ -323,33 +292,26 @@ def _free(whole_milli_gpu: int, part_milli_gpu: int, unit: str = "") -> str:
     return f"{format_milli_gpu(whole_milli_gpu)}{unit}{plural} {'is' if one else 'are'} free"
 
 
-def _half_free(draft: Draft, workload: Workload) -> str:
-    """``3 half-free GPUs, none whole`` where that is what keeps a job for one GPU waiting."""
-    workers = must_have(workload.spec)
-    if len(workers) > 1 or workers[0].milli_gpu != WHOLE_MILLI_GPU:
-        return ""
-    # What is held now counts, whatever is promised: the sentence stays true until somebody ends.
-    free = [
-        WHOLE_MILLI_GPU - device.held.bit_count()
-        for node in draft.room.usable(_pools(draft, workload)[0])
-        for device in node.devices.values()
-    ]
-    partly = [milli for milli in free if milli]
-    if max(partly, default=0) == WHOLE_MILLI_GPU or sum(partly) < WHOLE_MILLI_GPU:
-        return ""
-    return f"{len(partly)} half-free GPUs, none whole"
-
-
 def _smaller_job(draft: Draft, workload: Workload) -> int | None:
-    asked = workload.spec.roles[0].milli_gpu
-    most = max((_most_free(draft, pool) for pool in _pools(draft, workload)), default=0)
-    largest = min(asked - 1, most) // WHOLE_MILLI_GPU
-    whole = (count * WHOLE_MILLI_GPU for count in range(largest, 0, -1))
-    for size in (*whole, *(share for share in _SHARES if share < asked)):
+    """The largest smaller size that a form offers and that would start now."""
+    pools = _pools(draft, workload)
+    offered = training_sizes(max((_largest_node(draft, pool) for pool in pools), default=0))
+    most = max((_most_free(draft, pool) for pool in pools), default=0)
+    below = min(workload.spec.roles[0].milli_gpu, max(most, WHOLE_MILLI_GPU - 1) + 1)
+    for size in reversed([size for size in offered if 0 < size < below]):
         smaller = _resized(workload, size)
         if job_starts_now(draft, smaller):
             return size
     return None
+
+
+def _largest_node(draft: Draft, pool: PoolName) -> int:
+    key = ("largest-node", pool)
+    found = draft.searches.get(key)
+    if not isinstance(found, int):
+        found = max((len(node.devices) for node in draft.room.usable(pool)), default=0)
+        draft.searches[key] = found
+    return found
 
 
 def _most_free(draft: Draft, pool: PoolName) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.models import ReplayFigures, ReplayView
 
-HEADER = ("", "Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h")
+HEADER = ("", "Median wait", "Worst in ten", "Idle GPU-h", "Evictions", "Lost GPU-h, at most")
 
 
 def replay_rows(answer: ReplayView) -> list[list[str]]:

@@ -9,6 +9,7 @@ from gpucommons.scheduler.core import quota
 from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
+from gpucommons.scheduler.core.offered import training_sizes
 from gpucommons.scheduler.core.resources import Node, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Attempt, HoldClass, PoolName, WorkerPlacement, Workload
@@ -182,14 +183,9 @@ def _team_view(
     )
 
 
-#: Sizes that forms offer…
-_SIZES = (0, 250, 500, 1000, 2000, 4000, 8000)
-#: …and to a team that may hold four GPUs at most: three are a choice there.
-_FEW_SIZES = (0, 250, 500, 1000, 2000, 3000, 4000)
-
-
 def _sizes(team: Team, cluster: Cluster, pools: Sequence[PoolName]) -> list[int]:
-    """What forms offer: no size over the most that the team may hold in any of its pools."""
+    """What forms offer: what a node of its pools has, and no more than the team may hold there."""
+    offered = training_sizes(_largest_node(cluster, pools))
     quotas = [quota.summed_quota(cluster.teams, team.name, pool) for pool in pools]
     limits = [
         found.limit_milli_gpu
@@ -198,9 +194,14 @@ def _sizes(team: Team, cluster: Cluster, pools: Sequence[PoolName]) -> list[int]
     ]
     known = [limit for limit in limits if limit is not None]
     if not limits or len(known) < len(limits):
-        return list(_SIZES)
-    sizes = _FEW_SIZES if max(known) <= _FEW_SIZES[-1] else _SIZES
-    return [size for size in sizes if size <= max(known)]
+        return list(offered)
+    return [size for size in offered if size <= max(known)]
+
+
+def _largest_node(cluster: Cluster, pools: Sequence[PoolName]) -> int:
+    """GPUs of one node; as many as any form offers where no node has come yet."""
+    mine = set(pools) or set(cluster.pools)
+    return max((len(n.devices) for n in cluster.nodes.values() if n.pool in mine), default=0) or 8
 
 
 def _pools_of(team: Team, cluster: Cluster, uses: quota.Uses) -> Sequence[PoolName]:

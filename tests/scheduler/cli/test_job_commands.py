@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from command_line import Cli, WatchedWorld, submitted
 
 from gpucommons.scheduler.cli.jobs import describe
+from gpucommons.scheduler.cli.present import by
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.executors.fake import Script
 
@@ -102,6 +105,32 @@ def test_why_says_what_would_start_a_waiting_job(cli: Cli, world: WatchedWorld) 
         "Would be next with ½ GPU per worker: others would be stopped for it."
     )
     assert "is running on n1" in cli("why", held.name).out
+
+
+def test_a_time_to_come_is_one_that_people_read() -> None:
+    now = datetime(2026, 11, 22, 21, 48)
+
+    def ms(at: datetime) -> int:
+        return int(at.timestamp() * 1000)
+
+    for later, said in (
+        (timedelta(hours=1), "22:48"),
+        (timedelta(hours=2, minutes=12), "tomorrow 00:00"),
+        (timedelta(days=2, hours=2), "Tue 24 Nov 23:48"),
+    ):
+        assert by(ms(now + later), ms(now)) == said
+
+
+def test_what_no_limit_delays_is_said_to_start_by_a_readable_time(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    submitted(world, role={"milli_gpu": 1000, "count": 4}, max_run_s=7200)
+    waits = submitted(world, role={"milli_gpu": 1000, "count": 4})
+    world.pass_time(1000)
+    (line,) = [line for line in cli("why", waits.name).out.splitlines() if "time limit" in line]
+    assert re.fullmatch(
+        r"Starts by (.* )?\d\d:\d\d, even if nothing ends before its time limit\.", line
+    )
 
 
 def test_a_job_is_paused_resumed_cancelled_and_run_again(cli: Cli, world: WatchedWorld) -> None:

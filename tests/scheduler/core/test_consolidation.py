@@ -81,6 +81,34 @@ def test_one_of_two_half_used_gpus_is_cleared_for_a_job_that_needs_a_whole_one()
     assert "evicted" not in world.kinds()
 
 
+def test_pieces_count_as_what_its_class_may_use_of_them() -> None:
+    """A free GPU that is kept for notebooks is none; the pieces beside it would be enough."""
+    pool = a_pool(headroom_milli_gpu=1000)
+    world = World(a_node(gpus=3), teams=[a_team(fixed_milli_gpu=1000)], pools=[pool])
+    jobs = [world.run(a_job(f"half-{i}", 500)) for i in range(4)]
+    on = {job: world.get(job).current.placements[0].device_ids for job in jobs}  # type: ignore[union-attr]
+    world.end(jobs[0])
+    world.end(next(job for job in jobs if on[job] != on[jobs[0]]))
+    reason = world.get(world.submit(a_job("whole", 1000))).reason
+    assert reason is not None
+    assert (reason.code, reason.text) == (
+        "fragmentation",
+        "Needs 1 GPU; 2 half-free GPUs, none whole.",
+    )
+
+
+def test_whole_gpus_and_pieces_that_would_be_enough_together_are_fragmentation() -> None:
+    world = World(a_node(gpus=3), teams=[a_team()])
+    kept = half_full(world)
+    world.end(kept[0])
+    reason = world.get(world.submit(a_job("two", 2000))).reason
+    assert reason is not None
+    assert (reason.code, reason.text) == (
+        "fragmentation",
+        "Needs 2 GPUs on one node; 1 whole and 2 half-free GPUs.",
+    )
+
+
 def test_why_it_waits_names_the_halves_and_who_moves() -> None:
     world = World(a_node(gpus=3), teams=[a_team()])
     half_full(world)

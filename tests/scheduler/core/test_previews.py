@@ -57,6 +57,42 @@ def test_a_quote_knows_of_the_part_of_a_gpu_that_is_free() -> None:
     )
 
 
+def test_a_quote_offers_no_size_that_no_form_has() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=1000)])
+    for number, size in enumerate((500, 250, 125)):
+        world.run(a_job(f"part-{number}", size))
+    found = preview.quote(world.cluster, a_job("d", 500), world.now)
+    assert "Would start now" not in found.text
+    assert found.reason is not None
+    assert found.reason.startable_milli_gpu is None
+
+
+def test_a_quote_names_no_size_whose_own_quote_says_otherwise() -> None:
+    for held in (125, 250, 500, 1000, 2000, 3000):
+        team = a_team(fixed_milli_gpu=1000, guaranteed_milli_gpu=500)
+        world = World(a_node(gpus=4), teams=[team, a_team("b")])
+        world.run(a_job("theirs", held, team="b"))
+        world.submit(a_job("ours", 500))
+        for asked in (250, 500, 1000, 2000, 3000, 4000):
+            reason = preview.quote(world.cluster, a_job("d", asked), world.now).reason
+            size = None if reason is None else reason.startable_milli_gpu
+            if size is not None:
+                assert preview.quote(world.cluster, a_job("d", size), world.now).starts_now
+
+
+def test_a_quote_says_before_the_submit_whose_job_that_would_stop() -> None:
+    team = a_team(guaranteed_milli_gpu=500)
+    world = World(a_node(gpus=4), teams=[team])
+    world.run(a_job("train-1", 4000))
+    found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
+    assert found.text.endswith(" Would stop train-1 (yours), which goes on later.")
+    assert "being cleared" not in found.text
+    assert found.reason is not None
+    assert found.reason.text == "Would stop train-1 (yours), which goes on later."
+    theirs = preview.quote(world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now)
+    assert theirs.text.endswith(" Would stop train-1, which goes on later.")
+
+
 def test_a_quote_changes_nothing_and_refuses_like_a_submit() -> None:
     world = World(teams=[a_team()])
     before = world.cluster

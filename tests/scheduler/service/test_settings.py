@@ -57,10 +57,10 @@ def test_a_quota_is_saved_with_an_audit_row(world: ServiceWorld) -> None:
     [
         (2000, [0, 250, 500, 1000, 2000]),
         (4000, [0, 250, 500, 1000, 2000, 3000, 4000]),
-        (None, [0, 250, 500, 1000, 2000, 4000, 8000]),
+        (None, [0, 250, 500, 1000, 2000, 3000, 4000]),
     ],
 )
-def test_forms_are_offered_what_the_team_may_hold(
+def test_forms_are_offered_what_the_pool_has_and_the_team_may_hold(
     world: ServiceWorld, limit: int | None, sizes: list[int]
 ) -> None:
     quota = models.QuotaModel(guaranteed_milli_gpu=1000, limit_milli_gpu=limit)
