@@ -193,6 +193,7 @@ def activity_of(view: ActivityView, *, seen_ms: int | None, now_ms: int) -> Acti
         warned_ms=idle.warned_ms,
         returns_ms=idle.returns_ms,
         kept_until_ms=idle.kept_until_ms or 0,
+        reclaimed=idle.reclaimed,
     )
 
 

@@ -86,6 +86,8 @@ class Activity:
     returns_ms: int | None = None
     #: The user's *Keep 30 min*.
     kept_until_ms: int = 0
+    #: The return announced is an admin's wish; a later *Keep* takes it away.
+    reclaimed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,9 +178,14 @@ def _decide_quiet(activity: Activity, limits: Limits, now_ms: int) -> Decision:
         )
     missing = _name_missing(activity, limits, now_ms)
     if limits.unverified_after_ms is None:
-        told_ms = _still_told_ms(activity, limits, now_ms)
         text = Quiet(since_ms=since, limit_ms=0, missing=missing).doubt()
-        return Keep(reason="unverified", text=text, idle_since_ms=told_ms)
+        asked = _reclaim_stands(activity)
+        return Keep(
+            reason="unverified",
+            text=text,
+            idle_since_ms=since if asked else _still_told_ms(activity, limits, now_ms),
+            returns_ms=activity.returns_ms if asked else None,
+        )
     quiet = Quiet(since_ms=max(since, unseen), limit_ms=limits.unverified_after_ms, missing=missing)
     return _after(activity, limits, now_ms, quiet)
 
@@ -249,8 +256,8 @@ def _after(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) -> Dec
 
 
 def _warning_stands(activity: Activity, quiet: Quiet) -> bool:
-    """Nothing happened since the warning, and the user did not ask for more time."""
-    return (
+    """Nothing happened since the warning, and the user did not ask for more time since."""
+    return _reclaim_stands(activity) or (
         activity.warned_ms is not None
         and activity.returns_ms is not None
         and activity.warned_ms >= quiet.since_ms
@@ -258,11 +265,23 @@ def _warning_stands(activity: Activity, quiet: Quiet) -> bool:
     )
 
 
+def _reclaim_stands(activity: Activity) -> bool:
+    """An admin asked, and nothing was seen since: that nobody can look for a while is no answer."""
+    warned_ms = activity.warned_ms
+    if not activity.reclaimed or warned_ms is None or activity.returns_ms is None:
+        return False
+    return last_active_ms(activity) <= warned_ms
+
+
 def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) -> Decision:
-    """Cull at the announced time, never earlier. An admin's reclaim announces an earlier one."""
+    """Cull at the announced time, never earlier. An admin's reclaim announces an earlier one.
+
+    A reclaim also overrides what was kept before it: a later *Keep* has taken its warning away.
+    """
     assert activity.warned_ms is not None  # noqa: S101 - what _warning_stands has seen
     assert activity.returns_ms is not None  # noqa: S101 - what _warning_stands has seen
-    due_ms = max(activity.kept_until_ms, activity.returns_ms, activity.warned_ms + limits.lead_ms)
+    kept_ms = 0 if activity.reclaimed else activity.kept_until_ms
+    due_ms = max(kept_ms, activity.returns_ms, activity.warned_ms + limits.lead_ms)
     if quiet.missing:
         # The warning may be one of idleness, given when everything could still be seen.
         due_ms = max(due_ms, quiet.since_ms + quiet.limit_ms)
@@ -271,7 +290,7 @@ def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) 
         return Keep(
             reason="unverified" if quiet.missing else "warned",
             text=quiet.doubt() if quiet.missing else f"{text}, warned",
-            idle_since_ms=quiet.since_ms,
+            idle_since_ms=min(quiet.since_ms, activity.warned_ms),
             returns_ms=activity.returns_ms,
             due_ms=due_ms,
         )

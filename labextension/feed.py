@@ -210,7 +210,7 @@ def _not_idle(lease: models.LeaseView, *, since_ms: int) -> models.LeaseView:
     idle = lease.idle
     if idle is None or idle.idle_since_ms is None or idle.idle_since_ms >= since_ms:
         return lease
-    active = {"idle_since_ms": None, "warned_ms": None, "returns_ms": None}
+    active = {"idle_since_ms": None, "warned_ms": None, "returns_ms": None, "reclaimed": False}
     state = "active" if lease.state == "warned" else lease.state
     return lease.model_copy(update={"state": state, "idle": idle.model_copy(update=active)})
 

@@ -47,17 +47,20 @@ describe('the idle notification', () => {
     ).toBe('Idle 8 s. GPU is returned at 12 s. It can be kept 2 times.');
   });
 
-  it('says that an admin asks where the rule would leave it longer', () => {
+  it('says that an admin asks, though the rule would take it as soon', () => {
     const asked = idle({
       idle_since_ms: 0,
       warned_ms: 9 * MINUTE,
-      returns_ms: 19 * MINUTE
+      returns_ms: 19 * MINUTE,
+      idle_after_min: 19,
+      kept_until_ms: 40 * MINUTE,
+      reclaimed: true
     });
 
     expect(
       idleNotice(makeLease({ state: 'warned', idle: asked }), msg)?.text
     ).toBe(
-      'Idle 9 min. An admin asks for your GPU: it is returned after 19 min of idling. It can be kept 2 times.'
+      'Idle 9 min. An admin asks for your GPU: it is returned at 19 min, even if you kept it for longer. It can be kept 2 times.'
     );
   });
 

@@ -41,16 +41,14 @@ export function idleNotice(
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
   const returned = Math.floor(returnMs / ms);
   const idleFor = `${Math.floor(idleMs / ms)} ${unit}`;
-  // The rule itself never returns a GPU before its own limit: only an admin does.
-  const byAdmin = returnMs < (idle.idle_after_min - 1) * MINUTE;
-  const text = byAdmin
+  const text = idle.reclaimed
     ? msg.reclaimWarning(idleFor, `${returned} ${unit}`)
     : msg.idleWarning(
         idleFor,
         unit === 's' ? `${returned} s` : String(returned)
       );
   return {
-    key: `${lease.id}/${idle.returns_ms}`,
+    key: `${lease.id}/${idle.returns_ms}/${idle.reclaimed}`,
     // Not on the button: three of them fill a line.
     text:
       idle.keeps_left > 0 ? `${text} ${msg.keepsLeft(idle.keeps_left)}` : text,

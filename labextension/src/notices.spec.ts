@@ -22,12 +22,18 @@ afterEach(() => {
   Notification.manager.dismiss();
 });
 
-function warn(commands: CommandRegistry): void {
+function warn(commands: CommandRegistry, keepsLeft = 2): void {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));
   new Notices(new Model(api, String), msg, commands);
   api.connect();
   FakeSocket.last.open();
-  FakeSocket.last.say(hello);
+  FakeSocket.last.say({
+    ...HELLO,
+    lease: makeLease({
+      state: 'warned',
+      idle: { ...idle, keeps_left: keepsLeft }
+    })
+  });
 }
 
 it.each([
@@ -45,6 +51,34 @@ it.each([
   const [shown] = Notification.manager.notifications;
   expect(shown?.options.actions?.map(each => each.label)).toEqual(labels);
 });
+
+it.each([
+  [2, ['keep', 'turn'], false],
+  [0, ['turn'], true]
+])(
+  'keeps the GPU, or else its warning, while a notebook is turned into a job: %i left',
+  (keepsLeft, ran, stays) => {
+    const commands = new CommandRegistry();
+    const done: string[] = [];
+    for (const [id, name] of [
+      [CommandIDs.trainNotebook, 'turn'],
+      [CommandIDs.keepGpu, 'keep']
+    ]) {
+      commands.addCommand(id, {
+        describedBy: { args: { type: 'object', properties: {} } },
+        execute: () => done.push(name)
+      });
+    }
+    warn(commands, keepsLeft);
+
+    const [shown] = Notification.manager.notifications;
+    const click = new MouseEvent('click', { cancelable: true });
+    const actions = shown?.options.actions ?? [];
+    actions[actions.length - 1]?.callback(click);
+    expect(done).toEqual(ran);
+    expect(click.defaultPrevented).toBe(stays);
+  }
+);
 
 it('takes the idle warning back when the server is gone, and brings it again', () => {
   const api = fakeApi(() => new Response('{"pools":[],"now_ms":0}'));

@@ -90,7 +90,16 @@ export class Notices {
         ? [
             {
               label: msg.turnIntoJob(),
-              callback: run(CommandIDs.trainNotebook)
+              caption: keep.label,
+              callback: (event: MouseEvent) => {
+                // The form takes a while: the GPU stays meanwhile, or its warning does.
+                if (notice.keepsLeft > 0) {
+                  keep.callback(event);
+                } else {
+                  event.preventDefault();
+                }
+                run(CommandIDs.trainNotebook)();
+              }
             }
           ]
         : [])

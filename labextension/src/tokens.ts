@@ -169,6 +169,8 @@ export interface IIdle {
   returns_ms?: number | null;
   keeps_left: number;
   kept_until_ms?: number | null;
+  /** An admin asks for the GPU, whatever was kept before. */
+  reclaimed?: boolean;
   idle_after_min: number;
   warn_after_min: number;
 }

@@ -100,6 +100,8 @@ class ReportIdle:
     workload_id: WorkloadId
     idle_since_ms: Millis | None
     returns_ms: Millis | None
+    #: An admin asks for its GPU.
+    reclaimed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -266,6 +266,7 @@ def keep(draft: Draft, workload: Workload, action: Keep, by: str) -> None:
         returns_ms=None,
         keeps_left=idleness.keeps_left - 1,
         kept_until_ms=Millis(draft.now_ms + action.for_ms),
+        reclaimed=False,
     )
     if workload.state is State.WARNED:
         workload = move(workload, State.ACTIVE, draft.now_ms)
@@ -278,19 +279,21 @@ def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
     if workload.state not in {State.ACTIVE, State.WARNED}:
         return
     old = workload.idleness or Idleness()
+    returns_ms = _returns_ms(old, action)
     if action.idle_since_ms is None:
         idleness = Idleness(kept_until_ms=old.kept_until_ms)
     else:
         warned: Millis | None = draft.now_ms
-        if action.returns_ms is None or action.returns_ms == old.returns_ms:
-            warned = None if action.returns_ms is None else old.warned_ms
+        if returns_ms is None or returns_ms == old.returns_ms:
+            warned = None if returns_ms is None else old.warned_ms
         idleness = replace(
             old,
             idle_since_ms=action.idle_since_ms,
-            returns_ms=action.returns_ms,
+            returns_ms=returns_ms,
             warned_ms=warned,
+            reclaimed=returns_ms is not None and (action.reclaimed or old.reclaimed),
         )
-    to = State.ACTIVE if action.returns_ms is None else State.WARNED
+    to = State.ACTIVE if returns_ms is None else State.WARNED
     if to is not workload.state:
         workload = move(workload, to, draft.now_ms)
         if to is State.WARNED:
@@ -298,9 +301,17 @@ def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
                 "idle-warned",
                 "Idle: its GPU will be returned.",
                 workload,
-                data={"returns_ms": action.returns_ms},
+                data={"returns_ms": returns_ms},
             )
     if idleness != old:
         draft.put(replace(workload, idleness=idleness))
     else:
         draft.put(workload)
+
+
+def _returns_ms(old: Idleness, action: ReportIdle) -> Millis | None:
+    """The return that is announced; what an admin asked stands against a view from before it."""
+    since_ms, warned_ms = action.idle_since_ms, old.warned_ms
+    if not old.reclaimed or action.returns_ms is not None or since_ms is None or warned_ms is None:
+        return action.returns_ms
+    return old.returns_ms if since_ms <= warned_ms else None

@@ -321,6 +321,8 @@ class Idleness:
     keeps_left: int = 2
     #: No culling before this, by the user's *Keep 30 min*.
     kept_until_ms: Millis = Millis(0)
+    #: The return is an admin's wish: it outlasts what was kept before, not what is kept after.
+    reclaimed: bool = False
 
 
 @quick

@@ -94,6 +94,8 @@ class IdleView(View):
     returns_ms: int | None = None
     keeps_left: int = 0
     kept_until_ms: int | None = None
+    #: An admin asks for the GPU: ``returns_ms`` holds, whatever was kept before.
+    reclaimed: bool = False
     #: Limits in force, in minutes, for the sentence "returned after 60 idle min".
     idle_after_min: int = 60
     warn_after_min: int = 50

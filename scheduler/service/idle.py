@@ -127,4 +127,5 @@ def _warning(service: Service, lease: Workload) -> ReportIdle:
         workload_id=lease.workload_id,
         idle_since_ms=since if since is not None else Millis(gpu.active_ms or now_ms),
         returns_ms=return_ms if standing is None else min(standing, return_ms),
+        reclaimed=True,
     )

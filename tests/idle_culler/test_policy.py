@@ -128,6 +128,43 @@ def test_an_admins_reclaim_is_carried_out_at_its_announced_time() -> None:
     assert decide(later, LIMITS, at(45)) == Cull(reason="idle", text="idle 45 min")
 
 
+def reclaimed(now: float, **changes: object) -> Activity:
+    """Kept at minute 22 until 52; at minute 30 an admin asks for it."""
+    asked = {"state": "warned", "warned_ms": at(30), "returns_ms": at(40), "reclaimed": True}
+    return quiet(now, kept_until_ms=at(52), **(asked | changes))
+
+
+def test_an_admins_reclaim_overrides_what_was_kept_before_it() -> None:
+    decision = decide(reclaimed(31), LIMITS, at(31))
+    assert isinstance(decision, Keep)
+    assert (decision.reason, decision.returns_ms) == ("warned", at(40))
+    assert decide(reclaimed(40), LIMITS, at(40)) == Cull(reason="idle", text="idle 40 min")
+
+
+@pytest.mark.parametrize("limits", [LIMITS, Limits(unverified_after_ms=None)])
+@pytest.mark.parametrize(
+    "unseen",
+    [
+        {"reported_ms": None, "occupants": ()},
+        {"reported_ms": None, "occupants": (), "usage_ms": None, "gpu_active_ms": None},
+        {"usage_ms": at(31)},
+    ],
+)
+def test_an_admins_reclaim_outlasts_a_time_without_telemetry(
+    limits: Limits, unseen: dict[str, object]
+) -> None:
+    decision = decide(reclaimed(45, **unseen), limits, at(45))
+    assert isinstance(decision, Keep)
+    assert (decision.reason, decision.returns_ms) == ("unverified", at(40))
+    assert isinstance(decide(reclaimed(46), limits, at(46)), Cull)
+
+
+def test_who_works_again_has_answered_an_admins_reclaim() -> None:
+    decision = decide(reclaimed(41, gpu_active_ms=at(38)), LIMITS, at(41))
+    assert isinstance(decision, Keep)
+    assert decision.returns_ms is None
+
+
 def test_a_restarted_scheduler_without_reports_ends_no_warned_notebook() -> None:
     activity = warned(60, reported_ms=None, occupants=())
     assert decide(activity, LIMITS, at(60)).reason == "unverified"

@@ -41,6 +41,7 @@ activities = st.builds(
     warned_ms=moments,
     returns_ms=moments,
     kept_until_ms=st.integers(0, START + 10**9),
+    reclaimed=st.booleans(),
 )
 limits = st.builds(
     Limits,
@@ -63,7 +64,8 @@ def test_taking_back_needs_silence_sight_and_a_warning(
     assert activity.warned_ms is not None
     assert now_ms - activity.warned_ms >= limits.lead_ms
     assert activity.returns_ms is not None
-    assert now_ms >= max(activity.returns_ms, activity.kept_until_ms)
+    assert now_ms >= activity.returns_ms
+    assert activity.reclaimed or now_ms >= activity.kept_until_ms
     newest = max(
         [activity.gpu_active_ms or 0, *(o.last_active_ms or 0 for o in activity.occupants)]
     )

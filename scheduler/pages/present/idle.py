@@ -88,7 +88,7 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         last_active_ms=_last_active_ms(item, busy=bool(busy)),
         busy=bool(busy),
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
-        more_time="" if idle is None else _more_time(idle.keeps_left, idle.kept_until_ms, now_ms),
+        more_time="" if idle is None else _more_time(idle, now_ms),
         returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
         warning_min=_warning_min(lease),
     )
@@ -120,16 +120,18 @@ def _percent(item: ActivityView) -> str:
     return f"{item.compute_percent_p95} %"
 
 
-def _more_time(left: int, until_ms: int | None, now_ms: int) -> str:
+def _more_time(idle: IdleView, now_ms: int) -> str:
     """What *Keep 30 min* gave its user, and how often it may still be pressed."""
+    left, until_ms = idle.keeps_left, idle.kept_until_ms
     again = {0: "may not ask again", 1: "may ask once more"}.get(left, f"may ask {left} more times")
-    if until_ms is not None and until_ms > now_ms:
+    if until_ms is not None and until_ms > now_ms and not idle.reclaimed:
         return f"asked: {words.duration(until_ms - now_ms)} left, {again}"
     return again
 
 
 def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
-    since = item.lease.idle.idle_since_ms if item.lease.idle else None
+    idle = item.lease.idle or IdleView()
+    since = idle.idle_since_ms
     if item.reported_ms is None and since is not None:
         # What was last stored: the scheduler began anew a moment ago.
         return "unverified", f"idle {words.about(now_ms - since)}, not reported yet"
@@ -139,4 +141,5 @@ def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
         return "busy", "busy"
     if since is None:
         return "active", "in use"
-    return "idle", f"idle {words.about(now_ms - since)}"
+    asked = ", reclaimed" if idle.reclaimed else ""
+    return "idle", f"idle {words.about(now_ms - since)}{asked}"

@@ -248,7 +248,7 @@ def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
     if idle is None or idle.idle_since_ms is None:
         return "active", False
     spent = f"idle {words.about(now_ms - idle.idle_since_ms)}"
-    if idle.kept_until_ms and idle.kept_until_ms > now_ms:
+    if idle.kept_until_ms and idle.kept_until_ms > now_ms and not idle.reclaimed:
         left = words.duration(idle.kept_until_ms - now_ms)
         return f"{spent}, its user keeps it for {left} more", False
     return f"{spent}, {_returned(idle, now_ms)}", True

@@ -10,29 +10,31 @@ export function startLive() {
   if (!document.querySelector('[data-live]')) {
     return;
   }
-  const step = async () => {
-    const answer = await ask(location.href, {
-      headers: { Accept: 'text/html' }
-    });
-    const ended = answer.type === 'opaqueredirect' || answer.status === 401;
-    if (ended && logInAgain()) {
-      return false;
-    }
-    if (ended || answer.status === 403) {
-      // It may be a hub that is coming back: the page asks again.
-      markTrouble('login ended: reload the page');
-      return true;
-    }
-    if (!answer.ok) {
-      throw new Error(String(answer.status));
-    }
-    swap(new DOMParser().parseFromString(await answer.text(), 'text/html'));
-    markFresh();
-    return true;
-  };
-  step.failed = () => markTrouble('not reachable, trying again');
-  repeat(step, PERIOD_MS);
+  repeat(look, PERIOD_MS);
 }
+
+/** Ask once: also right after a change, which nobody should see as it was. */
+export async function look() {
+  const answer = await ask(location.href, {
+    headers: { Accept: 'text/html' }
+  });
+  const ended = answer.type === 'opaqueredirect' || answer.status === 401;
+  if (ended && logInAgain()) {
+    return false;
+  }
+  if (ended || answer.status === 403) {
+    // It may be a hub that is coming back: the page asks again.
+    markTrouble('login ended: reload the page');
+    return true;
+  }
+  if (!answer.ok) {
+    throw new Error(String(answer.status));
+  }
+  swap(new DOMParser().parseFromString(await answer.text(), 'text/html'));
+  markFresh();
+  return true;
+}
+look.failed = () => markTrouble('not reachable, trying again');
 
 function swap(fresh) {
   for (const old of document.querySelectorAll('[data-live]')) {

@@ -1,4 +1,5 @@
 // The *Reclaim* dialog: an idle notebook's user is asked first, a busy one needs force and a reason.
+import { look } from './live.js';
 import { post } from './net.js';
 
 /** Listen for *Reclaim*, if GPUs may be taken back here. */
@@ -39,6 +40,8 @@ export function startReclaim() {
         reason: reason.value
       });
       dialog.close();
+      // First the row, so that it and the sentence below never say two things.
+      await look().catch(look.failed);
       const said = document.querySelector('[data-said]');
       said.textContent = answer.text;
       said.hidden = false;

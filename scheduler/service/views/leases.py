@@ -107,6 +107,7 @@ def _idle_view(workload: Workload, limits: IdleLimits) -> models.IdleView | None
         returns_ms=idleness.returns_ms,
         keeps_left=idleness.keeps_left,
         kept_until_ms=idleness.kept_until_ms or None,
+        reclaimed=idleness.reclaimed,
         idle_after_min=_minutes(limits.idle_after_ms),
         warn_after_min=_minutes(limits.warn_after_ms),
     )

@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.state import (
     AttemptEnded,
     Cancel,
     Intent,
+    Keep,
     ReportIdle,
     Restarted,
     Started,
@@ -22,6 +23,7 @@ from gpucommons.scheduler.core.state import (
 )
 from gpucommons.scheduler.core.types import (
     HoldClass,
+    Idleness,
     IntentId,
     Millis,
     PoolName,
@@ -271,6 +273,38 @@ def test_a_warning_is_given_and_taken_back() -> None:
     assert idleness.warned_ms == world.now
     world.ask(ReportIdle(workload_id=lease, idle_since_ms=None, returns_ms=None))
     assert world.state(lease) is State.ACTIVE
+
+
+def test_an_admins_reclaim_stands_until_the_notebook_works_or_is_kept() -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=1000)])
+    lease = world.submit(a_notebook(), redeem=True)
+    world.ask(Started(workload_id=lease))
+    since, returns = world.now, Millis(world.now + 600_000)
+
+    def told(returns_ms: Millis | None, since_ms: Millis | None = since, by: str = "") -> Idleness:
+        world.ask(
+            ReportIdle(
+                workload_id=lease,
+                idle_since_ms=since_ms,
+                returns_ms=returns_ms,
+                reclaimed=by == "admin",
+            )
+        )
+        idleness = world.get(lease).idleness
+        assert idleness is not None
+        return idleness
+
+    world.ask(Keep(workload_id=lease, for_ms=1_800_000))
+    assert told(returns, by="admin").reclaimed
+    # A look from before the admin asked, and one that knows of it.
+    assert (told(None).returns_ms, world.state(lease)) == (returns, State.WARNED)
+    assert told(returns).reclaimed
+    assert not told(None, None).reclaimed
+    assert told(returns, by="admin").reclaimed
+    world.ask(Keep(workload_id=lease, for_ms=1_800_000))
+    idleness = world.get(lease).idleness
+    assert idleness is not None
+    assert (idleness.reclaimed, idleness.returns_ms) == (False, None)
 
 
 def test_only_one_notebook_may_have_the_last_piece() -> None:

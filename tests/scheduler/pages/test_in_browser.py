@@ -320,6 +320,32 @@ async def test_reclaiming_an_idle_notebook_says_what_its_user_is_told(
     await page.get_by_text("user-b was told.").wait_for()
 
 
+async def test_after_a_reclaim_the_row_is_never_as_it_was_before(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    def reclaim(_body: Any) -> Any:
+        found = cluster.activities()
+        view = next(one for one in found.activities if one.lease.user == "user-b")
+        asked = {"returns_ms": cluster.NOW + 10 * 60_000, "reclaimed": True}
+        lease = view.lease.model_copy(
+            update={"state": "warned", "idle": view.lease.idle.model_copy(update=asked)}
+        )
+        others = [one for one in found.activities if one is not view]
+        told = [view.model_copy(update={"lease": lease}), *others]
+        scheduler.answers["GET /v1/activities"] = found.model_copy(update={"activities": told})
+        return lease
+
+    scheduler.answers["POST /v1/leases/.*/reclaim"] = reclaim
+    page = await open_page("admin", "admin/idle", allow_admin_writes=True)
+    row = page.get_by_role("row", name="user-b")
+    await row.get_by_role("button", name="Reclaim").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Reclaim").click()
+
+    await page.get_by_text("user-b was told.").wait_for()
+    assert "reclaimed" in (await row.text_content() or "")
+    await _picture(page, "admin-idle-reclaimed")
+
+
 async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any) -> None:
     page = await open_page("alice", TICKET)
     reached = []

@@ -106,6 +106,22 @@ def test_an_idle_notebook_returns_by_the_rule_before_its_user_was_warned(cluster
     assert row.returns_ms == kept_ms
 
 
+def test_an_admins_reclaim_overrides_in_the_row_what_its_user_had_kept(cluster: Any) -> None:
+    found = cluster.activities()
+    quiet = next(one for one in found.activities if one.lease.user == "user-b")
+    changed = {
+        "kept_until_ms": cluster.NOW + 28 * 60_000,
+        "returns_ms": cluster.NOW + 3 * 60_000,
+        "keeps_left": 1,
+        "reclaimed": True,
+    }
+    idle = quiet.lease.idle.model_copy(update=changed)
+    told = quiet.model_copy(update={"lease": quiet.lease.model_copy(update={"idle": idle})})
+    (row,) = idle_rows(found.model_copy(update={"activities": [told]}))
+    assert row.returns_ms == cluster.NOW + 3 * 60_000
+    assert (row.state, row.more_time) == ("idle about 41 min, reclaimed", "may ask once more")
+
+
 def test_a_busy_notebook_is_never_shown_as_idle(cluster: Any) -> None:
     busy = cluster.activities().activities[0]
     stale = models.IdleView(idle_since_ms=cluster.NOW - 90 * cluster.MINUTE)

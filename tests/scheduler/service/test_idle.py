@@ -110,6 +110,20 @@ def test_an_idle_notebook_is_reclaimed_after_a_warning(
     assert ("StopServer", "ann") not in world.server_acts
 
 
+def test_a_reclaim_is_remembered_as_an_admins_wish_until_its_user_keeps_it(
+    world: ServiceWorld, lease: models.LeaseView
+) -> None:
+    ann = world.principal("ann")
+    report(world, lease, busy=False)
+    read_gpu(world, lease, active_ms=world.now_ms - 35 * MINUTE_MS)
+    done(leases.keep(world.service, ann, lease.id, models.KeepRequest()))
+    view = done(idle.reclaim(world.service, world.admin, lease.id, models.ReclaimRequest()))
+    assert view.idle.reclaimed
+    assert view.idle.returns_ms < view.idle.kept_until_ms
+    kept = done(leases.keep(world.service, ann, lease.id, models.KeepRequest()))
+    assert (kept.idle.reclaimed, kept.idle.returns_ms) == (False, None)
+
+
 def test_a_busy_notebook_is_reclaimed_only_by_force_and_with_a_reason(
     world: ServiceWorld, lease: models.LeaseView
 ) -> None:
