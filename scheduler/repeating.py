@@ -10,6 +10,8 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable
 
+from gpucommons.scheduler.errors import Unavailable
+
 _LOG = logging.getLogger(__name__)
 
 
@@ -21,10 +23,15 @@ class Troubles:
         self._said = ""
 
     def note(self, error: Exception) -> None:
-        """It failed."""
-        text = repr(error)
-        if text != self._said:
-            self._said = text
+        """It failed. That somebody cannot be reached is expected: one line, however it shows."""
+        away = isinstance(error, Unavailable)
+        text = type(error).__name__ if away else repr(error)
+        if text == self._said:
+            return
+        self._said = text
+        if away:
+            _LOG.warning("%s failed; it is tried again: %s", self._what, error)
+        else:
             _LOG.error("%s failed; it is tried again", self._what, exc_info=error)
 
     def over(self) -> None:

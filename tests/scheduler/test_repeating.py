@@ -12,11 +12,12 @@ import pytest
 from launches import until
 
 from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.watch import Watch
 from gpucommons.scheduler.leadership.clock import SharedClock
 from gpucommons.scheduler.leadership.election import Election, Lease, Terms
 from gpucommons.scheduler.leadership.memory import MemoryLease
-from gpucommons.scheduler.repeating import repeat, repeat_task
+from gpucommons.scheduler.repeating import Troubles, repeat, repeat_task
 
 
 class Tries:
@@ -30,6 +31,21 @@ class Tries:
         if self.left:
             raise self.left.pop(0)
         self.enough()
+
+
+def test_that_the_scheduler_is_away_is_one_line_without_a_stack(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    troubles = Troubles("a look")
+    troubles.note(Unavailable("It closed the connection."))
+    troubles.note(Unavailable("It refused the connection."))
+    troubles.over()
+    assert caplog.messages == [
+        "a look failed; it is tried again: It closed the connection.",
+        "a look works again",
+    ]
+    assert not any(record.exc_info for record in caplog.records)
 
 
 def test_a_thread_goes_on_and_says_each_kind_of_failure_once(
