@@ -23,7 +23,6 @@ import {
   canResume,
   cancelWords,
   hasRequest,
-  isFinal,
   maySteer,
   pausingLosesMs,
   sorted,
@@ -56,13 +55,13 @@ const TOLD_MS = 8000;
 
 type Args = ReadonlyPartialJSONObject;
 
-const NO_ARGS = { args: { type: 'object' as const, properties: {} } };
-const JOB_ARGS = {
-  args: {
-    type: 'object' as const,
-    properties: { job: { type: 'string' as const } }
-  }
-};
+const takes = (
+  properties: Record<string, { type: 'string' | 'boolean' }>
+): CommandRegistry.ICommandOptions['describedBy'] => ({
+  args: { type: 'object', properties }
+});
+const NO_ARGS = takes({});
+const JOB_ARGS = takes({ job: { type: 'string' } });
 
 export function addCommands(options: ICommandOptions): void {
   addNotebookCommands(options);
@@ -165,16 +164,11 @@ function addTrainCommands(options: ICommandOptions): void {
   commands.addCommand(CommandIDs.trainFile, {
     label: trans.__('Run as a Job…'),
     icon: gpuIcon,
-    describedBy: {
-      args: {
-        type: 'object',
-        properties: {
-          path: { type: 'string' },
-          /** Ask for the file, whatever is in front. */
-          asks: { type: 'boolean' }
-        }
-      }
-    },
+    describedBy: takes({
+      path: { type: 'string' },
+      /** Ask for the file, whatever is in front. */
+      asks: { type: 'boolean' }
+    }),
     execute: async (args: Args) => {
       const path =
         text(args['path']) ??
@@ -255,9 +249,7 @@ function addJobCommands(options: ICommandOptions): void {
         }
         const job = await train.startSmaller(old, size);
         model.add(job);
-        Notification.success(msg.startsInPlace(job.name, old.name), {
-          autoClose: TOLD_MS
-        });
+        options.openJob(job.id);
       })
   });
   commands.addCommand(CommandIDs.runAgain, {
@@ -306,34 +298,26 @@ async function confirmed(
   job: IJob,
   { model, msg }: ICommandOptions
 ): Promise<boolean> {
+  const { trans } = msg;
   if (action === 'cancel') {
-    return confirmCancel(job, msg);
+    const [body, keep] = cancelWords(job, msg);
+    return asked(
+      trans.__('Cancel %1?', job.name),
+      body,
+      keep,
+      trans.__('Cancel job')
+    );
   }
   const lostMs =
     action === 'pause' ? pausingLosesMs(job, model.clock.now()) : null;
   if (lostMs === null) {
     return true;
   }
-  const { trans } = msg;
   return asked(
     trans.__('Pause %1?', job.name),
     msg.pausingLoses(lostMs),
     trans.__('Let it run'),
     trans.__('Pause job')
-  );
-}
-
-async function confirmCancel(job: IJob, msg: Messages): Promise<boolean> {
-  if (isFinal(job)) {
-    return false;
-  }
-  const { trans } = msg;
-  const [body, keep] = cancelWords(job, msg);
-  return asked(
-    trans.__('Cancel %1?', job.name),
-    body,
-    keep,
-    trans.__('Cancel job')
   );
 }
 

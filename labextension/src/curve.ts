@@ -97,10 +97,10 @@ function seriesOf(
   const highest = Math.max(...values);
   const at = ticks(low, highest > low ? highest : low + 1, 4);
   const low2 = Math.min(low, at[0] ?? low);
-  const high = Math.max(highest, at[at.length - 1] ?? highest);
+  const high = Math.max(highest, at.at(-1) ?? highest);
   const y = scale([low2, high], [box.height - box.bottom, box.top]);
   const shares = values.every(each => isShare(name, each));
-  const last = known[known.length - 1];
+  const last = known.at(-1);
   const endY = last ? y(value(last)) : box.top;
   return {
     name,
@@ -144,7 +144,7 @@ function pathsOf(
     const kept = own.filter(point => point.step < next);
     const lost = own.filter(point => point.step >= next);
     const joined = joint ? [joint, ...kept] : kept;
-    joint = kept[kept.length - 1] ?? joint;
+    joint = kept.at(-1) ?? joint;
     if (joined.length > 0) {
       paths.push({ d: path(joined.map(place)), lost: false });
     }

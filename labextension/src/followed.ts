@@ -38,11 +38,14 @@ export class FollowedJob implements IDisposable {
 
   /** Take a message if it is about this job. */
   handle(message: ServerMessage): void {
+    if ('job' in message) {
+      const { job } = message;
+      if ((typeof job === 'string' ? job : job.id) !== this.id) {
+        return;
+      }
+    }
     switch (message.type) {
       case 'job':
-        if (message.job.id !== this.id) {
-          return;
-        }
         this.job = message.job;
         break;
       case 'jobs': {
@@ -54,7 +57,7 @@ export class FollowedJob implements IDisposable {
         break;
       }
       case 'log':
-        if (message.job !== this.id || message.rank !== this.rank) {
+        if (message.rank !== this.rank) {
           return;
         }
         this.log.append(
@@ -65,9 +68,6 @@ export class FollowedJob implements IDisposable {
         );
         break;
       case 'curve':
-        if (message.job !== this.id) {
-          return;
-        }
         this.points = mergePoints(this.points, message.points);
         break;
       default:

@@ -130,7 +130,7 @@ export function sorted(jobs: readonly IJob[]): IJob[] {
 }
 
 export function currentAttempt(job: IJob): IAttempt | null {
-  const last = job.attempts[job.attempts.length - 1];
+  const last = job.attempts.at(-1);
   return last && last.state !== 'ended' ? last : null;
 }
 
@@ -142,9 +142,11 @@ export function pausingLosesMs(job: IJob, nowMs: number): number | null {
 
 /** A loop that also reports `epoch` counts in epochs. */
 export function stepWord(
-  progress: Pick<IProgress, 'step' | 'metrics'>
+  progress: Pick<IProgress, 'step' | 'metrics'> | null | undefined
 ): 'epoch' | 'step' {
-  return progress.metrics['epoch'] === progress.step ? 'epoch' : 'step';
+  return progress && progress.metrics['epoch'] === progress.step
+    ? 'epoch'
+    : 'step';
 }
 
 /** The metrics worth a line, the most telling last so that "loss, accuracy" reads as a pair. */
@@ -159,6 +161,11 @@ export function tellingMetric(
     }
   }
   return Object.entries(metrics).find(([name]) => name !== 'epoch') ?? null;
+}
+
+/** "epoch 16", in what the job counts. */
+export function stepText(job: IJob, step: number, msg: Messages): string {
+  return msg.progress(msg.unit(stepWord(job.progress)), count(step), null);
 }
 
 export interface IJobRow {
@@ -217,7 +224,7 @@ function waitSentence(job: IJob, msg: Messages): string {
   const reason = job.reason?.text ?? '';
   const wasStopped = job.attempts.length > 0 && job.checkpoint;
   return wasStopped && job.progress
-    ? `${msg.stoppedAt(msg.unit(stepWord(job.progress)), count(job.checkpoint?.step ?? 0))} ${reason}`.trim()
+    ? `${msg.stoppedAt(stepText(job, wasStopped.step, msg))} ${reason}`.trim()
     : reason;
 }
 

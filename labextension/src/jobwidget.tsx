@@ -7,6 +7,7 @@ import { h } from './components/h';
 
 import { IPanelContext, PanelContext } from './components/context';
 import { JobPage } from './components/jobpage';
+import { keepFocus } from './focus';
 import { FollowedJob } from './followed';
 import { gpuIcon } from './icons';
 import { hasRequest } from './jobs';
@@ -19,6 +20,7 @@ class JobContent extends ReactWidget {
   ) {
     super();
     this.addClass('gc-JobPage-widget');
+    keepFocus(this.node);
   }
 
   render(): React.JSX.Element {

@@ -206,10 +206,6 @@ export function messages(trans: TranslationBundle) {
       return trans.__('Starts a smaller copy; this job leaves the line.');
     },
 
-    startsInPlace(job: string, old: string): string {
-      return trans.__('%1 takes the place of %2.', job, old);
-    },
-
     startNowNoMore(job: string, size: string): string {
       return trans.__(
         '%1 would no longer start with %2. It keeps its place in line.',
@@ -226,8 +222,8 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    stoppedAt(unit: string, step: string): string {
-      return trans.__('Stopped at %1 %2.', unit, step);
+    stoppedAt(step: string): string {
+      return trans.__('Stopped at %1.', step);
     },
 
     pausingLoses(ms: number): string {
@@ -237,16 +233,15 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    savedIsLost(unit: string, step: string): string {
+    savedIsLost(step: string): string {
       return trans.__(
-        'Starts from the beginning: %1 %2, saved before, is not used.',
-        unit,
+        'Starts from the beginning: %1, saved before, is not used.',
         step
       );
     },
 
-    resumedAt(unit: string, step: string, held: string): string {
-      return trans.__('resumed at %1 %2 on %3', unit, step, held);
+    resumedAt(step: string, held: string): string {
+      return trans.__('resumed at %1 on %2', step, held);
     },
 
     attempt(number: number): string {

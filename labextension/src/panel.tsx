@@ -6,6 +6,7 @@ import type * as React from 'react';
 import { h } from './components/h';
 
 import { IPanelContext, PanelContext } from './components/context';
+import { keepFocus } from './focus';
 import { gpuIcon } from './icons';
 import { PANEL_ID } from './ids';
 
@@ -21,6 +22,7 @@ export class GpuPanel extends ReactWidget {
     this.node.tabIndex = -1;
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('GPU Commons'));
+    keepFocus(this.node);
   }
 
   setFinishedShown(finishedShown: number): void {

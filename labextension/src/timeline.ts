@@ -1,6 +1,6 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
-import { clock, count, duration } from './format';
-import { isFinal, stepWord } from './jobs';
+import { clock, duration } from './format';
+import { isFinal, stepText } from './jobs';
 import type { Messages } from './messages';
 import { IAttempt, IJob } from './tokens';
 
@@ -114,7 +114,7 @@ function kindOf(attempt: IAttempt, job: IJob): SegmentKind {
   if (attempt.ended_ms == null) {
     return 'running';
   }
-  const last = job.attempts[job.attempts.length - 1] === attempt;
+  const last = job.attempts.at(-1) === attempt;
   if (last && isFinal(job)) {
     return job.state === 'succeeded'
       ? 'running'
@@ -124,12 +124,11 @@ function kindOf(attempt: IAttempt, job: IJob): SegmentKind {
 }
 
 function lastEnded(job: IJob): boolean {
-  const last = job.attempts[job.attempts.length - 1];
+  const last = job.attempts.at(-1);
   return last === undefined || last.ended_ms != null;
 }
 
 function receipts(job: IJob, msg: Messages): IReceipt[] {
-  const unit = msg.unit(job.progress ? stepWord(job.progress) : 'step');
   return job.attempts.flatMap(attempt => {
     const said: IReceipt[] = [];
     const say = (key: string, atMs: number, text: string) =>
@@ -143,7 +142,7 @@ function receipts(job: IJob, msg: Messages): IReceipt[] {
       say(
         '+',
         began,
-        msg.resumedAt(unit, count(step), msg.gpuCount(attempt.milli_gpu))
+        msg.resumedAt(stepText(job, step, msg), msg.gpuCount(attempt.milli_gpu))
       );
     }
     if (attempt.ended_ms != null && attempt.ended_text) {

@@ -12,7 +12,7 @@ export class UsageHistory {
   readonly samples: IUsageSample[] = [];
 
   get last(): IUsageSample | null {
-    return this.samples[this.samples.length - 1] ?? null;
+    return this.samples.at(-1) ?? null;
   }
 
   /** Take what came: history first, then one sample a second; repeats are dropped. */
@@ -57,7 +57,7 @@ export function spark(
   width: number,
   height: number
 ): ISpark {
-  const end = samples[samples.length - 1]?.at_ms ?? 0;
+  const end = samples.at(-1)?.at_ms ?? 0;
   const x = (sample: IUsageSample) =>
     round(width * (1 - (end - sample.at_ms) / WINDOW_MS));
   const y = (value: number) =>

@@ -68,7 +68,7 @@ def test_the_page_of_a_waiting_job_starts_it_smaller(lab: LabServer, open_lab: O
     picture(page, "job-waiting")
     action.click()
 
-    expect(page.locator(".Toastify__toast")).to_contain_text("takes the place of resnet-2.")
+    expect(page.locator(".gc-JobPage:visible .gc-Receipt")).to_have_text("made from resnet-2")
     assert [sent["parent"] for sent in lab.asked("jobs")[asked:]] == [scene.WAITING]
 
 
@@ -103,6 +103,34 @@ def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
 
     expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
     assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
+
+
+def test_a_button_that_goes_away_leaves_the_focus_beside_it(job_page: Page) -> None:
+    job_page.get_by_role("button", name="Pause", exact=True).press("Enter")
+
+    expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
+    expect(job_page.locator(".gc-JobHeader button:focus")).to_have_count(1)
+
+
+@pytest.mark.parametrize("theme", ["JupyterLab Light", "JupyterLab Dark"])
+def test_a_job_that_goes_on_from_another_leads_to_it(
+    lab: LabServer, open_lab: Open, theme: str
+) -> None:
+    page = open_lab(theme=theme)
+    now = now_ms()
+    old = scene.running(now)
+    resumed = old["attempts"][:1]
+    made = scene.request("digits", 1000) | {"resume_from": scene.RUNNING}
+    first = resumed[0] | {"resumed_from_step": 16}
+    copy = scene.job("copy", "digits-8", now, submitted_ms=now, request=made, attempts=[first])
+    lab.send(jobs(old, copy))
+    job_row(page, "digits-8").get_by_role("button", name="digits-8").click()
+
+    origin = page.locator(".gc-JobPage:visible .gc-Receipt").first
+    expect(origin).to_have_text("goes on from digits-7 at step 16")
+    picture(page, f"job-goes-on-{theme.split()[1].lower()}")
+    origin.get_by_role("button", name="digits-7").click()
+    expect(page.locator(".gc-JobPage:visible h1")).to_have_text("digits-7")
 
 
 def test_a_pause_that_loses_everything_is_asked_about(lab: LabServer, job_page: Page) -> None:
@@ -159,8 +187,8 @@ def test_a_replaced_job_leads_to_the_copy_and_the_copy_to_it(
     expect(note).to_have_text("Replaced by digits-8")
     picture(job_page, "job-replaced")
     note.get_by_role("button", name="digits-8").click()
-    back = job_page.locator(".gc-Facts").filter(visible=True)
-    expect(back).to_contain_text("made from digits-7")
+    back = job_page.locator(".gc-Receipt").filter(visible=True)
+    expect(back).to_have_text("made from digits-7")
     picture(job_page, "job-copy")
     back.get_by_role("button", name="digits-7").click()
     expect(job_page.locator(".gc-JobPage h1").filter(visible=True)).to_have_text("digits-7")

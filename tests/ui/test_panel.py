@@ -28,6 +28,13 @@ import scene
 
 pytestmark = pytest.mark.ui
 
+#: The job's page, with the focus in it.
+OPENED = ".jp-MainAreaWidget:has(.gc-JobPage):focus-within"
+#: What of the panel can be scrolled sideways.
+SIDEWAYS = """() => [...document.querySelectorAll('#gpucommons-panel, #gpucommons-panel *')]
+    .filter(each => each.scrollWidth > each.clientWidth && each.clientWidth > 0
+        && /auto|scroll/.test(getComputedStyle(each).overflowX))
+    .map(each => `${each.className}: ${each.scrollWidth} > ${each.clientWidth}`)"""
 PHONE = {"width": 390, "height": 844}
 
 
@@ -146,16 +153,15 @@ def test_start_now_with_less_starts_a_copy_in_the_jobs_place(
     expect(start).to_have_attribute("title", "Starts a smaller copy; this job leaves the line.")
     start.click()
 
-    expect(page.locator(".Toastify__toast")).to_contain_text(
-        "resnet-3 takes the place of resnet-2."
-    )
+    # It goes on where the copy is, and says where that comes from.
+    expect(page.locator(".gc-JobPage:visible h1")).to_have_text("resnet-3")
+    expect(page.locator(".gc-JobPage:visible .gc-Receipt")).to_have_text("made from resnet-2")
+    expect(page.locator(OPENED).filter(has_text="resnet-3")).to_have_count(1)
     picture(page, "panel-start-now")
     sent = lab.asked("jobs")[-1]
     assert (sent["name"], sent["parent"]) == ("resnet", scene.WAITING)
     assert sent["roles"][0] == scene.request("resnet", 2000)["roles"][0]
     assert lab.asked(f"jobs/{scene.WAITING}/cancel") != []
-    job_row(page, "resnet-3").get_by_role("button", name="resnet-3").click()
-    expect(page.locator(".gc-Facts")).to_contain_text("made from resnet-2")
 
 
 # --- train -----------------------------------------------------------------------------------
@@ -269,16 +275,30 @@ def test_the_palette_leads_into_the_panel(open_lab: Open) -> None:
     expect(page.get_by_role("button", name="My GPU", exact=True)).to_be_focused()
 
 
-def test_the_focus_stays_in_the_form(lab: LabServer, open_lab: Open) -> None:
+def test_who_submits_goes_on_at_the_jobs_page(open_lab: Open) -> None:
     page = open_lab()
     train = section(page, "Train")
     train.get_by_role("button", name="More…").press("Enter")
     expect(train.get_by_label("Workers")).to_be_focused()
 
-    submit = train.get_by_role("button", name="Submit")
-    submit.press("Enter")
+    train.get_by_role("button", name="Submit").press("Enter")
+    expect(page.locator(".gc-JobPage h1")).to_have_text("train-1")
+    expect(page.locator(OPENED)).to_have_count(1)
+    picture(page, "panel-submitted")
+
+
+def test_who_types_elsewhere_by_then_is_left_there(open_lab: Open) -> None:
+    page = open_lab()
+    section(page, "Train").get_by_role("button", name="Submit").focus()
+    page.evaluate(
+        """() => {
+            document.activeElement.click();
+            document.querySelector('.jp-Notebook .cm-content').focus();
+        }"""
+    )
     expect(job_row(page, "train-1")).to_be_visible()
-    expect(submit).to_be_focused()
+    expect(page.locator(".jp-Notebook .cm-content").first).to_be_focused()
+    expect(page.locator(".gc-JobPage")).to_have_count(0)
 
 
 # --- idle ------------------------------------------------------------------------------------
@@ -433,6 +453,14 @@ def test_pictures_of_panel_and_job_page(open_lab: Open, name: str, theme: str) -
     expect(page.locator(".gc-Curve svg")).to_be_visible()
     page.mouse.move(700, 900)
     picture(page, f"job-{name}")
+
+
+def test_a_narrow_window_scrolls_no_part_of_the_panel_sideways(open_lab: Open) -> None:
+    page = open_lab(size={"width": 860, "height": 860})
+    section(page, "Train").get_by_role("button", name="More…").click()
+    expect(section(page, "Train").get_by_label("Workers")).to_be_visible()
+    picture(page, "panel-860")
+    assert page.evaluate(SIDEWAYS) == []
 
 
 def test_a_phone_shows_all_of_it(open_lab: Open) -> None:

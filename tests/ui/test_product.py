@@ -193,6 +193,7 @@ def test_a_job_that_must_wait_says_why_and_what_would_start_now(
     expect(row).to_contain_text("waiting · 4 GPUs")
     expect(row).to_contain_text("Needs 4 GPUs on one node; 3 are free.")
     expect(row).to_contain_text("1st in line")
+    expect(page.locator(".gc-JobPage:visible h1")).to_have_text(FIRST)
     picture(page, "waiting")
     row.get_by_role("button", name="Start now with 3").click()
     expect(job_row(panel, SECOND)).to_contain_text("running · 3 borrowed")
@@ -202,9 +203,10 @@ def test_a_job_that_must_wait_says_why_and_what_would_start_now(
 def test_the_job_page_shows_log_curve_and_checkpoints(people: LogIn) -> None:
     page = people("alice")
     panel = open_panel(page)
-    panel.get_by_role("button", name=SECOND, exact=True).click()
-    job = page.locator(".gc-JobPage")
+    # Start now has opened it.
+    job = page.locator(".gc-JobPage:visible")
 
+    expect(job.locator("h1")).to_have_text(SECOND)
     expect(job).to_contain_text("borrowed, can be stopped")
     expect(job).to_contain_text("3 × A100-40")
     expect(job).to_contain_text(re.compile(r"epoch 3 +loss \d\.\d+ +accuracy \d\.\d+ +saved"))
@@ -236,7 +238,7 @@ def test_lent_gpus_come_back_to_a_ticket_which_starts_its_notebook_by_itself(
 
 def test_the_stopped_job_says_for_whom_and_waits_in_line(people: LogIn) -> None:
     page = people("alice")
-    job = page.locator(".gc-JobPage")
+    job = page.locator(".gc-JobPage:visible")
 
     expect(job).to_contain_text(
         re.compile(r"attempt 1: Stopped for .*nlp.*: epoch \d+ is saved, \d\.\d GPU-min lost")
@@ -371,7 +373,7 @@ def test_the_job_resumes_where_it_stopped_and_brings_its_results(
     bob.goto(f"{product.url}/hub/home")
     bob.locator("#stop").click()
     page = people("alice")
-    panel, job = open_panel(page), page.locator(".gc-JobPage")
+    panel, job = open_panel(page), page.locator(".gc-JobPage:visible")
 
     expect(job_row(panel, SECOND)).to_contain_text("running · 3 borrowed")
     expect(job).to_contain_text(re.compile(r"resumed from epoch \d+"))
@@ -445,7 +447,7 @@ def test_notebook_7_trains_its_notebook_and_opens_jobs_beside_it(
     train.get_by_label("Part of it").select_option("train(resume_dir)")
     expect(train.get_by_role("button", name="Submit")).to_be_enabled()
     panel.get_by_role("button", name=SECOND, exact=True).click()
-    job = page.locator(".gc-JobPage")
+    job = page.locator(".gc-JobPage:visible")
     expect(job).to_contain_text("Results are in your folder.")
     expect(job.locator("svg").first).to_be_visible()
     expect(page.locator(".jp-Notebook")).to_be_visible()
@@ -464,5 +466,5 @@ def test_dark_lab_has_the_same_panel(people: LogIn, product: Product) -> None:
 
     expect(page.locator("body[data-jp-theme-light=false]")).to_be_attached()
     expect(section(panel, "My GPU")).to_contain_text("of A100-40")
-    expect(page.locator(".gc-JobPage")).to_contain_text("accuracy")
+    expect(page.locator(".gc-JobPage:visible")).to_contain_text("accuracy")
     picture(page, "job-dark")

@@ -62,8 +62,7 @@ function useWidth(): [React.RefObject<HTMLDivElement>, number] {
 
 /** What the points count, as their newest says. */
 function unitOf(points: readonly ICurvePoint[]): 'epoch' | 'step' {
-  const newest = points[points.length - 1];
-  return newest === undefined ? 'step' : stepWord(newest);
+  return stepWord(points.at(-1));
 }
 
 function Chart(props: {

@@ -3,7 +3,7 @@ import type * as React from 'react';
 
 import { Fragment, h } from './h';
 
-import { baseName, bytes, clock, count, gpus } from '../format';
+import { baseName, bytes, clock, gpus } from '../format';
 import { FollowedJob } from '../followed';
 import { CommandIDs } from '../ids';
 import {
@@ -16,7 +16,7 @@ import {
   maySteer,
   progressText,
   replacedBy,
-  stepWord,
+  stepText,
   timeLeftMs
 } from '../jobs';
 import { IJob } from '../tokens';
@@ -24,7 +24,7 @@ import { duration } from '../format';
 import { useNow, usePanel, useSignal, useTopics } from './context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
-import { StartNow } from './jobs';
+import { JobLink, StartNow } from './jobs';
 import { ActionButton, Bar, Callout, LinkButton, Pill } from './parts';
 import { Standing } from './panel';
 import { TimelineView } from './timelineview';
@@ -146,9 +146,7 @@ function Facts({ job }: { job: IJob }): React.JSX.Element {
           {saved
             ? trans.__(
                 '%1, %2, verified',
-                job.progress && stepWord(job.progress) === 'epoch'
-                  ? trans.__('epoch %1', count(saved.step))
-                  : trans.__('step %1', count(saved.step)),
+                stepText(job, saved.step, msg),
                 bytes(saved.size_bytes)
               )
             : trans.__('starts from the beginning if stopped')}
@@ -180,9 +178,7 @@ function sizeWords(job: IJob, kind: string | null): string {
 function Place({ job }: { job: IJob }): React.JSX.Element {
   const { trans } = usePanel();
   // Where it ran before is no place of one that waits.
-  const last = isFinal(job)
-    ? job.attempts[job.attempts.length - 1]
-    : currentAttempt(job);
+  const last = isFinal(job) ? job.attempts.at(-1) : currentAttempt(job);
   const nodes = [...new Set(last?.nodes ?? [])];
   const workers =
     job.workers > 1 ? `${trans.__('%1 workers', job.workers)}, ` : '';
@@ -214,22 +210,8 @@ function ProgressWords(props: { job: IJob }): React.JSX.Element {
   return <>{words.join(', ')}</>;
 }
 
-function JobLink({ job }: { job: IJob }): React.JSX.Element {
-  const { commands } = usePanel();
-  return (
-    <LinkButton
-      onClick={() => {
-        void commands.execute(CommandIDs.openJob, { job: job.id });
-      }}
-    >
-      {job.name}
-    </LinkButton>
-  );
-}
-
 function SourceWords({ job }: { job: IJob }): React.JSX.Element {
-  const { model, commands, trans } = usePanel();
-  const parent = model.jobs?.find(each => each.id === job.request?.parent);
+  const { commands, trans } = usePanel();
   const at = clock(job.submitted_ms);
   const source = job.source;
   // The snapshot's folder is where results come back to.
@@ -254,12 +236,6 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
       ) : (
         trans.__('submitted %1', at)
       )}
-      {parent ? (
-        <>
-          {` · ${trans.__('made from')} `}
-          <JobLink job={parent} />
-        </>
-      ) : null}
     </>
   );
 }

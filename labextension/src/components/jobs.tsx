@@ -80,21 +80,16 @@ function Announcer({
 }
 
 function JobRow({ job }: { job: IJob }): React.JSX.Element {
-  const { model, msg, commands } = usePanel();
+  const { model, msg } = usePanel();
   const now = useNow(model);
   const row = jobRow(job, now, msg);
   const isMine = job.owner === '' || job.owner === model.whoami?.name;
-  const open = () => {
-    void commands.execute(CommandIDs.openJob, { job: job.id });
-  };
   const startWith = startableWith(job, model);
   return (
     <li className="gc-Job" data-job={job.id} data-state={job.state}>
       <div className="gc-Row">
         <span className={`gc-Dot gc-tone-${row.dot}`} aria-hidden="true" />
-        <button type="button" className="gc-Job-name" onClick={open}>
-          {job.name}
-        </button>
+        <JobLink job={job} />
         {isMine ? null : <span className="gc-Muted">{job.owner}</span>}
         <span className="gc-Muted gc-Right">{row.state}</span>
       </div>
@@ -117,6 +112,19 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
         </div>
       ) : null}
     </li>
+  );
+}
+
+export function JobLink({ job }: { job: IJob }): React.JSX.Element {
+  const { commands } = usePanel();
+  return (
+    <LinkButton
+      onClick={() => {
+        void commands.execute(CommandIDs.openJob, { job: job.id });
+      }}
+    >
+      {job.name}
+    </LinkButton>
   );
 }
 

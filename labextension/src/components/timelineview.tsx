@@ -3,9 +3,11 @@ import type * as React from 'react';
 
 import { h } from './h';
 
+import { stepText } from '../jobs';
 import { timeline } from '../timeline';
 import { IJob } from '../tokens';
 import { useNow, usePanel } from './context';
+import { JobLink } from './jobs';
 
 /** A label needs about so much of the page; a shorter one would be a letter and three dots. */
 const NARROW_PERCENT = 6;
@@ -33,11 +35,32 @@ export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
         <span>{line.from}</span>
         <span className="gc-Right">{line.to}</span>
       </div>
+      <Origin job={job} />
       {line.receipts.map(receipt => (
         <p key={receipt.key} className="gc-Receipt">
           <span className="gc-Muted">{receipt.at}</span> {receipt.text}
         </p>
       ))}
     </div>
+  );
+}
+
+/** The job that this one was made from, and where it took over: its curve and log begin there. */
+function Origin({ job }: { job: IJob }): React.JSX.Element | null {
+  const { model, msg, trans } = usePanel();
+  const { parent, resume_from: from } = job.request ?? {};
+  const old = model.jobs?.find(each => each.id === (from ?? parent));
+  if (!old) {
+    return null;
+  }
+  const step = job.attempts[0]?.resumed_from_step ?? old.checkpoint?.step;
+  return (
+    <p className="gc-Receipt">
+      {`${from ? trans.__('goes on from') : trans.__('made from')} `}
+      <JobLink job={old} />
+      {from && step != null
+        ? ` ${trans.__('at %1', stepText(job, step, msg))}`
+        : null}
+    </p>
   );
 }

@@ -3,9 +3,9 @@ import * as React from 'react';
 
 import { Fragment, h } from './h';
 
-import { baseName, count, duration, gpus } from '../format';
+import { baseName, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
-import { isFinal, stepWord } from '../jobs';
+import { isFinal, stepText } from '../jobs';
 import type { Messages } from '../messages';
 import { ITrainForm, offeredSizes } from '../request';
 import type { Connection } from '../model';
@@ -40,7 +40,7 @@ export function Train(): React.JSX.Element {
 }
 
 function Form(): React.JSX.Element {
-  const { model, train, msg, trans } = usePanel();
+  const { model, train, msg, commands, trans } = usePanel();
   const { form } = train;
   const hindrance = whyNot(train, model.connection, msg);
   const node = useFocus(train);
@@ -113,12 +113,12 @@ function Form(): React.JSX.Element {
   async function submit(): Promise<void> {
     const job = await train.submit();
     if (job !== null) {
-      // What was asked for is done with; the new job's row comes into view instead.
+      // What was asked for is done with.
       train.setExpanded(false);
       model.add(job);
-      // A form that has nothing more to submit has no button to stay on.
-      if (train.form.source === null) {
-        train.goTo('first');
+      // Who meanwhile types elsewhere is not taken away from there: the row and a notice are enough.
+      if (node.current?.contains(document.activeElement)) {
+        void commands.execute(CommandIDs.openJob, { job: job.id });
       }
     }
   }
@@ -168,11 +168,9 @@ function GoesOn(props: {
   if (!job?.checkpoint || isFinal(job)) {
     return null;
   }
-  const unit = msg.unit(job.progress ? stepWord(job.progress) : 'step');
-  const step = count(job.checkpoint.step);
   return (
     <p className="gc-Hint" role="status">
-      {msg.savedIsLost(unit, step)}
+      {msg.savedIsLost(stepText(job, job.checkpoint.step, msg))}
     </p>
   );
 }

@@ -8,7 +8,7 @@ export class FakeSocket {
   static all: FakeSocket[] = [];
 
   static get last(): FakeSocket {
-    const socket = FakeSocket.all[FakeSocket.all.length - 1];
+    const socket = FakeSocket.all.at(-1);
     if (!socket) {
       throw new Error('No socket was opened.');
     }

@@ -1,0 +1,19 @@
+/** A button that goes away as it is pressed leaves the focus beside it, not on the page's body. */
+
+export function keepFocus(node: HTMLElement): void {
+  let path: HTMLElement[] = [];
+  node.addEventListener('focusin', event => {
+    path = event.composedPath() as HTMLElement[];
+  });
+  new MutationObserver(() => {
+    const { body } = document;
+    if (path[0]?.isConnected === false && document.activeElement === body) {
+      // Among what it stood with, then among what that stood with.
+      path.some(each => {
+        const next = each.querySelector<HTMLElement>('button:enabled');
+        next?.focus();
+        return document.activeElement !== body;
+      });
+    }
+  }).observe(node, { childList: true, subtree: true });
+}
