@@ -89,6 +89,7 @@ class Admin(PageHandler):
             tabs=_tabs(me, shared),
             writes=me.admin and allowed,
             reclaims=_watches(me) and allowed,
+            whose=_whose(me),
             writes_off=WRITES_OFF if _watches(me) and not allowed else "",
             simulated=capacity.simulated(shared.nodes),
             data_ms=shared.nodes.now_ms,
@@ -113,7 +114,9 @@ class Admin(PageHandler):
         if key == "now":
             last_hour = await self.settings["last_hour"].get(self, me)
             return {
-                "figures": capacity.figures(shared.nodes, shared.waiting, last_hour),
+                "figures": capacity.figures(
+                    shared.nodes, shared.waiting, last_hour, whose=_whose(me)
+                ),
                 "fields": capacity.capacity_map(shared.nodes, shared.pools),
                 "legend": capacity.LEGEND,
                 "tables": await self._tables(me, shared),
@@ -182,6 +185,13 @@ class ReportCsv(PageHandler):
 
 def _watches(me: models.WhoAmI) -> bool:
     return me.admin or bool(me.leads)
+
+
+def _whose(me: models.WhoAmI) -> str:
+    """Of whom somebody sees everything, in words; empty for admins, who see all."""
+    if me.admin:
+        return ""
+    return "your team" if len({*me.teams, *me.leads}) == 1 else "your teams"
 
 
 def _tabs(me: models.WhoAmI, shared: Shared) -> tuple[Tab, ...]:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, receipts
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
-from gpucommons.scheduler.service.views.history import event_view, report_rows
+from gpucommons.scheduler.service.views.history import report_rows
 from gpucommons.scheduler.store.base import EventSight
 
 #: Events in one answer.
@@ -107,7 +107,7 @@ def _events(
         last = page[-1].number
     elif sight is not None and sight.until is not None:
         last = min(last, sight.until)
-    return models.EventList(events=[event_view(one, principal) for one in page], last=last)
+    return models.EventList(events=receipts.shown(service, principal, page), last=last)
 
 
 def _newest_events(
@@ -128,8 +128,11 @@ def _newest_events(
         limit=where.newest or 0,
         newest=True,
     )
+    if not everything and where.kinds == receipts.RECEIPTS:
+        page = receipts.with_those_for(service, principal, page, after=after)
+        page = page[-(where.newest or 1) :]
     last = max([where.after, end, *(stored.number for stored in page[-1:])])
-    return models.EventList(events=[event_view(one, principal) for one in page], last=last)
+    return models.EventList(events=receipts.shown(service, principal, page), last=last)
 
 
 def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) -> models.Report:

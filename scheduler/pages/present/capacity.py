@@ -91,15 +91,16 @@ def capacity_map(nodes: NodeList, pools: Sequence[PoolView]) -> tuple[Field, ...
 
 
 def figures(
-    nodes: NodeList, waiting: Sequence[WaitingRow], last_hour: Report | None
+    nodes: NodeList, waiting: Sequence[WaitingRow], last_hour: Report | None, *, whose: str = ""
 ) -> tuple[Figure, ...]:
-    """Held, really used, held idle, borrowed, waiting."""
+    """Held, really used, held idle, borrowed, waiting; ``whose`` use the report tells, if not all."""
     devices = [device for node in nodes.nodes for device in node.devices]
     held = {key: 0 for key, _ in LEGEND}
     for device in devices:
         for hold in device.holds:
             held[hold.shown_as] = held.get(hold.shown_as, 0) + hold.milli_gpu
     longest = max((row.waited_ms for row in waiting), default=None)
+    used = f"really used by {whose}, last hour" if whose else "really used, last hour"
     return (
         Figure(
             key="held",
@@ -107,7 +108,7 @@ def figures(
             of=f"of {len(devices)}",
             label="GPUs held",
         ),
-        Figure(key="used", value=_used(last_hour), of="", label="really used, last hour"),
+        Figure(key="used", value=_used(last_hour), of="", label=used),
         Figure(key="idle", value=format_milli_gpu(held["notebook-idle"]), of="", label="held idle"),
         Figure(key="borrowed", value=format_milli_gpu(held["borrowed"]), of="", label="borrowed"),
         Figure(

@@ -14,6 +14,8 @@ EVICTED = "evicted"
 BY_AGENTS = ("memory-terminate", "memory-kill", "limit-refused", "trouble")
 
 _STARTED_JOBS = frozenset({"starting", "running", "preempting", "pausing", "succeeded"})
+#: What is said of a beneficiary that the reader may not see.
+_TOLD = {"started": ("yes", False), "waiting": ("not yet", False), "ended": ("no", True)}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +70,9 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
     data = event.data
     lost, step = data.get("lost_milli_gpu_s"), data.get("checkpoint_step")
     unit = "epoch" if data.get("checkpoint_unit") == "epoch" else "step"
-    outcome, in_vain = _outcome(outcomes.get(str(data.get("beneficiary_id", ""))))
+    found = outcomes.get(str(data.get("beneficiary_id", "")))
+    told = _TOLD.get(str(data.get("beneficiary_outcome", "")), ("not known", False))
+    outcome, in_vain = told if found is None else _outcome(found)
     return EvictionRow(
         at_ms=event.at_ms,
         victim=str(data.get("victim") or event.text),
@@ -82,9 +86,7 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
     )
 
 
-def _outcome(workload: JobView | LeaseView | None) -> tuple[str, bool]:
-    if workload is None:
-        return "not known", False
+def _outcome(workload: JobView | LeaseView) -> tuple[str, bool]:
     if _has_started(workload):
         return "yes", False
     if workload.state in ("cancelled", "failed", "ended"):

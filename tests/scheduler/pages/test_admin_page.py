@@ -339,6 +339,21 @@ async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
     assert (reclaimed.status_code, refused.status_code) == (200, 403)
 
 
+async def test_a_lead_reads_that_only_their_own_team_is_told_of(visit: Any, scheduler: Any) -> None:
+    for path, part in (("activities", "activities"), ("events", "events")):
+        answers, key = scheduler.answers, f"GET /v1/{path}"
+        answers[key] = answers[key].model_copy(update={part: []})
+    said = {
+        "admin": "really used by your team, last hour",
+        "admin/idle": "No notebook of your team holds a GPU.",
+        "admin/evictions": "No job of your team was stopped for another yet",
+    }
+    lead, admin = await visit("lead"), await visit("admin")
+    for path, words in said.items():
+        assert words in await lead.page(path)
+        assert "your team" not in await admin.page(path)
+
+
 async def test_the_last_changes_of_quotas_are_shown_to_those_who_watch(
     visit: Any, scheduler: Any, cluster: Any
 ) -> None:

@@ -182,6 +182,19 @@ def test_a_receipt_says_whether_the_beneficiary_started(
     assert (row.outcome, row.in_vain) == (outcome, in_vain)
 
 
+@pytest.mark.parametrize(
+    ("told", "outcome"),
+    [("started", "yes"), ("waiting", "not yet"), ("ended", "no"), (None, "not known")],
+)
+def test_whether_it_started_is_said_to_those_who_may_not_see_it(
+    cluster: Any, told: str | None, outcome: str
+) -> None:
+    (receipt,) = cluster.receipts().events
+    hidden = receipt.data | {"beneficiary_id": None, "beneficiary_outcome": told}
+
+    assert eviction_rows([receipt.model_copy(update={"data": hidden})], {})[0].outcome == outcome
+
+
 def test_a_receipt_counts_in_what_the_job_counts_in(cluster: Any) -> None:
     receipts = cluster.receipts().events
     receipts[0].data["checkpoint_unit"] = "epoch"
