@@ -38,11 +38,9 @@ export class FollowedJob implements IDisposable {
 
   /** Take a message if it is about this job. */
   handle(message: ServerMessage): void {
-    if ('job' in message) {
-      const { job } = message;
-      if ((typeof job === 'string' ? job : job.id) !== this.id) {
-        return;
-      }
+    const of = 'job' in message ? message.job : this.id;
+    if ((typeof of === 'string' ? of : of.id) !== this.id) {
+      return;
     }
     switch (message.type) {
       case 'job':

@@ -81,11 +81,7 @@ function Item(props: {
     <button
       type="button"
       className={isWarned ? 'gc-Status-item gc-Warn' : 'gc-Status-item'}
-      title={
-        model.isSimulated
-          ? msg.trans.__('Your slice of a simulated GPU')
-          : msg.trans.__('Your slice of a GPU')
-      }
+      title={msg.trans.__('Your slice of a GPU')}
       onClick={() => {
         void commands.execute(CommandIDs.showPanel);
       }}

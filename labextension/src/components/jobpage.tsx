@@ -199,15 +199,12 @@ function ProgressWords(props: { job: IJob }): React.JSX.Element {
   const { model, trans } = usePanel();
   const { progress } = props.job;
   const left = timeLeftMs(props.job, model.shownMs);
-  const words: string[] = [];
-  if (progress?.total_steps) {
-    const share = Math.floor((100 * progress.step) / progress.total_steps);
-    words.push(`${share} %`);
-  }
-  if (left !== null) {
-    words.push(trans.__('about %1 left', duration(left)));
-  }
-  return <>{words.join(', ')}</>;
+  const words = [
+    progress?.total_steps &&
+      `${Math.floor((100 * progress.step) / progress.total_steps)} %`,
+    left !== null && trans.__('about %1 left', duration(left))
+  ];
+  return <>{words.filter(Boolean).join(', ')}</>;
 }
 
 function SourceWords({ job }: { job: IJob }): React.JSX.Element {
@@ -216,27 +213,23 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   const source = job.source;
   // The snapshot's folder is where results come back to.
   const folder = (job.request?.results_to ?? '').replace(/^\.\/?/, '');
-  return (
+  return source ? (
     <>
-      {source ? (
-        <>
-          {trans.__('from')}{' '}
-          <LinkButton
-            label={trans.__('Open %1', source)}
-            onClick={() => {
-              void commands.execute('docmanager:open', {
-                path: folder ? `${folder}/${source}` : source
-              });
-            }}
-          >
-            {baseName(source)}
-          </LinkButton>
-          {`, ${at}`}
-        </>
-      ) : (
-        trans.__('submitted %1', at)
-      )}
+      {trans.__('from')}{' '}
+      <LinkButton
+        label={trans.__('Open %1', source)}
+        onClick={() => {
+          void commands.execute('docmanager:open', {
+            path: folder ? `${folder}/${source}` : source
+          });
+        }}
+      >
+        {baseName(source)}
+      </LinkButton>
+      {`, ${at}`}
     </>
+  ) : (
+    <>{trans.__('submitted %1', at)}</>
   );
 }
 
