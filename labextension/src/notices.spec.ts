@@ -63,7 +63,7 @@ it.each([
     for (const [id, name] of [
       [CommandIDs.trainNotebook, 'turn'],
       [CommandIDs.keepGpu, 'keep']
-    ]) {
+    ] as const) {
       commands.addCommand(id, {
         describedBy: { args: { type: 'object', properties: {} } },
         execute: () => done.push(name)
