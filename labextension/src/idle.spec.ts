@@ -60,7 +60,7 @@ describe('the idle notification', () => {
     expect(
       idleNotice(makeLease({ state: 'warned', idle: asked }), msg)?.text
     ).toBe(
-      'Idle 9 min. An admin asks for your GPU: it is returned at 19 min, even if you kept it for longer. It can be kept 2 times.'
+      'Idle 9 min. An admin asks for your GPU: it goes back at 19 min, even if kept. It can be kept 2 times.'
     );
   });
 

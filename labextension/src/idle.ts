@@ -14,10 +14,9 @@ const SHORT_MS = 2 * MINUTE;
 const TELLING_MS = MINUTE;
 
 export interface IIdleNotice {
-  /** The same lease and warning give the same key: shown once, not again after a click. */
+  /** The same warning gives the same key: shown once, not again after a click. */
   key: string;
   text: string;
-  leaseId: string;
   keepsLeft: number;
 }
 
@@ -36,11 +35,10 @@ export function idleNotice(
   }
   const since = idle.idle_since_ms;
   const warned = idle.warned_ms ?? since + idle.warn_after_min * MINUTE;
-  const idleMs = Math.max(0, warned - since);
   const returnMs = idle.returns_ms - since;
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
   const returned = Math.floor(returnMs / ms);
-  const idleFor = `${Math.floor(idleMs / ms)} ${unit}`;
+  const idleFor = `${Math.floor((warned - since) / ms)} ${unit}`;
   const text = idle.reclaimed
     ? msg.reclaimWarning(idleFor, `${returned} ${unit}`)
     : msg.idleWarning(
@@ -48,11 +46,10 @@ export function idleNotice(
         unit === 's' ? `${returned} s` : String(returned)
       );
   return {
-    key: `${lease.id}/${idle.returns_ms}/${idle.reclaimed}`,
+    key: `${idle.returns_ms}/${idle.reclaimed}`,
     // Not on the button: three of them fill a line.
     text:
       idle.keeps_left > 0 ? `${text} ${msg.keepsLeft(idle.keeps_left)}` : text,
-    leaseId: lease.id,
     keepsLeft: idle.keeps_left
   };
 }

@@ -90,10 +90,9 @@ export class Notices {
         ? [
             {
               label: msg.turnIntoJob(),
-              caption: keep.label,
               callback: (event: MouseEvent) => {
                 // The form takes a while: the GPU stays meanwhile, or its warning does.
-                if (notice.keepsLeft > 0) {
+                if (notice.keepsLeft) {
                   keep.callback(event);
                 } else {
                   event.preventDefault();

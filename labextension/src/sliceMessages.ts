@@ -135,7 +135,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     reclaimWarning(idle: string, returned: string): string {
       return trans.__(
-        'Idle %1. An admin asks for your GPU: it is returned at %2, even if you kept it for longer.',
+        'Idle %1. An admin asks for your GPU: it goes back at %2, even if kept.',
         idle,
         returned
       );
