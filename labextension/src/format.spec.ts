@@ -7,6 +7,7 @@ import {
   gib,
   gpuHours,
   gpus,
+  length,
   metric,
   ordinal,
   percent,
@@ -40,6 +41,16 @@ describe('numbers as people write them', () => {
     [-5, '0 s']
   ])('%i ms lasts %s', (ms, text) => {
     expect(duration(ms)).toBe(text);
+  });
+
+  it.each([
+    [40_400, '40 s'],
+    [112_000, '1 min 52 s'],
+    [120_000, '2 min'],
+    [599_900, '10 min'],
+    [1_799_000, '30 min']
+  ])('%i ms took %s', (ms, text) => {
+    expect(length(ms)).toBe(text);
   });
 
   it('never says that no time is left while some is', () => {

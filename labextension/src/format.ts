@@ -64,6 +64,15 @@ export function duration(ms: number): string {
   return `${Math.floor(span / DAY)} d`;
 }
 
+/** How long a thing took: parts of a whole that is short add up to it. */
+export function length(ms: number): string {
+  const seconds = Math.round(ms / SECOND);
+  const rest = seconds % 60;
+  return seconds > 60 && seconds < 600 && rest
+    ? `${(seconds - rest) / 60} min ${rest} s`
+    : duration(seconds < 600 ? seconds * SECOND : ms + MINUTE / 2);
+}
+
 /** A rounded window in one unit: `[10, 25, 'min']`. */
 export function span(fromMs: number, toMs: number): [number, number, string] {
   const [unit, name]: [number, string] =

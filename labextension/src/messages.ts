@@ -11,6 +11,7 @@ import {
   duration,
   gpuHours,
   gpus,
+  length,
   ordinal,
   span
 } from './format';
@@ -54,6 +55,11 @@ export function messages(trans: TranslationBundle) {
 
     dataAge(ms: number): string {
       return trans.__('Data from %1 ago.', duration(ms));
+    },
+
+    /** Of what there is to read, nothing came: that is not the same as nothing being there. */
+    notLoaded(): string {
+      return trans.__('This cannot be loaded now.');
     },
 
     noScheduler(): string {
@@ -249,11 +255,11 @@ export function messages(trans: TranslationBundle) {
     },
 
     waited(ms: number): string {
-      return trans.__('waited %1', duration(ms));
+      return trans.__('waited %1', length(ms));
     },
 
     paused(ms: number): string {
-      return trans.__('paused %1', duration(ms));
+      return trans.__('paused %1', length(ms));
     },
 
     gpuH(milliGpuS: number): string {

@@ -134,6 +134,35 @@ describe('what happened', () => {
     }
   );
 
+  it('gives short lengths to the second, so that they add up', () => {
+    const attempts = [
+      makeAttempt({ started_ms: 0, ended_ms: 112_000 }),
+      makeAttempt({
+        id: 'a-2',
+        number: 2,
+        started_ms: 227_000,
+        ended_ms: 336_000
+      })
+    ];
+    const over = makeJob({ state: 'succeeded', attempts, ended_ms: 336_000 });
+
+    expect(timeline(over, 336_000, msg).segments.map(one => one.label)).toEqual(
+      ['attempt 1 · 1 min 52 s', 'waited 1 min 55 s', 'attempt 2 · 1 min 49 s']
+    );
+  });
+
+  it.each([
+    ['It finished', 'attempt 1: it finished'],
+    ['Stopped for nlp', 'attempt 1: stopped for nlp'],
+    ['GPU 3 is gone', 'attempt 1: GPU 3 is gone']
+  ])('goes on after the colon: %s', (ended_text, said) => {
+    const attempts = [makeAttempt({ ended_ms: 60_000, ended_text })];
+
+    expect(timeline(makeJob({ attempts }), 60_000, msg).receipts[0]?.text).toBe(
+      said
+    );
+  });
+
   it('tells each stop with its time', () => {
     expect(timeline(job, 1_200_000, msg).receipts[0]?.text).toBe(
       'attempt 1: stopped for nlp (its guarantee)'

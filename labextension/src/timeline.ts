@@ -1,5 +1,5 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
-import { clock, duration } from './format';
+import { clock, length } from './format';
 import { isFinal, stepText } from './jobs';
 import type { Messages } from './messages';
 import { IAttempt, IJob } from './tokens';
@@ -68,7 +68,7 @@ export function timeline(job: IJob, nowMs: number, msg: Messages): ITimeline {
           kind,
           [at, stop],
           now
-            ? `${msg.state(job)} · ${duration(stop - at)}`
+            ? `${msg.state(job)} · ${length(stop - at)}`
             : kind === 'waited'
               ? msg.waited(stop - at)
               : msg.paused(stop - at)
@@ -95,7 +95,7 @@ export function timeline(job: IJob, nowMs: number, msg: Messages): ITimeline {
       [began, ended],
       attempt.ended_ms == null
         ? `${msg.attempt(attempt.number)} · ${msg.state(job)}`
-        : `${msg.attempt(attempt.number)} · ${duration(ended - began)}`
+        : `${msg.attempt(attempt.number)} · ${length(ended - began)}`
     );
     at = ended;
   }
@@ -146,7 +146,11 @@ function receipts(job: IJob, msg: Messages): IReceipt[] {
       );
     }
     if (attempt.ended_ms != null && attempt.ended_text) {
-      say('', attempt.ended_ms, attempt.ended_text);
+      // It goes on after a colon; a name in capitals stays as it is.
+      const text = attempt.ended_text.replace(/^[A-Z](?=[a-z]* )/, first =>
+        first.toLowerCase()
+      );
+      say('', attempt.ended_ms, text);
     }
     return said;
   });

@@ -79,6 +79,40 @@ describe('the quota line', () => {
     expect(model.quote?.text).toBe('Fits.');
   });
 
+  it('does not stand for a form that asks for something else', async () => {
+    const model = train();
+    model.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(model.isAsking).toBe(false);
+
+    model.update({ milliGpu: 2000 });
+    expect(model.isAsking).toBe(true);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(model.isAsking).toBe(false);
+  });
+
+  it('is no late answer to what the form asked before', async () => {
+    const answers: ((text: string) => void)[] = [];
+    const api = fakeApi();
+    api.quote = () =>
+      new Promise(resolve => {
+        answers.push(text => {
+          resolve({ hold_class: 'guaranteed', text });
+        });
+      });
+    const model = new TrainModel(api, () => true);
+    model.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+    model.update({ milliGpu: 2000 });
+    answers[0]?.('Of 1 GPU.');
+    await vi.advanceTimersByTimeAsync(0);
+    expect([model.isAsking, model.quote]).toEqual([true, null]);
+    await vi.advanceTimersByTimeAsync(500);
+    answers[1]?.('Of 2 GPUs.');
+    await vi.advanceTimersByTimeAsync(0);
+    expect([model.isAsking, model.quote?.text]).toEqual([false, 'Of 2 GPUs.']);
+  });
+
   it('asks nobody where there is no scheduler', async () => {
     canAsk = false;
     const model = train();

@@ -49,6 +49,8 @@ export class TrainModel {
   files: IFilesPreview | null = null;
   filesProblem: string | null = null;
   isBusy = false;
+  /** The form is another question than the one that was answered last: what was said is no answer. */
+  isAsking = false;
   isExpanded = false;
   /** Where the focus should go as soon as the form is drawn. */
   wanted: Place | null = null;
@@ -98,7 +100,6 @@ export class TrainModel {
     this.form = formOfJob(job);
     this.files = null;
     this.filesProblem = null;
-    this.changed.emit();
     this._askAnew();
   }
 
@@ -111,7 +112,6 @@ export class TrainModel {
           : Math.min(form.minWorkers, form.workers);
     }
     this.form = form;
-    this.changed.emit();
     this._askAnew();
   }
 
@@ -134,6 +134,7 @@ export class TrainModel {
     window.clearTimeout(this._timer);
     if (this.form.source === null || !this._canAsk()) {
       this.quote = this.refusal = this._quoteProblem = null;
+      this.isAsking = false;
       return;
     }
     this._timer = window.setTimeout(() => {
@@ -235,10 +236,12 @@ export class TrainModel {
       if (asked === this._asked) {
         this.quote = quote;
         this._quoteProblem = this.refusal = null;
+        this.isAsking = false;
       }
     } catch (error) {
       if (asked === this._asked) {
         this.quote = null;
+        this.isAsking = false;
         this._quoteProblem = text(error);
         this.refusal = isRefusal(error) ? this._quoteProblem : null;
       }
@@ -263,9 +266,12 @@ export class TrainModel {
 
   /** What the form asks is another question now: what was said of the last one is stale. */
   private _askAnew(): void {
-    this._refusal = null;
-    this._key = null;
+    this._refusal = this._key = null;
+    this.isAsking = true;
+    // An answer that is on its way is one to another question.
+    this._asked += 1;
     this.refreshQuote();
+    this.changed.emit();
   }
 
   private _refusal: string | null = null;

@@ -14,7 +14,7 @@ const TONES = ['first', 'second'];
 export function CurveView(props: {
   points: readonly ICurvePoint[];
 }): React.JSX.Element {
-  const { trans } = usePanel();
+  const { model, msg, trans } = usePanel();
   const [node, width] = useWidth();
   const { points } = props;
   const names = chosenMetrics(points);
@@ -27,9 +27,11 @@ export function CurveView(props: {
       </h2>
       {points.length < 2 || names.length === 0 ? (
         <p className="gc-Muted">
-          {trans.__(
-            'A curve appears when the job reports metrics: run.report(step=…, loss=…).'
-          )}
+          {points.length === 0 && model.connection !== 'ok'
+            ? msg.notLoaded()
+            : trans.__(
+                'A curve appears when the job reports metrics: run.report(step=…, loss=…).'
+              )}
         </p>
       ) : (
         <Chart points={points} width={width} />

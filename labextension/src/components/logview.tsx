@@ -17,7 +17,7 @@ export function LogView(props: {
   followed: FollowedJob;
   workers: number;
 }): React.JSX.Element {
-  const { trans } = usePanel();
+  const { model, msg, trans } = usePanel();
   const { followed } = props;
   const [isFollowing, setFollowing] = React.useState(true);
   useSignal(followed.changed);
@@ -52,7 +52,11 @@ export function LogView(props: {
         setFollowing={setFollowing}
       />
       {followed.log.lines.length === 0 ? (
-        <p className="gc-Muted">{trans.__('Nothing printed yet.')}</p>
+        <p className="gc-Muted">
+          {model.connection === 'ok'
+            ? trans.__('Nothing printed yet.')
+            : msg.notLoaded()}
+        </p>
       ) : null}
     </div>
   );

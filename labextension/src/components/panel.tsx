@@ -15,6 +15,7 @@ import { Train } from './train';
 export function Panel(): React.JSX.Element {
   const { model } = usePanel();
   useTopics(model, ['status']);
+  const isStale = model.connection !== 'ok';
   const hasScheduler = model.connection !== 'none';
   return (
     <div className="gc-Panel-content">
@@ -22,8 +23,10 @@ export function Panel(): React.JSX.Element {
       <MyGpu />
       {hasScheduler ? (
         <>
-          <MyTeam />
-          <Jobs />
+          <div className={isStale ? 'gc-mod-stale' : ''}>
+            <MyTeam />
+            <Jobs />
+          </div>
           <Train />
         </>
       ) : null}
@@ -31,52 +34,38 @@ export function Panel(): React.JSX.Element {
   );
 }
 
-/** Nothing while all is well; else one sentence, the age of what is shown, and *Retry*. */
+/** Nothing while all is well; else one sentence, the age of what is shown, and what to do. */
 export function Standing(): React.JSX.Element | null {
-  const { model, msg } = usePanel();
-  switch (model.connection) {
-    case 'ok':
-    case 'connecting':
-      return null;
-    case 'none':
-      return (
-        <Callout tone="info">{model.trouble ?? msg.noScheduler()}</Callout>
-      );
-    case 'lost':
-      return <Lost />;
-    case 'unreachable':
-      return <Trouble text={model.trouble ?? msg.schedulerUnreachable()} />;
-  }
-}
-
-/** A server that was announced to stop, and did, is not coming back by itself. */
-function Lost(): React.JSX.Element {
-  const { model, msg } = usePanel();
-  useNow(model);
-  const idleMs = model.returnedAfterMs;
-  return idleMs === null ? (
-    <Trouble text={msg.connectionLost()} />
-  ) : (
-    <Callout tone="info">
-      {msg.returnedIdle(duration(idleMs))} <HubLink />
-    </Callout>
-  );
-}
-
-function Trouble({ text }: { text: string }): React.JSX.Element {
   const { model, msg, commands } = usePanel();
   useNow(model);
-  const age = model.dataAgeMs;
+  const { connection, trouble, dataAgeMs: age } = model;
+  if (connection === 'ok' || connection === 'connecting') {
+    return null;
+  }
+  if (connection === 'none') {
+    return <Callout tone="info">{trouble ?? msg.noScheduler()}</Callout>;
+  }
+  // A server that was announced to stop, and did, is not coming back by itself.
+  const idleMs = model.returnedAfterMs;
+  const isGone = idleMs !== null;
   return (
-    <Callout tone={age === null ? 'info' : 'error'}>
-      {text} {age === null ? null : msg.dataAge(age)}{' '}
-      <LinkButton
-        onClick={() => {
-          void commands.execute(CommandIDs.reconnect);
-        }}
-      >
-        {msg.retry()}
-      </LinkButton>
+    <Callout tone={age === null || isGone ? 'info' : 'error'}>
+      {isGone
+        ? msg.returnedIdle(duration(idleMs))
+        : ((connection === 'lost' ? null : trouble) ??
+          msg.outOfReach(connection))}{' '}
+      {age === null ? null : msg.dataAge(age)}{' '}
+      {isGone ? (
+        <HubLink />
+      ) : (
+        <LinkButton
+          onClick={() => {
+            void commands.execute(CommandIDs.reconnect);
+          }}
+        >
+          {msg.retry()}
+        </LinkButton>
+      )}
     </Callout>
   );
 }

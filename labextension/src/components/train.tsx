@@ -244,20 +244,19 @@ function QuotaLine(props: {
   train: TrainModel;
   msg: Messages;
 }): React.JSX.Element | null {
-  const { quote, problem } = props.train;
-  if (problem !== null) {
-    return (
-      <Callout tone="error" id="gc-quote">
-        {problem}
-      </Callout>
-    );
-  }
-  if (quote === null) {
+  const { quote, problem, isAsking } = props.train;
+  if (problem === null && quote === null && !isAsking) {
     return null;
   }
-  const [lead, rest] = leadOf(quote.text);
+  const said = problem ?? quote?.text ?? '';
+  const [lead, rest] = isAsking
+    ? ['', props.msg.trans.__('Asking…')]
+    : problem === null
+      ? leadOf(said)
+      : ['', said];
+  const tone = problem === null ? TONES[quote?.hold_class ?? ''] : 'error';
   return (
-    <Callout tone={TONES[quote.hold_class] ?? 'info'} id="gc-quote">
+    <Callout tone={(!isAsking && tone) || 'info'} id="gc-quote">
       {lead ? <b>{lead} </b> : null}
       {rest}
     </Callout>
