@@ -106,7 +106,7 @@ module.exports = {
     minimizer: [
       new rspack.SwcJsMinimizerRspackPlugin({
         minimizerOptions: {
-          ecma: 2021,
+          ecma: 2022,
           compress: {
             passes: 4,
             arrows: true,
@@ -115,7 +115,7 @@ module.exports = {
             pure_getters: true,
             keep_fargs: false,
             toplevel: true,
-            ecma: 2021
+            ecma: 2022
           },
           // Private members only: never trans.__ and trans._n.
           mangle: { props: { regex: '^_[a-zA-Z]{2,}', undeclared: true } }

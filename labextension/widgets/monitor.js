@@ -153,7 +153,9 @@ function render({ model, el }) {
     );
     line.setAttribute('points', points.join(' '));
   };
+  let since = '';
   const onMessage = message => {
+    since = '';
     if (message.type === 'usage') {
       samples = samples.concat(message.samples).slice(-SHOWN);
       if (message.state === 'ok') {
@@ -172,7 +174,8 @@ function render({ model, el }) {
   };
   const close = openSocket(onMessage, () => {
     samples = [];
-    showText('Connecting again…');
+    since ||= new Date().toTimeString().slice(0, 5);
+    showText(`Not connected since ${since}. Connecting again…`);
   });
   if (close === null) {
     const show = () => showText(model.get('text'));

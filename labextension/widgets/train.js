@@ -71,15 +71,29 @@ function watchKernel(model, el, form) {
   const note = element('div', 'gc-widget-note', el);
   note.setAttribute('role', 'status');
   const session = model.widget_manager?.context?.sessionContext;
+  let isOver = false;
+  let since = '';
   const look = (_, status) => {
     if (ENDED.includes(status)) {
-      form.inert = true;
+      isOver = form.inert = true;
       note.textContent =
         'Not connected any more: the kernel was restarted or shut down. Run the cell again.';
     }
   };
+  const lookAtLine = (_, status) => {
+    if (!isOver) {
+      form.inert = status !== 'connected';
+      since = form.inert ? since || new Date().toTimeString().slice(0, 5) : '';
+      note.textContent =
+        since && `Not connected: what stands here is as of ${since}.`;
+    }
+  };
   session?.statusChanged.connect(look);
-  return () => session?.statusChanged.disconnect(look);
+  session?.connectionStatusChanged?.connect(lookAtLine);
+  return () => {
+    session?.statusChanged.disconnect(look);
+    session?.connectionStatusChanged?.disconnect(lookAtLine);
+  };
 }
 
 function render({ model, el }) {

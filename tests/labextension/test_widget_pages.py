@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -24,11 +25,17 @@ const statusChanged = {
   connect: watcher => watchers.push(watcher),
   disconnect: watcher => watchers.splice(watchers.indexOf(watcher), 1)
 };
+const lines = [];
+window.lineIs = status => lines.forEach(watcher => watcher(null, status));
+const connectionStatusChanged = {
+  connect: watcher => lines.push(watcher),
+  disconnect: watcher => lines.splice(lines.indexOf(watcher), 1)
+};
 window.makeModel = state => {
   const callbacks = [];
   return {
     get: name => state[name],
-    widget_manager: { context: { sessionContext: { statusChanged } } },
+    widget_manager: { context: { sessionContext: { statusChanged, connectionStatusChanged } } },
     set: (name, value) => { state[name] = value; callbacks.forEach(c => c()); },
     save_changes: () => undefined,
     send: message => window.sent.push(message),
@@ -208,6 +215,26 @@ async def test_without_its_kernel_a_widget_says_so_and_what_to_do(
     )
     await widget.page.evaluate("cleanup()")
     assert await widget.page.evaluate("watchers.length") == 0
+
+
+async def test_a_form_that_nobody_hears_shows_its_age_and_cannot_be_sent(widget: Widget) -> None:
+    await widget.show("train.js", {**FORM}, jupyter=False)
+    assert await widget.page.is_enabled("text=Submit")
+    await widget.page.evaluate("lineIs('connecting')")
+    note = re.compile(r"Not connected: what stands here is as of \d\d:\d\d\.")
+    assert note.search(await widget.text())
+    inert = "here.querySelector('.gc-primary').closest('[inert]') !== null"
+    assert await widget.page.evaluate(inert)
+    await widget.page.evaluate("lineIs('connected')")
+    assert not note.search(await widget.text())
+    assert not await widget.page.evaluate(inert)
+
+
+async def test_a_tile_without_its_server_says_since_when(widget: Widget) -> None:
+    await widget.show("monitor.js", {}, jupyter=True)
+    await widget.page.evaluate("socket.onclose()")
+    said = re.compile(r"Not connected since \d\d:\d\d\. Connecting again…")
+    assert said.search(await widget.text())
 
 
 async def test_a_refusal_is_shown_and_the_button_works_again(widget: Widget) -> None:

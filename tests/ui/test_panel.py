@@ -175,6 +175,16 @@ def test_the_quota_line_follows_the_form(open_lab: Open) -> None:
     expect(train.locator("#gc-quote")).to_have_text(scene.QUOTE["text"])
 
 
+def test_what_was_said_of_another_size_is_gone_at_once(open_lab: Open) -> None:
+    page = open_lab()
+    train = section(page, "Train")
+    expect(train.locator("#gc-quote")).to_have_text(scene.QUOTE["text"])
+    page.route("**/gpucommons/quote*", lambda route: None)
+    train.get_by_role("radio", name="2", exact=True).check()
+
+    expect(train.locator("#gc-quote")).to_have_text("Asking…")
+
+
 def test_a_refusal_is_a_sentence(open_lab: Open) -> None:
     train = section(open_lab(), "Train")
     train.get_by_role("radio", name="8", exact=True).check()
@@ -341,6 +351,9 @@ def test_once_the_gpu_is_returned_nothing_counts_any_more(lab: LabServer, open_l
         " Files are kept."
     )
     expect(section(page, "My GPU")).to_contain_text(re.compile(r"GPU was returned at \d\d:\d\d\."))
+    expect(panel).to_contain_text(re.compile(r"Data from \d+ s ago\."))
+    stale = panel.locator(".gc-mod-stale")
+    expect(stale.get_by_role("heading", name="Jobs")).to_be_visible()
     expect(section(page, "My GPU")).not_to_contain_text(re.compile("Idle|Memory|Compute"))
     expect(page.locator(".gc-Status-item")).to_be_hidden()
     picture(page, "panel-returned")

@@ -1,0 +1,39 @@
+import * as React from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, it } from 'vitest';
+
+import type { Connection, Model } from '../model';
+import { FollowedJob } from '../followed';
+import { makeJob, msg } from '../testing/make';
+import { PanelContext } from './context';
+import { CurveView } from './curveview';
+import { LogView } from './logview';
+
+function page(connection: Connection): string {
+  const parent = {
+    send: () => true,
+    release: () => undefined,
+    attemptLine: () => ''
+  };
+  const followed = new FollowedJob('j-1', parent, makeJob());
+  const context = { model: { connection } as Model, msg } as never;
+  return renderToStaticMarkup(
+    React.createElement(
+      PanelContext.Provider,
+      { value: context },
+      React.createElement(CurveView, { points: [] }),
+      React.createElement(LogView, { followed, workers: 1 })
+    )
+  );
+}
+
+it('says that nothing was printed or reported only where that is known', () => {
+  expect(page('ok')).toContain('Nothing printed yet.');
+  expect(page('ok')).toContain('A curve appears when');
+  for (const connection of ['unreachable', 'lost'] as const) {
+    expect(page(connection)).not.toMatch(/Nothing printed|A curve appears/);
+    expect(page(connection).match(/This cannot be loaded now\./g)).toHaveLength(
+      2
+    );
+  }
+});
