@@ -2,7 +2,7 @@ import * as React from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
-import type { Connection, Model } from '../model';
+import type { Connection } from '../model';
 import { FollowedJob } from '../followed';
 import { makeJob, msg } from '../testing/make';
 import { PanelContext } from './context';
@@ -16,7 +16,7 @@ function page(connection: Connection): string {
     attemptLine: () => ''
   };
   const followed = new FollowedJob('j-1', parent, makeJob());
-  const context = { model: { connection } as Model, msg } as never;
+  const context = { model: { connection }, msg } as never;
   return renderToStaticMarkup(
     React.createElement(
       PanelContext.Provider,
