@@ -76,7 +76,7 @@ function Form(): React.JSX.Element {
       />
       {train.isExpanded ? <TrainMore /> : null}
       <GoesOn form={form} msg={msg} />
-      <QuotaLine train={train} msg={msg} />
+      <QuotaLine train={train} />
       <div className="gc-Row gc-Buttons">
         <ActionButton
           id={PLACES.submit}
@@ -240,25 +240,21 @@ function WhatToRun(): React.JSX.Element {
   );
 }
 
-function QuotaLine(props: {
-  train: TrainModel;
-  msg: Messages;
-}): React.JSX.Element | null {
+function QuotaLine(props: { train: TrainModel }): React.JSX.Element | null {
   const { quote, problem, isAsking } = props.train;
-  if (problem === null && quote === null && !isAsking) {
+  const said = problem ?? quote?.text;
+  if (said === undefined) {
     return null;
   }
-  const said = problem ?? quote?.text ?? '';
-  const [lead, rest] = isAsking
-    ? ['', props.msg.trans.__('Asking…')]
-    : problem === null
-      ? leadOf(said)
-      : ['', said];
+  const [lead, rest] = problem === null ? leadOf(said) : ['', said];
   const tone = problem === null ? TONES[quote?.hold_class ?? ''] : 'error';
   return (
-    <Callout tone={(!isAsking && tone) || 'info'} id="gc-quote">
-      {lead ? <b>{lead} </b> : null}
-      {rest}
+    <Callout tone={tone ?? 'info'} id="gc-quote">
+      {/* It keeps its height while another is asked for: *Submit* stays under the pointer. */}
+      <span className={isAsking ? 'gc-mod-stale' : ''} aria-busy={isAsking}>
+        {lead ? <b>{lead} </b> : null}
+        {rest}
+      </span>
     </Callout>
   );
 }
