@@ -117,7 +117,9 @@ function Form(): React.JSX.Element {
       train.setExpanded(false);
       model.add(job);
       // Who meanwhile types elsewhere is not taken away from there: the row and a notice are enough.
-      if (node.current?.contains(document.activeElement)) {
+      // A button that rests while it is sent may have lost the focus to nobody.
+      const { activeElement, body } = document;
+      if (activeElement === body || node.current?.contains(activeElement)) {
         void commands.execute(CommandIDs.openJob, { job: job.id });
       }
     }
