@@ -17,6 +17,8 @@ from urllib.parse import quote
 
 import httpx
 
+from gpucommons.scheduler.client.reading import read_up_to
+
 log = logging.getLogger("gpucommons.culler")
 
 #: The most that a hub gives per page.
@@ -33,7 +35,7 @@ MAX_PASSED_OVER = 100
 
 _PASSED_OVER = (
     "Nothing is culled of the user whom GET /users?state=ready&limit=1&offset=%s names: what the hub"
-    " keeps of their servers is larger than %s MiB. Stop those that have such options."
+    " keeps of their servers is larger than %s MiB, or lies in too many brackets. Stop those that have such options."
 )
 _GONE = 404
 _PENDING = 202
@@ -122,7 +124,7 @@ class Hub:
         offset, limit, passed_over = 0, page_size, 0
         for _ in range(MAX_PAGES):
             try:
-                response = await self._users(offset, limit)
+                servers, following = _page(await self._users(offset, limit))
             except AnswerTooLarge:
                 if limit <= 1:
                     if passed_over == MAX_PASSED_OVER:
@@ -132,7 +134,6 @@ class Hub:
                 limit = max(1, limit // 2)
                 continue
             limit = min(page_size, 2 * limit)
-            servers, following = _page(response)
             for server in servers:
                 yield server
             if following is None:
@@ -152,11 +153,14 @@ class Hub:
     async def _request(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
             async with self._http.stream(method, path, **options) as streamed:
-                content = await _read(streamed, f"{method} {path}")
-                response = httpx.Response(streamed.status_code, content=content)
+                content = await read_up_to(MAX_ANSWER_BYTES, streamed)
+                status = streamed.status_code
         except httpx.HTTPError as error:
             message = f"JupyterHub does not answer {method} {path}: {type(error).__name__}."
             raise HubUnavailable(message) from error
+        if content is None:
+            raise _too_large(f"{method} {path}")
+        response = httpx.Response(status, content=content)
         if not response.is_success and response.status_code != _GONE:
             message = f"JupyterHub answered {method} {path} with {response.status_code}."
             raise HubUnavailable(message)
@@ -191,18 +195,11 @@ def _page(response: httpx.Response) -> tuple[list[HubServer], int | None]:
         return servers, int(following["offset"]) if following else None
 
 
-async def _read(response: httpx.Response, what: str) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > MAX_ANSWER_BYTES:
-            message = (
-                f"JupyterHub's answer to {what} is larger than {MAX_ANSWER_BYTES >> 20} MiB, so it is"
-                " not read: ask for fewer users at once (api_page_size), or delete servers whose"
-                " options are that large."
-            )
-            raise AnswerTooLarge(message)
-    return bytes(content)
+def _too_large(what: str) -> AnswerTooLarge:
+    return AnswerTooLarge(
+        f"JupyterHub's answer to {what} is larger than {MAX_ANSWER_BYTES >> 20} MiB, so it is not read:"
+        " ask for fewer users at once (api_page_size), or delete servers whose options are that large."
+    )
 
 
 @contextmanager
@@ -210,6 +207,10 @@ def _understood(what: str) -> Iterator[None]:
     """Anything else than the hub's documented answer means: this is not a hub we can talk to."""
     try:
         yield
+    except RecursionError as error:
+        # The hub's own limit lies elsewhere: what it took, and tells, may be too deep for us.
+        message = f"JupyterHub's answer about {what} lies in too many brackets to be read."
+        raise AnswerTooLarge(message) from error
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         message = f"JupyterHub's answer about {what} cannot be read ({error!r})."
         raise HubUnavailable(message) from error

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
+from gpucommons.scheduler.client.reading import read_up_to
 from gpucommons.scheduler.errors import Unavailable
 
 #: The hub answers a start after 10 s at the latest (``slow_spawn_timeout``), a busy one later.
@@ -167,11 +168,14 @@ class Hub:
                 json=json,
                 timeout=timeout,
             ) as streamed:
-                content = await _read(streamed, f"{method} {path}")
-                response = httpx.Response(streamed.status_code, content=content)
+                content = await read_up_to(_MAX_ANSWER_BYTES, streamed)
+                status = streamed.status_code
         except httpx.HTTPError as error:
             message = f"JupyterHub does not answer {method} {path} ({type(error).__name__})."
             raise Unavailable(message) from error
+        if content is None:
+            raise _too_large(f"{method} {path}")
+        response = httpx.Response(status, content=content)
         if response.status_code == httpx.codes.TOO_MANY_REQUESTS or response.is_server_error:
             message = f"JupyterHub answered {method} {path} with {response.status_code}."
             raise Unavailable(message)
@@ -193,17 +197,11 @@ class Hub:
         await self._http.aclose()
 
 
-async def _read(response: httpx.Response, what: str) -> bytes:
-    content = bytearray()
-    async for chunk in response.aiter_bytes():
-        content += chunk
-        if len(content) > _MAX_ANSWER_BYTES:
-            message = (
-                f"JupyterHub's answer to {what} is larger than {_MAX_ANSWER_BYTES >> 20} MiB: start"
-                " that user's servers with fewer options, or delete those no longer needed."
-            )
-            raise TooLarge(message)
-    return bytes(content)
+def _too_large(what: str) -> TooLarge:
+    return TooLarge(
+        f"JupyterHub's answer to {what} is larger than {_MAX_ANSWER_BYTES >> 20} MiB: start that user's"
+        " servers with fewer options, or delete those no longer needed."
+    )
 
 
 def _server_path(user: str, server_name: str) -> str:

@@ -172,6 +172,21 @@ async def test_a_user_with_too_much_in_the_options_keeps_nobody_elses_server_run
     assert [re.findall(r"offset=(\d+)", text) for text in warned] == [[name[4:]] for name in large]
 
 
+async def test_a_user_whose_options_are_too_deep_to_read_keeps_nobody_elses_server_running() -> (
+    None
+):
+    class DeepApi(FakeHubApi):
+        def _page(self, request: httpx.Request) -> httpx.Response:
+            text = super()._page(request).text
+            return httpx.Response(200, text=text.replace('"deep"', "[" * 5000 + "]" * 5000))
+
+    api = DeepApi({f"user{n}": {"": server(idle_h=2)} for n in range(4)})
+    api.users["user1"][""]["user_options"] = "deep"
+    await run(api)
+    others = ["user0", "user2", "user3"]
+    assert sorted(api.stopped) == [f"/hub/api/users/{name}/server" for name in others]
+
+
 async def test_after_a_large_page_pages_grow_to_their_usual_size_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
