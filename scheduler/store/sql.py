@@ -7,6 +7,7 @@ wait for them. What a call returned from is on the disk.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -42,6 +43,7 @@ from gpucommons.scheduler.store.base import (
     UsageSum,
     WorkloadFilter,
 )
+from gpucommons.scheduler.store.codec import BadDocument
 from gpucommons.scheduler.store.engine import (
     LeaderLock,
     connected,
@@ -53,6 +55,8 @@ from gpucommons.scheduler.store.notices import ASKED, COMMITTED, Notices
 from gpucommons.scheduler.store.sql_mirror import SqlMirror
 
 T = TypeVar("T")
+
+_LOG = logging.getLogger(__name__)
 
 
 class SqlStore:
@@ -80,12 +84,12 @@ class SqlStore:
             yield connection, sql_cluster.check_lead(connection, epoch)
 
     def _read(self, query: Callable[[Connection], T]) -> T:
-        with _answering(), self._engine.connect() as connection:
+        with _answering(), _readable(), self._engine.connect() as connection:
             return query(connection)
 
     def _read_in_turn(self, query: Callable[[Connection], T]) -> T:
         """What the leader's loop goes on from: it waits for no reader."""
-        with self._turn, _answering(), self._writers.connect() as connection:
+        with self._turn, _answering(), _readable(), self._writers.connect() as connection:
             return query(connection)
 
     # --- leadership --------------------------------------------------------------------------
@@ -116,7 +120,7 @@ class SqlStore:
         # SQLite's transactions see one moment anyway.
         several = self._engine.dialect.name == "postgresql"
         options = {"isolation_level": "REPEATABLE READ"} if several else {}
-        with _answering(), self._engine.connect() as connection:
+        with _answering(), _readable(), self._engine.connect() as connection:
             return query(connection.execution_options(**options))
 
     def listen(self, callback: Callable[[str], None]) -> Callable[[], None]:
@@ -307,4 +311,19 @@ def _answering() -> Iterator[None]:
         if not isinstance(error, OperationalError) and not error.connection_invalidated:
             raise
         message = f"The scheduler's store does not answer ({error.orig}); try again in a moment."
+        raise Unavailable(message) from error
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """While replicas are upgraded, the next release may have written what this one cannot read."""
+    try:
+        yield
+    except BadDocument as error:
+        # Not in the answer: it may repeat what is not its reader's to see.
+        _LOG.error("What is stored cannot be read: %s", error)
+        message = (
+            "The scheduler cannot read what is stored: another release of it wrote that, or the store"
+            " is damaged. Ask again when all its replicas run the same release; its log says more."
+        )
         raise Unavailable(message) from error

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,14 +14,24 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from builders import T0, a_job
 from sqlalchemy import create_engine, event
 
+from gpucommons.scheduler.core.resources import Team
 from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
-from gpucommons.scheduler.core.types import IntentId, Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.types import (
+    IntentId,
+    Millis,
+    State,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.store import engine, sql_curves, sql_history, tables
-from gpucommons.scheduler.store.base import Asked, LogPoint
+from gpucommons.scheduler.store.base import Asked, LogPoint, WorkloadFilter
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.store.sql import SqlStore
 
@@ -98,10 +109,42 @@ def test_a_request_that_cannot_be_read_is_refused_and_the_others_are_decided(
     store.close()
 
 
+def test_what_another_release_has_written_is_not_there_for_now(
+    url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(url)
+    job = Workload(
+        workload_id=WorkloadId("w"), spec=a_job(), state=State.QUEUED, submitted_ms=T0, since_ms=T0
+    )
+    epoch = store.take_lead("me")
+    team = Team(name=TeamName("vision"))
+    store.commit(epoch, Changes(now_ms=NOW, workloads=(job,), teams=(team,)))
+    with sqlite3.connect(tmp_path / "state" / "store.db") as edited:
+        newer = '{"v":1,"d":{"of_the_next_release":"its value"}}'
+        edited.execute("UPDATE workloads SET standing = ?", (newer,))
+        edited.execute("UPDATE documents SET document = ?", (newer,))
+    edited.close()
+
+    reads: list[Callable[[], object]] = [
+        store.load,
+        store.mirror().refresh,
+        lambda: store.workload(job.workload_id),
+        lambda: store.workloads(WorkloadFilter()),
+    ]
+    for read in reads:
+        with pytest.raises(Unavailable, match="another release") as refused:
+            read()
+        assert "next_release" not in str(refused.value)
+        assert "unknown fields ['of_the_next_release']" in caplog.text
+        caplog.clear()
+    store.close()
+
+
 def test_what_was_acknowledged_survives_a_kill(url: str) -> None:
     script = """
 import os, sys
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.core.resources import Team
 from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
 store = open_store(sys.argv[1])
 epoch = store.take_lead("me")
