@@ -22,9 +22,12 @@ describe('secrets', () => {
     });
   });
 
-  it('refuse what looks like a value', () => {
-    expect(parseSecrets('HF_TOKEN=hf_AbC123').wrong).toBe('HF_TOKEN=hf_AbC123');
-  });
+  it.each(['HF_TOKEN=hf_AbC123', 'HF_TOKEN=hugging=face', 'HF_TOKEN='])(
+    'refuse what looks like a value: %s',
+    line => {
+      expect(parseSecrets(line).wrong).toBe(line);
+    }
+  );
 });
 
 describe('the form becomes a request', () => {

@@ -78,12 +78,13 @@ export function parseSecrets(text: string): ISecretsResult {
     if (line === '') {
       continue;
     }
-    const [left, right] = line.split('=').map(part => part.trim());
-    const name = right ?? left ?? '';
+    // As in a file of variables, all behind the first sign of equality belongs to it.
+    const at = line.indexOf('=');
+    const name = line.slice(at + 1).trim();
     const variable =
-      right === undefined
+      at < 0
         ? name.toUpperCase().replace(/-/g, '_')
-        : (left ?? '');
+        : line.slice(0, at).trim();
     if (!VARIABLE.test(variable) || !SECRET.test(name)) {
       return { secrets: {}, wrong: line };
     }
