@@ -82,6 +82,7 @@ def _operation_id(route: APIRoute) -> str:
 def _health(chosen: ApiSettings) -> APIRouter:
     router = APIRouter(tags=["health"])
 
+    @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")
     async def healthz() -> dict[str, bool]:
         """Whether the scheduler is up and decides; needs no token."""
@@ -90,6 +91,7 @@ def _health(chosen: ApiSettings) -> APIRouter:
             raise Unavailable(message)
         return {"ok": True}
 
+    @router.head("/livez", include_in_schema=False)
     @router.get("/livez")
     async def livez() -> dict[str, bool]:
         """Whether it still tries, be it in vain: if not, a new process helps; needs no token."""

@@ -222,8 +222,14 @@ async def test_a_scheduler_without_the_lead_is_not_healthy(world: ServiceWorld) 
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://api"
     ) as client:
-        assert (await client.get("/healthz")).status_code == 503
-        assert (await client.get("/livez")).status_code == 503
+        for path in ("/healthz", "/livez"):
+            assert (await client.get(path)).status_code == 503
+            assert (await client.head(path)).status_code == 503
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/livez"])
+async def test_a_balancer_may_ask_for_health_by_head(http: httpx.AsyncClient, path: str) -> None:
+    assert (await http.head(path)).status_code == 200
 
 
 async def test_a_hub_that_is_away_is_said(hub: FakeHubServer, client_of: Clients) -> None:
