@@ -15,7 +15,15 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
 from gpucommons.scheduler.pages.base import PageHandler
-from gpucommons.scheduler.pages.present import capacity, evictions, idle, quotas, report, waiting
+from gpucommons.scheduler.pages.present import (
+    capacity,
+    evictions,
+    idle,
+    pieces,
+    quotas,
+    report,
+    waiting,
+)
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
 _HOUR_MS = 3_600_000
@@ -103,10 +111,14 @@ class Admin(PageHandler):
             self.ask(calls.nodes()), self.ask(calls.pools()), self._jobs(), self.leases("waiting")
         )
         activities = await self.ask(calls.activities()) if _watches(me) else None
+        idle_ms = pieces.idle_spans_ms(activities)
         return Shared(
             nodes=nodes,
             pools=pools.pools,
-            waiting=waiting.waiting_rows(jobs, leases, nodes.now_ms),
+            waiting=waiting.with_pieces(
+                waiting.waiting_rows(jobs, leases, nodes.now_ms),
+                lambda of: pieces.pieces(nodes, idle_ms, of),
+            ),
             idle=idle.idle_rows(activities) if activities else (),
         )
 

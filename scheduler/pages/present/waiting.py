@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucommons.scheduler.models import ForecastView, JobView, LeaseView, ReasonView
 from gpucommons.scheduler.pages.present import words
+from gpucommons.scheduler.pages.present.pieces import Pieces
 
 _WAITING_JOBS = frozenset({"queued", "nominated"})
 
@@ -16,12 +17,13 @@ _WAITING_JOBS = frozenset({"queued", "nominated"})
 class WaitingRow:
     """One waiting workload."""
 
+    workload_id: str
     who: str
     team: str
     #: Job name, or ``notebook``.
     what: str
     asks: str
-    pool: str
+    pools: tuple[str, ...]
     waited_ms: int
     since: str
     #: ``1st in line``; empty where there is no line yet.
@@ -34,6 +36,8 @@ class WaitingRow:
     likely: str
     #: How right such windows were (``right 8 of 10``), or why there is none.
     likely_note: str
+    #: Where enough is free and it does not fit: what is free.
+    pieces: Pieces | None = None
 
 
 def waiting_rows(
@@ -45,13 +49,26 @@ def waiting_rows(
     return tuple(sorted(rows, key=lambda row: -row.waited_ms))
 
 
+def with_pieces(
+    rows: Sequence[WaitingRow], pieces: Callable[[Collection[str]], Pieces]
+) -> tuple[WaitingRow, ...]:
+    """The same rows; those that only fragmentation keeps waiting say what is free where."""
+    return tuple(
+        replace(row, pieces=pieces(row.pools))
+        if row.reason_class == words.reason_class("fragmentation")
+        else row
+        for row in rows
+    )
+
+
 def _job(job: JobView, now_ms: int) -> WaitingRow:
     return WaitingRow(
+        workload_id=job.id,
         who=words.person(job.owner),
         team=job.team,
         what=job.name,
         asks=_asks(job),
-        pool=", ".join(job.pools),
+        pools=tuple(job.pools),
         waited_ms=now_ms - job.submitted_ms,
         since=words.duration(now_ms - job.submitted_ms),
         place=_place(job.position),
@@ -61,11 +78,12 @@ def _job(job: JobView, now_ms: int) -> WaitingRow:
 
 def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
     return WaitingRow(
+        workload_id=lease.id,
         who=words.person(lease.user),
         team=lease.team,
         what=f"notebook {lease.server_name}".strip(),
         asks=words.asked(lease.milli_gpu, lease.gpu_kind),
-        pool=lease.pool,
+        pools=(lease.pool,),
         waited_ms=now_ms - lease.requested_ms,
         since=words.duration(now_ms - lease.requested_ms),
         place=_place(lease.position),

@@ -43,6 +43,7 @@ function swap(fresh) {
       continue;
     }
     showTimes(next);
+    keepOpen(old, next);
     if (old.isEqualNode(next)) {
       continue;
     }
@@ -53,6 +54,15 @@ function swap(fresh) {
     if (focused) {
       document.getElementById(focused)?.focus();
     }
+  }
+}
+
+// What somebody has opened to read stays open.
+function keepOpen(old, fresh) {
+  const opened = old.querySelectorAll('details[open]');
+  const ids = new Set(Array.from(opened, one => one.id));
+  for (const one of fresh.querySelectorAll('details')) {
+    one.open = ids.has(one.id);
   }
 }
 

@@ -70,6 +70,7 @@ async def open_page(
         ("new-ticket", "alice", "ticket?milli_gpu=1000"),
         ("admin", "admin", "admin"),
         ("admin-teams", "admin", "admin/teams"),
+        ("admin-waiting", "admin", "admin/waiting"),
         ("admin-idle", "admin", "admin/idle"),
         ("admin-evictions", "admin", "admin/evictions"),
         ("admin-report", "admin", "admin/report"),
@@ -272,6 +273,21 @@ async def test_last_week_reads_as_cards_on_a_phone(open_page: Any) -> None:
     await expect(vision.get_by_text("0 s → 40 s")).to_be_visible()
     await page.screenshot(path=PICTURES / "admin-replay-phone.png", full_page=True)
     assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+async def test_a_row_of_fragmentation_opens_and_stays_open(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    page = await open_page("admin", "admin/waiting", allow_admin_writes=True)
+
+    await page.locator("summary").press("Enter")
+    await expect(page.locator("details")).to_contain_text("gpu-02, GPU 0: ¼ free, beside")
+    await _picture(page, "admin-waiting-pieces")
+    all_jobs = cluster.jobs().jobs
+    scheduler.answers["GET /v1/jobs"] = cluster.models.JobList(jobs=all_jobs[:1])
+    await page.get_by_text("whisper-2").wait_for(state="detached")
+    await expect(page.locator("details")).to_have_attribute("open", "")
+    await expect(page.locator("summary")).to_be_focused()
 
 
 async def test_a_refresh_never_takes_an_edit_away(
