@@ -82,9 +82,7 @@ export function parseSecrets(text: string): ISecretsResult {
     const at = line.indexOf('=');
     const name = line.slice(at + 1).trim();
     const variable =
-      at < 0
-        ? name.toUpperCase().replace(/-/g, '_')
-        : line.slice(0, at).trim();
+      at < 0 ? name.toUpperCase().replace(/-/g, '_') : line.slice(0, at).trim();
     if (!VARIABLE.test(variable) || !SECRET.test(name)) {
       return { secrets: {}, wrong: line };
     }
