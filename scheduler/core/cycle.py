@@ -6,6 +6,7 @@ tried twice for the same shape, so a long line costs little.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from functools import partial
 
 from gpucommons.scheduler.core import (
@@ -36,7 +37,7 @@ from gpucommons.scheduler.core.admission import (
 )
 from gpucommons.scheduler.core.demand import elastic, shape
 from gpucommons.scheduler.core.draft import Draft, Guarantees
-from gpucommons.scheduler.core.types import HoldClass, Reason, Workload, WorkloadId
+from gpucommons.scheduler.core.types import AttemptId, HoldClass, Reason, Workload, WorkloadId
 
 #: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
 _ROUNDS = 5
@@ -157,15 +158,17 @@ def _spare_the_unneeded(draft: Draft) -> bool:
     if not stopping:
         return False
     spared = False
-    needed = {
-        attempt_id
-        for workload in draft.among(draft.register.nominated)
-        if workload.nomination is not None and workload.current is None
-        for attempt_id in workload.nomination.victims
-    }
+    needed: dict[AttemptId, dict[WorkloadId, Workload]] = defaultdict(dict)
+    for workload in draft.among(draft.register.nominated):
+        if workload.nomination is not None and workload.current is None:
+            for attempt_id in workload.nomination.victims:
+                needed[attempt_id][workload.workload_id] = workload
     for workload in stopping:
         attempt = workload.current
-        if attempt is None or attempt.stop is None or attempt.attempt_id in needed:
+        if attempt is None or attempt.stop is None:
+            continue
+        if attempt.attempt_id in needed:
+            stops.hand_over(draft, workload, needed[attempt.attempt_id])
             continue
         # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
         if attempt.stop.why in stops.FOR_OTHERS and not attempt.stop.signalled:

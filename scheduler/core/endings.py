@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core import lending, stops, tries
+from gpucommons.scheduler.core import lending, stops, tries, withdrawals
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
@@ -44,6 +44,8 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
     attempt = workload.current
     if attempt is None:
         return workload
+    if attempt.started_ms is None and _never_started(attempt, end):
+        workload = withdrawals.noted(draft, workload)
     text = end.text or _words(end)
     if attempt.stop is not None and end.exit_code != 0 and not is_lease(workload):
         # What its exit status was after a stop tells nobody anything; for whom it was, does.
@@ -63,6 +65,11 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
         _receipt(draft, workload, ended, attempt.stop, end)
         return _after_stop(draft, workload, ended, attempt.stop, end)
     return _after_own_end(draft, workload, end, text)
+
+
+def _never_started(attempt: Attempt, end: End) -> bool:
+    """It had its turn, and did not start; what a node or another took from it is not its doing."""
+    return end.start_failed if attempt.stop is None else attempt.stop.why == "timeout"
 
 
 def _words(end: End) -> str:

@@ -21,7 +21,7 @@ def reason(draft: Draft, workload: Workload) -> Reason | None:
     # Counted from the submit: a sentence that changes by itself would be written every second.
     after = duration(max(1, -(-(min(ends) - workload.submitted_ms) // 1000)))
     text = (
-        f"{spec.owner} left the line, or let a turn pass, {withdrawals.MOST} times within {_HOUR} after"
+        f"{spec.owner} left the line, or did not start, {withdrawals.MOST} times within {_HOUR} after"
         " others' work had been stopped for it: this waits for GPUs that are free, and wins none back until"
         f" {after} after it was submitted."
     )

@@ -6,6 +6,7 @@ SIGTERM on (the grace) it is preempting, pausing or cancelling and cannot.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.draft import Draft
@@ -119,6 +120,22 @@ def spare(draft: Draft, workload: Workload) -> Workload:
     )
     draft.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
     return workload
+
+
+def hand_over(draft: Draft, workload: Workload, waiting: Mapping[WorkloadId, Workload]) -> None:
+    """Stop it for one who still waits for that, where whoever it was announced for has left the line."""
+    attempt = workload.current
+    stop = None if attempt is None else attempt.stop
+    if attempt is None or stop is None or stop.why not in FOR_OTHERS or stop.signalled:
+        return
+    if stop.beneficiary is None or stop.beneficiary in waiting:
+        return
+    heir, text = waiting[min(waiting)], stop.text
+    if stop.why != MOVE and not text.startswith(f"for {heir.spec.team} ("):
+        mate = heir.spec.team == workload.spec.team
+        text = f"for {heir.spec.name if mate else heir.spec.team}"
+    stop = evolve(stop, beneficiary=heir.workload_id, text=text)
+    draft.put(with_attempt(workload, evolve(attempt, stop=stop)))
 
 
 def end_now(draft: Draft, workload: Workload, *, why: str, text: str) -> Workload:

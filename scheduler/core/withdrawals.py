@@ -1,8 +1,9 @@
 """Who leaves the line after others were stopped for it, again and again: it may stop nobody for a while.
 
-A grant that nobody takes up is a try in vain (:mod:`.tries`), and so is leaving once the work in the way
-has been told to stop: that work is stopped all the same, for nothing. Both are noted on the workload and
-remembered, so neither another ticket nor a restart of the scheduler forgets a try.
+A grant that nobody takes up, or a start that comes to nothing, is a try in vain (:mod:`.tries`), and so is
+leaving once the work in the way has been told to stop: that work is stopped all the same, for nothing. All
+are noted on the workload and remembered, so neither another ticket nor a restart of the scheduler forgets a
+try.
 """
 
 from __future__ import annotations
@@ -16,8 +17,10 @@ from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.lifecycle import WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.types import (
+    Attempt,
     Millis,
     PoolName,
+    Stop,
     UserName,
     Workload,
     WorkloadId,
@@ -28,8 +31,8 @@ MOST = 3
 
 
 def noted(draft: Draft, workload: Workload) -> Workload:
-    """Return a workload that leaves the line, is paused, or lets its turn pass, with a note if others were
-    stopped for it.
+    """Return a workload that leaves the line, is paused, lets its turn pass, or does not start, with a note
+    if others were stopped for it.
     """
     last = workload.attempts[-1] if workload.attempts else None
     if workload.nomination is None and (last is None or last.started_ms is not None):
@@ -53,13 +56,20 @@ def _stopped(draft: Draft) -> Mapping[WorkloadId, int]:
     found = draft.searches.get(key)
     if not isinstance(found, dict):
         attempts = chain.from_iterable(one.attempts for one in draft.workloads.values())
-        told = [one.stop for one in attempts if one.stop is not None and one.stop.signalled]
+        told = [
+            one.stop for one in attempts if one.stop is not None and _was_stopped(one, one.stop)
+        ]
         found = draft.searches[key] = {
             stop.beneficiary: stop.announced_ms
             for stop in sorted(told, key=lambda one: one.announced_ms)
             if stop.beneficiary is not None and stop.why in stops.FOR_OTHERS
         }
     return found
+
+
+def _was_stopped(attempt: Attempt, stop: Stop) -> bool:
+    """Also what saved and left within its notice, as it is asked to; not what came to its own end."""
+    return stop.signalled or (attempt.ended_ms is not None and attempt.exit_code != 0)
 
 
 def held_back(draft: Draft) -> Mapping[tuple[UserName, PoolName], Millis]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from builders import World, a_job, a_node, a_team
+from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.state import AttemptEnded, Cancel, Intent
 from gpucommons.scheduler.core.types import HoldClass, IntentId, UserName
@@ -26,3 +26,23 @@ def test_a_spared_borrower_enters_the_guarantee_that_became_free_meanwhile() -> 
     assert held.stop is None
     assert held.hold_class is HoldClass.GUARANTEED
     assert world.step().changes.empty
+
+
+def test_a_notice_goes_over_to_who_still_waits_for_it() -> None:
+    teams = [
+        a_team("vision", fixed_milli_gpu=500),
+        a_team("nlp", fixed_milli_gpu=500),
+        a_team("ops"),
+    ]
+    world = World(a_node(gpus=1), teams=teams)
+    borrower = world.run(a_job("borrower", 1000, team="ops", owner="bob"))
+    first = world.submit(a_notebook("ann", 500))
+    second = world.submit(a_notebook("nils", 500, team="nlp"))
+    before = world.stop_of(borrower)
+    assert before.beneficiary == first
+
+    world.ask(Cancel(workload_id=first, why="left"))
+
+    after = world.stop_of(borrower)
+    assert (after.beneficiary, after.text) == (second, "for nlp")
+    assert (after.term_ms, after.kill_ms) == (before.term_ms, before.kill_ms)

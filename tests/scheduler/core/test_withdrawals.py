@@ -74,7 +74,7 @@ def test_the_fourth_within_an_hour_stops_nobody_until_the_hour_is_over(
     reason = world.get(waits).reason
     assert reason is not None
     assert reason.text == (
-        "ann left the line, or let a turn pass, 3 times within 60 min after others' work had been stopped for it: this"
+        "ann left the line, or did not start, 3 times within 60 min after others' work had been stopped for it: this"
         " waits for GPUs that are free, and wins none back until 59 min after it was submitted."
     )
     until = began + 30_000 + WITHDRAWALS_REMEMBERED_MS
@@ -190,6 +190,70 @@ def test_who_starts_by_hand_need_not_rest(world: World) -> None:
             world.end(borrower.workload_id)
     started = world.submit(replace(TICKET, roles=a_notebook("ann", 500).roles), redeem=True)
     assert world.state(started) is State.GRANTED
+
+
+def test_who_saves_and_leaves_within_its_notice_was_stopped_too(world: World) -> None:
+    for _ in range(3):
+        ticket = world.submit(TICKET)
+        victim = in_the_way(world, ticket)
+        world.wait(5000)
+        world.end(victim, 143)
+        world.ask(Cancel(workload_id=ticket, why="left"))
+        world.start(victim)
+    assert world.get(world.submit(TICKET)).nomination is None
+
+
+def test_who_came_to_its_own_end_within_its_notice_lost_nothing(world: World) -> None:
+    for number in range(3):
+        ticket = world.submit(TICKET)
+        victim = in_the_way(world, ticket)
+        world.wait(5000)
+        world.end(victim, 0)
+        world.ask(Cancel(workload_id=ticket, why="left"))
+        world.run(a_job(f"next-{number}", team="nlp", owner="bob"))
+    assert world.get(world.submit(TICKET)).nomination is not None
+
+
+def test_leaving_counts_also_where_the_notice_was_given_for_a_ticket_before(world: World) -> None:
+    for number in range(3):
+        first = world.submit(TICKET)
+        victim = in_the_way(world, first)
+        world.wait(1000)
+        second = world.submit(replace(TICKET, environment=f"torch-{number}"))
+        stop = world.stop_of(victim)
+        assert stop is not None
+        assert stop.beneficiary == second
+        world.wait(29_000)
+        world.ask(Cancel(workload_id=second, why="left"))
+        go_on(world, victim)
+    assert world.get(world.submit(TICKET)).nomination is None
+
+
+def test_starts_that_take_too_long_by_their_own_limit_count_one_by_one(world: World) -> None:
+    job = world.submit(replace(JOB, start_timeout_ms=1000))
+    for _ in range(3):
+        victim = in_the_way(world, job)
+        world.wait(30_000)
+        world.end(victim, 143)
+        world.wait(1000)
+        world.end(job, 143)
+        world.start(victim)
+        world.wait(world.get(job).not_before_ms - world.now)
+    assert world.state(job) is State.QUEUED
+    assert world.get(job).nomination is None
+
+
+def test_starts_that_fail_count_one_by_one(world: World) -> None:
+    job = world.submit(replace(JOB, max_restarts=100))
+    for _ in range(3):
+        victim = in_the_way(world, job)
+        world.wait(30_000)
+        world.end(victim, 143)
+        world.end(job, None, start_failed=True)
+        world.start(victim)
+        world.wait(world.get(job).not_before_ms - world.now)
+    assert world.state(job) is State.QUEUED
+    assert world.get(job).nomination is None
 
 
 def test_a_grant_of_what_was_free_may_be_left_as_often_as_one_likes() -> None:
