@@ -6,6 +6,7 @@ Only the standard library is imported here: errands, jobs' pods and notebook ser
 from __future__ import annotations
 
 import os
+import secrets
 import stat
 import tarfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,8 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 MAX_MEMBERS = 100_000
 #: Folders in one another: far from what a path may hold, and from how deep a walk may go.
 MAX_DEPTH = 100
+#: Of a name that gets longer; names have 255 bytes, characters four at most.
+_SHOWN = 40
 
 
 class Refused(Exception):
@@ -46,25 +49,39 @@ def add_file(folder: int, name: str, read: Callable[[int], bytes], *, left: int,
     """Write what ``read`` gives to a regular file, at most ``left`` bytes; returns how many.
 
     Nothing that lies there is replaced: where the name is taken, the file bears the job's name too
-    (``model.digits-2.pt``), unless the very same content lies there already.
+    (``model.digits-2.pt``), unless the very same content lies there already. It gets its name when it
+    is whole: half a model would be loaded like any other.
 
     Raises
     ------
     Refused
         When there is more.
     """
+    # In sight: what a kill leaves behind may be large.
+    partial = f"{name[:_SHOWN]}.{job}.{secrets.token_hex(4)}.partial"
+    writing = os.open(partial, _NEW | os.O_EXCL, 0o644, dir_fd=folder)
     try:
-        writing = os.open(name, _NEW | os.O_EXCL, 0o644, dir_fd=folder)
+        written = _write(writing, name, read, left)
+        _settle(folder, partial, name, job)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(partial, dir_fd=folder)
+    return written
+
+
+def _settle(folder: int, partial: str, name: str, job: str) -> None:
+    """Give a whole file its name, or one beside it, or neither where it is there already."""
+    try:
+        # Taken before it is used: a rename alone would replace what lies there.
+        os.close(os.open(name, _NEW | os.O_EXCL, 0o644, dir_fd=folder))
     except FileExistsError:
+        if _are_equal(folder, name, partial):
+            return
         path = PurePath(name)
-        beside = f"{path.stem}.{job}{path.suffix}"
-        written = _write(
-            os.open(beside, _NEW | os.O_TRUNC, 0o644, dir_fd=folder), beside, read, left
-        )
-        if _are_equal(folder, name, beside):
-            os.unlink(beside, dir_fd=folder)
-        return written
-    return _write(writing, name, read, left)
+        name = f"{path.stem}.{job}{path.suffix}"
+        # Only what an earlier fetch may have left there goes.
+        os.close(os.open(name, _NEW, 0o644, dir_fd=folder))
+    os.rename(partial, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
 def _are_equal(folder: int, name: str, other: str) -> bool:
@@ -91,8 +108,6 @@ def _are_equal(folder: int, name: str, other: str) -> bool:
 def _write(writing: int, name: str, read: Callable[[int], bytes], left: int) -> int:
     written = 0
     try:
-        if not stat.S_ISREG(os.fstat(writing).st_mode):
-            return 0
         while chunk := read(_CHUNK_BYTES):
             written += len(chunk)
             if written > left:
