@@ -87,6 +87,8 @@ class Slices:
         self._observe = observe
         #: Open at the agent and ours to close; None until the agent was asked what it has open.
         self._opened: set[SliceId] | None = None
+        #: Of these, which could not be closed yet.
+        self._unclosed: set[SliceId] = set()
         #: Of the agents, at the last look.
         self._memories: Mapping[NodeId, str] = {}
         #: Memory limit that the agent has, as far as we know.
@@ -202,17 +204,16 @@ class Slices:
     def step(self) -> None:
         """Open what should be open, end what is over and seen empty, close what nobody holds."""
         self._notice_loss()
-        held: set[SliceId] = set()
         for workload, attempt in _held_by_notebooks(self._cluster()):
-            held.update(slice_ids(attempt))
             if attempt.state is AttemptState.STOPPING:
                 self.end_if_empty(workload)
             else:
                 self.open(workload)
-        opened = self._ours()
+        # In this order: what was granted and opened meanwhile, while agents were asked, is held.
+        opened = frozenset(self._ours())
+        held = {one for _, a in _held_by_notebooks(self._cluster()) for one in slice_ids(a)}
         for slice_id in opened - held:
             self._close(slice_id)
-        opened &= held
         self._limits = {one: mib for one, mib in self._limits.items() if one in held}
 
     def _notice_loss(self) -> None:
@@ -247,7 +248,12 @@ class Slices:
         try:
             self._agent.close_slice(slice_id)
         except GpuError as error:
-            log.warning("slice %s stays open at the agent: %s", slice_id, error)
+            if slice_id not in self._unclosed:
+                log.warning("slice %s stays open at the agent for now: %s", slice_id, error)
+            self._unclosed.add(slice_id)
+        else:
+            self._unclosed.discard(slice_id)
+            self._ours().discard(slice_id)
 
 
 def _held_by_notebooks(cluster: Cluster) -> Iterator[tuple[Workload, Attempt]]:

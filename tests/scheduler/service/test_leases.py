@@ -7,7 +7,8 @@ import pytest
 from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.errors import AgentUnavailable
+from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.leases import NOT_STARTED
 from gpucommons.scheduler.core.state import Cancel
@@ -382,6 +383,47 @@ def test_a_restarted_service_closes_what_nobody_holds_any_more(world: ServiceWor
     restarted.step()
     assert held.slice is not None
     assert list(world.agent.opened) == [held.slice.slice_id]
+
+
+def test_a_slice_that_is_granted_while_others_are_looked_at_stays_open(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire(world)
+    granted: list[models.LeaseView] = []
+    opening = world.agent.open
+
+    def slow(gpu_slice: GpuSlice, *, used: bool = False) -> None:
+        monkeypatch.setattr(world.agent, "open", opening)
+        opening(gpu_slice, used=used)
+        granted.append(acquire(world, "bob"))
+
+    monkeypatch.setattr(world.agent, "open", slow)
+    world.service.slices.step()
+    (lease,) = granted
+    assert lease.slice is not None
+    assert lease.slice.slice_id in world.agent.opened
+    started(world, lease)
+    world.service.slices.step()
+    assert world.agent.reading(lease.slice.slice_id).pids
+
+
+def test_a_slice_that_could_not_be_closed_is_closed_later(
+    world: ServiceWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lease = acquire(world)
+    end(world, lease)
+    assert lease.slice is not None
+    closing = world.agent.close_slice
+
+    def away(_slice_id: SliceId) -> None:
+        raise AgentUnavailable
+
+    monkeypatch.setattr(world.agent, "close_slice", away)
+    world.service.slices.step()
+    assert lease.slice.slice_id in world.agent.opened
+    monkeypatch.setattr(world.agent, "close_slice", closing)
+    world.service.slices.step()
+    assert lease.slice.slice_id not in world.agent.opened
 
 
 def test_a_slice_that_its_agent_lost_is_not_empty_before_the_agent_has_looked(
