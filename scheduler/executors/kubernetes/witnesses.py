@@ -46,12 +46,19 @@ def is_believed(remains: Remains, said: Said, *, waited_ms: int, hold_ms: int) -
         return False
     waited = waited_ms >= remains.grace_s * 1000 + hold_ms
     if said is Said.EMPTY:
-        # A container that was just being made may come up once more before it is ended.
-        return remains.ended or remains.started or waited
+        return _is_settled(remains, said) or waited
     if remains.ended and said is Said.NOTHING:
         return True
     # One that answers no more proves nothing: only the kubelet's own word stands against that.
     return waited and (remains.ended or said is Said.NOTHING)
+
+
+def _is_settled(remains: Remains, said: Said | None) -> bool:
+    """Whether no later answer can be another.
+
+    A container that was just being made may come up once more before it is ended.
+    """
+    return said is Said.EMPTY and (remains.ended or remains.started)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -88,7 +95,7 @@ class Witnesses:
         inquiry, now_ms = self._inquiry(attempt, remains), self._now_ms()
         if self._reading is None or slice_id is None:
             inquiry.said = Said.NOTHING
-        elif inquiry.said is not Said.EMPTY and now_ms - inquiry.asked_ms >= _AGAIN_MS:
+        elif not _is_settled(remains, inquiry.said) and now_ms - inquiry.asked_ms >= _AGAIN_MS:
             self._ask(attempt.attempt_id, inquiry, remains, slice_id)
         if inquiry.said is None:
             return False

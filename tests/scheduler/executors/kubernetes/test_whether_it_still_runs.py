@@ -169,6 +169,21 @@ def test_a_pod_deleted_by_force_is_live_while_its_agent_sees_processes(make: Any
     assert set(world.asked) == {("n0", "s-0")}
 
 
+def test_one_that_comes_up_after_its_agent_saw_nothing_is_live(make: Any) -> None:
+    made = a_running_pod(phase="Pending", started=False)
+    world = make(a_job_document(), live=0)
+    world.shows("ADDED", made)
+    world.shows("DELETED", made)
+    world.pass_ms(1_000)
+    world.live = 1
+    world.pass_ms(GRACE_MS)
+    world.pass_ms(HOLD_MS)
+    assert world.end() is None
+    world.live = 0
+    world.pass_ms(1_000)
+    assert world.end() is not None
+
+
 def test_an_agent_that_is_away_proves_nothing(make: Any) -> None:
     world = make(a_job_document(), silent=True)
     vanish(world)
