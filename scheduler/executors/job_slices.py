@@ -36,6 +36,8 @@ class JobSlices:
         self._nodes = nodes
         self._mps_of = mps_of
         self._bound: set[AttemptId] = set()
+        #: Of attempts that are over, which could not be closed yet.
+        self._unclosed: set[SliceId] = set()
         #: Of the agent, when the processes were bound.
         self._memory: str | None = None
 
@@ -49,6 +51,7 @@ class JobSlices:
         """
         if self._agent is None:
             return {}
+        self._close_what_is_over(self._agent)
         prepared: dict[SliceId, Injection] = {}
         for gpu_slice in self._slices(attempt):
             try:
@@ -101,12 +104,17 @@ class JobSlices:
         self._bound.discard(attempt_id)
         if attempt is None or self._agent is None:
             return
-        for placement in attempt.placements:
-            if placement.slice_id is not None:
-                try:
-                    self._agent.close_slice(placement.slice_id)
-                except GpuError as error:
-                    _LOG.warning("slice %s stays open: %s", placement.slice_id, error)
+        self._unclosed |= {p.slice_id for p in attempt.placements if p.slice_id is not None}
+        self._close_what_is_over(self._agent)
+
+    def _close_what_is_over(self, agent: AgentClient) -> None:
+        for slice_id in sorted(self._unclosed):
+            try:
+                agent.close_slice(slice_id)
+            except GpuError as error:
+                _LOG.warning("slice %s stays open for now: %s", slice_id, error)
+            else:
+                self._unclosed.discard(slice_id)
 
     def _bind(self, agent: AgentClient, attempt: Attempt, slice_id: SliceId, pid: int) -> None:
         try:

@@ -16,7 +16,7 @@ from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce, UnknownSlic
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import Millis, NodeId, PoolName
+from gpucommons.scheduler.core.types import AttemptId, Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.job_slices import JobSlices
@@ -216,3 +216,22 @@ def test_an_agent_that_lost_what_it_knew_is_told_again_which_process_is_whose(
     known.bind(attempt, {"0": 70})
     assert agent.bound == [70, 70]
     assert agent.open_now == {SliceId("s-0"): (4711,)}
+
+
+def test_a_slice_that_could_not_be_closed_is_closed_before_the_next_one_is_made(
+    slices: tuple[ForgetfulAgent, JobSlices], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent, known = slices
+    attempt = a_gpu_launch("x").attempt
+    agent.open_now[SliceId("s-0")] = ()
+
+    def away(_slice_id: SliceId) -> None:
+        raise AgentUnavailable
+
+    monkeypatch.setattr(agent, "close_slice", away)
+    known.close(attempt.attempt_id, attempt)
+    assert SliceId("s-0") in agent.open_now
+    monkeypatch.setattr(agent, "close_slice", agent.open_now.pop)
+    following = replace(attempt, attempt_id=AttemptId("a2"), placements=())
+    known.prepare(following, None)
+    assert agent.open_now == {}
