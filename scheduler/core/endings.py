@@ -256,5 +256,6 @@ def _kind(stop: Stop) -> str:
 
 
 def full_name(workload: Workload) -> str:
-    """``team/name``, readable and unique; a notebook by its owner."""
-    return f"{workload.spec.team}/{workload.spec.name or workload.spec.owner}"
+    """``team/name``, readable and unique; a notebook by its owner, as its server may be named like a job."""
+    spec = workload.spec
+    return f"{spec.team}/{f'notebook of {spec.owner}' if is_lease(workload) else spec.name}"

@@ -4,6 +4,9 @@ A team that works inside its guarantee starts job after job. Were the GPUs lent 
 two of them, every next job would begin with somebody's eviction, and the borrower would have run
 for moments. The pool says how long such a pause may be; until then in-guarantee work alone may
 have them.
+
+What was won back for a notebook is not lent again either before such a pause has passed since: who
+starts and stops a server over and over has nobody stopped in between.
 """
 
 from __future__ import annotations
@@ -13,10 +16,12 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core import withdrawals
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.node_room import NodeRoom
+from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Released
 from gpucommons.scheduler.core.types import (
@@ -32,43 +37,88 @@ from gpucommons.scheduler.core.views import whole_free_per_node
 
 
 def give_up(draft: Draft, workload: Workload, attempt: Attempt) -> None:
-    """Remember what an attempt held inside its team's guarantee when it ended."""
+    """Remember what an attempt held inside its team's guarantee, or won back, when it ended."""
     for one in attempt.placements:
-        if class_of_worker(attempt.hold_class, one) is not HoldClass.GUARANTEED:
-            continue
-        node = draft.nodes.get(one.node_id)
-        pool = None if node is None else draft.pools.get(node.pool)
-        if pool is not None and pool.lend_after_ms > 0:
-            until_ms = Millis(draft.now_ms + pool.lend_after_ms)
+        hold_class = class_of_worker(attempt.hold_class, one)
+        until_ms = _kept_until_ms(draft, workload, attempt, one)
+        if until_ms > draft.now_ms:
             draft.released.append(
-                Released(team=workload.spec.team, placement=one, until_ms=until_ms)
+                Released(
+                    team=workload.spec.team,
+                    placement=one,
+                    hold_class=hold_class,
+                    until_ms=until_ms,
+                )
             )
+
+
+def is_kept(draft: Draft, workload: Workload, attempt: Attempt) -> bool:
+    """Whether something that it gives up, should it end now, is not lent at once."""
+    return any(
+        _kept_until_ms(draft, workload, attempt, one) > draft.now_ms
+        or any(_overlap(one, known.placement) for known in draft.released)
+        for one in attempt.placements
+    )
+
+
+def _overlap(one: WorkerPlacement, other: WorkerPlacement) -> bool:
+    return (
+        one.node_id == other.node_id
+        and not set(one.device_ids).isdisjoint(other.device_ids)
+        and bool(mask_of(one) & mask_of(other))
+    )
+
+
+def _kept_until_ms(
+    draft: Draft, workload: Workload, attempt: Attempt, one: WorkerPlacement
+) -> Millis:
+    node = draft.nodes.get(one.node_id)
+    pool = None if node is None else draft.pools.get(node.pool)
+    hold_class = class_of_worker(attempt.hold_class, one)
+    if pool is None:
+        return draft.now_ms
+    if hold_class is HoldClass.GUARANTEED:
+        return Millis(draft.now_ms + pool.lend_after_ms)
+    if hold_class is HoldClass.FIXED and withdrawals.had_others_stopped(draft, workload):
+        return Millis(attempt.reserved_ms + pool.lend_after_ms)
+    return draft.now_ms
 
 
 def hold_back(draft: Draft, guarantees: Guarantees) -> None:
     """Keep borrowers off what teams may still come back for; after in-guarantee work had its turn.
 
-    No more than a team's unused guarantee is held back for it: a team whose next job started
-    elsewhere has come back already. The newest are kept first.
+    No more than a team's unused quota is held back for it: a team whose next job started elsewhere
+    has come back already. The newest are kept first. A notebook's place is kept also after the next
+    notebook in it, for which nobody was stopped.
     """
-    unused: dict[tuple[TeamName, PoolName], int] = {}
+    unused: dict[tuple[TeamName, PoolName, HoldClass], int] = {}
     kept = []
     for one in reversed(draft.released):
         node = draft.nodes.get(one.placement.node_id)
         if node is None or one.until_ms <= draft.now_ms:
             continue
-        key = (one.team, node.pool)
+        key = (one.team, node.pool, one.hold_class)
         if key not in unused:
-            saved = guarantees.get(node.pool, {}).get(one.team, 0)
-            unused[key] = saved - draft.use(*key).guaranteed
+            unused[key] = _unused(draft, guarantees, *key)
         asked = placed_milli_gpu(one.placement)
         if asked <= unused[key] and _is_free(draft, one.placement):
             unused[key] -= asked
-            kept.append(one)
             draft.room.hold_back(one.placement)
+        elif one.hold_class is HoldClass.GUARANTEED:
+            continue
+        kept.append(one)
     draft.released = kept[::-1]
     for pool in draft.pools:
         _keep_a_few(draft, pool, guarantees.get(pool, {}))
+
+
+def _unused(
+    draft: Draft, guarantees: Guarantees, team: TeamName, pool: PoolName, hold_class: HoldClass
+) -> int:
+    use = draft.use(team, pool)
+    if hold_class is HoldClass.FIXED:
+        return quota_of(draft.teams, team, pool).fixed_milli_gpu - use.fixed
+    return guarantees.get(pool, {}).get(team, 0) - use.guaranteed
 
 
 def _keep_a_few(draft: Draft, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:

@@ -76,7 +76,8 @@ def for_priority(
         )
 
     right = ("priority", spec.team, priority(workload), hold_class)
-    units = units_of(draft, right, pool, takeable, spec.team)
+    to_borrow = hold_class is not HoldClass.GUARANTEED
+    units = units_of(draft, right, pool, takeable, spec.team, to_borrow=to_borrow)
     if not amounts.may_suffice(draft, pool, must_have(spec), hold_class, units):
         return None
     lacking = _lacking(draft, workload, pool, hold_class, guarantee)

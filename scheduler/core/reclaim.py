@@ -86,7 +86,7 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
             pool,
             workers,
             HoldClass.OVER_QUOTA,
-            units_of(draft, right, pool, takeable),
+            units_of(draft, right, pool, takeable, to_borrow=True),
             right,
             Lacking(spec.team),
             budget,

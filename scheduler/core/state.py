@@ -41,6 +41,7 @@ from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.types import (
     AttemptId,
     Checkpoint,
+    HoldClass,
     Millis,
     NodeId,
     PoolName,
@@ -136,10 +137,11 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Released:
-    """What an attempt held inside its team's guarantee until a moment ago."""
+    """What an attempt held inside its team's guarantee, or won back for a notebook, until a moment ago."""
 
     team: TeamName
     placement: WorkerPlacement
+    hold_class: HoldClass
     #: Until then it is not lent.
     until_ms: Millis
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from gpucommons.scheduler.core import lending
 from gpucommons.scheduler.core.admission import Unit, condemned, place_of
 from gpucommons.scheduler.core.demand import bounds, class_of_worker, elastic, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
@@ -78,11 +79,20 @@ class Units:
     """Everything in a pool that may be taken by one right."""
 
     def __init__(
-        self, draft: Draft, pool: PoolName, takeable: Takeable, team: TeamName | None = None
+        self,
+        draft: Draft,
+        pool: PoolName,
+        takeable: Takeable,
+        team: TeamName | None = None,
+        *,
+        to_borrow: bool = False,
     ) -> None:
-        """``team``: nobody else's work may be taken, so nobody else's is asked about."""
+        """``team``: nobody else's work may be taken, so nobody else's is asked about. ``to_borrow``: what
+        ends and is not lent at once is not to be had.
+        """
         self.draft = draft
         self._team = team
+        self._to_borrow = to_borrow
         self.nodes: Mapping[NodeId, NodeRoom] = {
             node.node.node_id: node for node in draft.room.usable(pool)
         }
@@ -196,6 +206,8 @@ class Units:
         resizing = stop is not None and stop.why in GOES_ON
         final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
         if final and not resizing:
+            if self._to_borrow and lending.is_kept(self.draft, workload, attempt):
+                return
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
             yield Unit(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
             return
@@ -276,16 +288,18 @@ def held_by(draft: Draft, unit: Unit) -> Use:
     return use
 
 
-def units_of(
+def units_of(  # noqa: PLR0913 - what tells one right from another
     draft: Draft,
     right: tuple[object, ...],
     pool: PoolName,
     takeable: Takeable,
     team: TeamName | None = None,
+    *,
+    to_borrow: bool = False,
 ) -> Units:
     """Return the units that a right may take, remembered for the cycle under the right's name."""
     key = ("units", pool, *right)
     found = draft.searches.get(key)
     if not isinstance(found, Units):
-        found = draft.searches[key] = Units(draft, pool, takeable, team)
+        found = draft.searches[key] = Units(draft, pool, takeable, team, to_borrow=to_borrow)
     return found

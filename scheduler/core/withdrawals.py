@@ -50,6 +50,11 @@ def _since_ms(workload: Workload) -> int:
     return max((*ran, *workload.withdrawn_ms), default=0)
 
 
+def had_others_stopped(draft: Draft, workload: Workload) -> bool:
+    """What it holds, or held, was won back."""
+    return workload.workload_id in _stopped(draft)
+
+
 def _stopped(draft: Draft) -> Mapping[WorkloadId, int]:
     """For whom others were told to stop and cannot be spared, and when that was announced last."""
     key = ("stopped for",)

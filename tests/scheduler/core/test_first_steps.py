@@ -48,6 +48,16 @@ def test_a_guarantee_is_won_back_and_the_borrower_resumes_later() -> None:
     assert len(world.get(borrower).attempts) == 2
 
 
+def test_a_server_that_is_named_like_a_job_reads_as_a_notebook_in_receipts() -> None:
+    world = World(a_node(gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp")])
+    borrower = world.run(a_job("bert-1", team="nlp"))
+    world.submit(a_notebook("ann", 1000, name="digits-1", server_name="digits-1"))
+    world.wait(30_000)
+    world.end(borrower, 143)
+    (receipt,) = [event for event in world.events if event.kind == "evicted"]
+    assert receipt.data["beneficiary"] == "vision/notebook of ann"
+
+
 def test_a_notebook_gets_its_block_back_from_a_borrower() -> None:
     world = World(a_node(gpus=1), teams=[a_team("vision", fixed_milli_gpu=1000), a_team("nlp")])
     borrower = world.run(a_job("bert-1", 1000, team="nlp"))

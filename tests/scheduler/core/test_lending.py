@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from builders import World, a_job, a_node, a_pool, a_team
+from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.state import Cancel
+from gpucommons.scheduler.core.state import Cancel, Started
 from gpucommons.scheduler.core.types import HoldClass, State, TeamName, WorkloadId
 
 PAUSE_MS = 120_000
@@ -178,3 +178,75 @@ def test_what_is_kept_lies_on_the_fullest_nodes() -> None:
 
     assert world.state(small) is State.RUNNING
     assert world.state(large) is State.STARTING
+
+
+def test_what_its_owner_ends_is_not_lent_sooner_than_what_comes_to_its_end() -> None:
+    world, other, waiting = busy_world()
+
+    world.ask(Cancel(workload_id=other))
+    world.end(other, 143)
+
+    assert world.state(waiting) is State.QUEUED
+    world.wait(PAUSE_MS)
+    assert world.state(waiting) is State.STARTING
+
+
+NOTEBOOK = a_notebook("ann", 1000)
+
+
+def a_lent_block() -> tuple[World, WorkloadId]:
+    teams = [a_team("vision", fixed_milli_gpu=1000), a_team("nlp")]
+    world = World(a_node(gpus=1), teams=teams, pools=[a_pool(lend_after_ms=PAUSE_MS)])
+    return world, world.run(a_job("borrower", team=NLP))
+
+
+def win_back(world: World, borrower: WorkloadId) -> WorkloadId:
+    lease = world.submit(NOTEBOOK)
+    world.wait(30_000)
+    world.end(borrower, 143)
+    assert world.state(lease) is State.GRANTED
+    return lease
+
+
+def use_for(world: World, lease: WorkloadId, duration_ms: int) -> None:
+    world.submit(NOTEBOOK, redeem=True)
+    world.ask(Started(workload_id=lease))
+    world.wait(duration_ms)
+    world.ask(Cancel(workload_id=lease, why="stopped"))
+    world.end(lease)
+
+
+def test_what_was_won_back_for_a_notebook_is_not_lent_again_before_the_pause() -> None:
+    world, borrower = a_lent_block()
+    won_ms = world.now + 30_000
+    use_for(world, win_back(world, borrower), 1000)
+    assert world.state(borrower) is State.QUEUED
+
+    again = world.submit(NOTEBOOK)
+
+    assert world.state(again) is State.GRANTED
+    use_for(world, again, 1000)
+    assert world.state(borrower) is State.QUEUED
+    world.wait(won_ms + PAUSE_MS - world.now - 1)
+    assert world.state(borrower) is State.QUEUED
+    world.wait(1)
+    assert world.state(borrower) is State.STARTING
+
+
+def test_what_a_notebook_used_for_longer_is_lent_at_once() -> None:
+    world, borrower = a_lent_block()
+
+    use_for(world, win_back(world, borrower), PAUSE_MS)
+
+    assert world.state(borrower) is State.STARTING
+
+
+def test_what_a_notebook_found_free_is_lent_at_once() -> None:
+    world, borrower = a_lent_block()
+    world.end(borrower)
+    lease = world.submit(NOTEBOOK)
+    waiting = world.submit(a_job("next", team=NLP))
+
+    use_for(world, lease, 1000)
+
+    assert world.state(waiting) is State.STARTING
