@@ -81,6 +81,20 @@ def test_a_gang_runs_where_it_was_placed_with_few_requests(jobs: Jobs, nodes: li
     )
 
 
+def test_the_api_server_books_no_field_managers_of_pods_that_run_and_jobs_that_stop(
+    jobs: Jobs, nodes: list[str]
+) -> None:
+    launch = jobs.launch(nodes[0])
+    jobs.wait_started(launch)
+    (pod,) = jobs.pods(launch)
+    # Bound by the cluster's scheduler and reported by its node since then.
+    assert (pod.spec.node_name, pod.metadata.managed_fields) == (nodes[0], None)
+    jobs.stop(launch)
+    jobs.wait_ended(launch)
+    (job,) = jobs.batch.list_namespaced_job(jobs.namespace).items
+    assert (job.spec.suspend, job.metadata.managed_fields) == (True, None)
+
+
 def _exists(jobs: Jobs, name: str) -> bool:
     found = jobs.core.list_namespaced_secret(jobs.namespace).items
     return name in [one.metadata.name for one in found]

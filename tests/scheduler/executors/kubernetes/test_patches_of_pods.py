@@ -62,3 +62,11 @@ def test_no_end_of_a_pod_makes_a_job_fail_that_is_being_stopped() -> None:
     assert spec["suspend"] is True
     # Kubernetes 1.36 asks a failed Job when it began, and forgets that of a suspended one.
     assert spec["backoffLimit"] > 100_000, "an Indexed Job has at most so many pods"
+
+
+def test_nobody_books_who_writes_what_is_sent_on_its_way_or_stopped() -> None:
+    # An empty list would leave the books as they are.
+    assert by_path(patches.lift(a_pod_seen(), an_attempt(), 0, NODE))[
+        "/metadata/managedFields"
+    ] == [{}]
+    assert patches.suspend()["metadata"] == {"managedFields": [{}]}
