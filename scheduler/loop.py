@@ -49,7 +49,7 @@ PROGRESS_S = 0.25
 FOLLOW_S, _BREATH_S = 1.0, 0.05
 #: For each second of a turn so many of rest, in which what is asked and seen gathers: a burst of
 #: thousands would otherwise be decided one by one, each time with all of them in sight.
-_REST, _LONGEST_REST_S = 2.0, 0.5
+_REST, _LONGEST_REST_S = 3.0, 0.8
 #: How often old rows are dropped, where a retention is set.
 _PRUNE_EVERY_MS = 3_600_000
 

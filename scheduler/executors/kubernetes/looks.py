@@ -36,11 +36,14 @@ class Looks:
         with self._changed:
             if self._closed.is_set():
                 return
+            first = not self._due
             self._due[attempt_id] = None
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="cluster looks", daemon=True)
                 self._thread.start()
-            self._changed.notify()
+            if first:
+                # Else it knows: it takes all that is due by then.
+                self._changed.notify()
 
     def close(self) -> None:
         """End the thread; what is due is left to whoever adopts."""
