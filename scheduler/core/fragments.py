@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.demand import must_have
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.node_room import DeviceRoom
+from gpucommons.scheduler.core.node_room import NodeRoom, blocked
 from gpucommons.scheduler.core.types import HoldClass, PoolName, Workload
 
 
@@ -19,7 +17,7 @@ def held(draft: Draft, workload: Workload) -> str:
     pools = [pool for pool in workload.spec.pools if pool in draft.pools]
     if _asked(workload) != WHOLE_MILLI_GPU:
         return ""
-    return _in_words(WHOLE_MILLI_GPU, _by_node(draft, pools[0], lambda one: one.held))
+    return _in_words(WHOLE_MILLI_GPU, _by_node(draft, pools[0], None))
 
 
 def free(draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
@@ -27,8 +25,7 @@ def free(draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass
     asked = _asked(workload)
     if asked == 0:
         return ""
-    found = held(draft, workload)
-    return found or _in_words(asked, _by_node(draft, pool, lambda one: one.blocked(hold_class)))
+    return held(draft, workload) or _in_words(asked, _by_node(draft, pool, hold_class))
 
 
 def _asked(workload: Workload) -> int:
@@ -37,12 +34,22 @@ def _asked(workload: Workload) -> int:
     return 0 if others or first.milli_gpu % WHOLE_MILLI_GPU else first.milli_gpu
 
 
-def _by_node(draft: Draft, pool: PoolName, taken: Callable[[DeviceRoom], int]) -> list[list[int]]:
-    """What is free of each device, in milli-GPU."""
-    return [
-        [WHOLE_MILLI_GPU - taken(device).bit_count() for device in node.devices.values()]
-        for node in draft.room.usable(pool)
-    ]
+def _by_node(draft: Draft, pool: PoolName, hold_class: HoldClass | None) -> list[list[int]]:
+    """What is free of each device, in milli-GPU, for a class; for None, what nobody holds."""
+    key = ("free-by-node", draft.room.changes, pool, hold_class)
+    found = draft.searches.get(key)
+    if not isinstance(found, list):
+        found = draft.searches[key] = [
+            [WHOLE_MILLI_GPU - bits.bit_count() for bits in _taken(node, hold_class)]
+            for node in draft.room.usable(pool)
+        ]
+    return found
+
+
+def _taken(node: NodeRoom, hold_class: HoldClass | None) -> list[int]:
+    if hold_class is None:
+        return [device.held for device in node.devices.values()]
+    return blocked(node.devices.values(), hold_class)
 
 
 def _in_words(asked: int, nodes: list[list[int]]) -> str:
