@@ -5,6 +5,19 @@ export function keepFocus(node: HTMLElement): void {
   node.addEventListener('focusin', event => {
     path = event.composedPath() as HTMLElement[];
   });
+  node.addEventListener('focusout', () => {
+    const left = path;
+    // Some browsers say it of what goes away, or rests while it is sent, too.
+    setTimeout(() => {
+      if (
+        path === left &&
+        left[0]?.isConnected &&
+        !left[0].matches(':disabled')
+      ) {
+        path = [];
+      }
+    });
+  });
   new MutationObserver(() => {
     const { body } = document;
     if (path[0]?.isConnected === false && document.activeElement === body) {
