@@ -109,7 +109,17 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
         while len(self.followed) >= MAX_FOLLOWED:
             self._unfollow(next(iter(self.followed)))
         follow = Follow(scheduler=scheduler, tab=self.tab, ref=message.job, rank=message.rank)
-        self.followed[message.job] = asyncio.create_task(follow.run())
+        task = self.followed[message.job] = asyncio.create_task(follow.run())
+        task.add_done_callback(lambda done: self._is_over(message.job, done))
+
+    def _is_over(self, job: str, task: asyncio.Task[None]) -> None:
+        """Of what is over nothing comes any more: it takes no place."""
+        if self.followed.get(job) is task:
+            del self.followed[job]
+        if not task.cancelled() and task.exception() is not None:
+            self.log.error("following %s failed", job, exc_info=task.exception())
+            text = f"{job} is not followed any more: reload the page. The server's log says why."
+            self.tab.put({"type": "error", "message": text})
 
     def _unfollow(self, job: str) -> None:
         task = self.followed.pop(job, None)

@@ -175,6 +175,31 @@ async def test_following_what_is_not_there_is_an_error_message(served: Any) -> N
         assert (await tab.next("error"))["message"] == "Not yours."
 
 
+async def test_what_is_over_takes_no_place_from_a_job_that_is_followed(
+    served: Any, api: Any, make_job: Any
+) -> None:
+    async with opened(served) as tab:
+        await tab.say({"type": "follow", "job": JOB_ID})
+        await tab.next("curve")
+        for number in range(websocket.MAX_FOLLOWED):
+            await tab.say({"type": "follow", "job": f"nobodys-{number}"})
+            await tab.next("error")
+        api.job = make_job(name="digits-8")
+        assert (await tab.next("job"))["job"]["name"] == "digits-8"
+
+
+async def test_a_page_is_told_that_its_job_is_not_followed_any_more(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(_follow: object) -> None:
+        raise LookupError
+
+    monkeypatch.setattr(websocket.Follow, "run", fail)
+    async with opened(served) as tab:
+        await tab.say({"type": "follow", "job": JOB_ID})
+        assert "reload the page" in (await tab.next("error"))["message"]
+
+
 @pytest.mark.parametrize(
     "message",
     [
