@@ -10,24 +10,19 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.beside_gpus import in_words
 from gpucommons.scheduler.core.demand import bounds
 from gpucommons.scheduler.core.holds import Load
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.offered import training_sizes
 from gpucommons.scheduler.core.ordering import PRIORITIES
 from gpucommons.scheduler.core.proportions import nearest, part_of
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.resources import Node, Policy
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Kind, Millis, PoolName, Role, Spec, Workload, WorkloadId
-
-#: Sizes below one GPU that are worth asking for, the largest first.
-_SHARES = (500, 250, 125)
-#: Smaller whole sizes that are tried, the largest first.
-_MOST_SIZES = 7
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,12 +100,9 @@ _Options = Iterator[tuple[Way, Spec]]
 def _smaller(cluster: Cluster, spec: Spec) -> _Options:
     """Fewer GPUs for each worker."""
     first, *others = spec.roles
-    whole, rest = divmod(first.milli_gpu, WHOLE_MILLI_GPU)
-    sizes = [n * WHOLE_MILLI_GPU for n in range(whole if rest else whole - 1, 0, -1)][:_MOST_SIZES]
-    sizes += [size for size in _SHARES if size < first.milli_gpu]
-    for size in sizes:
-        if spec.kind is not Kind.NOTEBOOK or size in _offered(cluster, spec):
-            each = " per worker" if bounds(spec)[0] > 1 or others else ""
+    each = " per worker" if bounds(spec)[0] > 1 or others else ""
+    for size in sorted(_offered(cluster, spec), reverse=True):
+        if 0 < size < first.milli_gpu:
             way = Way(change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size)
             yield way, replace(spec, roles=(replace(first, milli_gpu=size), *others))
 
@@ -138,7 +130,10 @@ def _in_proportion(role: Role, nodes: Sequence[Node]) -> Role:
     return replace(role, cpu_milli=load.cpu_milli, memory_mib=load.memory_mib)
 
 
-def _offered(cluster: Cluster, spec: Spec) -> tuple[int, ...]:
+def _offered(cluster: Cluster, spec: Spec) -> Sequence[int]:
+    if spec.kind is not Kind.NOTEBOOK:
+        nodes = (node for node in cluster.nodes.values() if node.pool in spec.pools)
+        return training_sizes(max((len(node.devices) for node in nodes), default=0))
     pool = cluster.pools.get(spec.pools[0])
     return () if pool is None else pool.notebook_sizes
 

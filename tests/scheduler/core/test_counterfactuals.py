@@ -98,6 +98,16 @@ def test_a_ticket_would_start_with_an_offered_size_only() -> None:
     assert found(world, ticket) == ["Would start now with ¼ GPU."]
 
 
+def test_no_size_is_named_that_no_form_has() -> None:
+    world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=1000)])
+    world.run(a_job("digits-1", 500))
+    world.run(a_job("digits-2", 250))
+    world.run(a_job("digits-3", 125))
+    waits = world.submit(a_job("digits-4", 250))
+    # An eighth is free, and can be asked for by hand; but nobody is sent looking for it.
+    assert not [text for text in found(world, waits) if "⅛" in text]
+
+
 def test_what_runs_or_is_unknown_needs_no_change() -> None:
     world = World(a_node(gpus=1), teams=[a_team(guaranteed_milli_gpu=1000)])
     running = world.run(a_job("digits-1"))
