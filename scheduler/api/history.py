@@ -26,7 +26,7 @@ async def events(  # noqa: PLR0913 - the filters of one feed, all optional and n
     newest: Annotated[int | None, Query(ge=0, le=1000)] = None,
     wait_s: WaitS = 0,
 ) -> models.EventList:
-    """Events after a cursor that the caller may see; ``wait_s`` waits for new ones."""
+    """Events after a cursor that the caller may see; ``wait_s`` waits for new ones, ``newest`` never."""
     where = history.EventFilter(
         after=after,
         job=job,
@@ -34,7 +34,10 @@ async def events(  # noqa: PLR0913 - the filters of one feed, all optional and n
         newest=newest,
         wait_s=wait_s,
     )
-    return await caller.run(history.events, where)
+    if newest is None:
+        return await caller.run(history.events, where)
+    run = caller.run_dear if where.of_receipts else caller.run
+    return await run(history.newest_events, where)
 
 
 @router.get("/report")

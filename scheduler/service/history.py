@@ -12,8 +12,7 @@ from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views
-from gpucommons.scheduler.service.views.history import report_rows
-from gpucommons.scheduler.store.base import EventSight
+from gpucommons.scheduler.service.views.history import event_view, report_rows
 
 #: Events in one answer.
 _PAGE = 500
@@ -35,6 +34,11 @@ class EventFilter:
     #: Only the last so many.
     newest: int | None = None
     wait_s: float = 0
+
+    @property
+    def of_receipts(self) -> bool:
+        """The newest receipts: looked for among those of all teams, with what became of each, so dear."""
+        return self.newest is not None and self.kinds == receipts.RECEIPTS
 
 
 def whoami(service: Service, principal: Principal) -> models.WhoAmI:
@@ -70,12 +74,7 @@ def teams(service: Service, principal: Principal) -> models.TeamList:
 
 def events(service: Service, principal: Principal, where: EventFilter) -> Pending[models.EventList]:
     """Events after a cursor that the caller may see, oldest first; waits for new ones."""
-    authorization.events(principal)
-    workload_id = None
-    if where.job is not None:
-        found = find_job(service, principal, where.job)
-        authorization.job(principal, found)
-        workload_id = found.workload_id
+    workload_id = _job_of(service, principal, where)
 
     def read() -> models.EventList:
         return _events(service, principal, where, workload_id)
@@ -88,13 +87,20 @@ def events(service: Service, principal: Principal, where: EventFilter) -> Pendin
     return Pending(probe=probe, timeout_s=where.wait_s, meanwhile=read)
 
 
+def _job_of(service: Service, principal: Principal, where: EventFilter) -> WorkloadId | None:
+    authorization.events(principal)
+    if where.job is None:
+        return None
+    found = find_job(service, principal, where.job)
+    authorization.job(principal, found)
+    return found.workload_id
+
+
 def _events(
     service: Service, principal: Principal, where: EventFilter, job_id: WorkloadId | None
 ) -> models.EventList:
     """One page, looked for among a bounded number of events; ``last`` says how far it came."""
     sight, end = authorization.event_sight(principal), service.store.last_event_number()
-    if where.newest is not None:
-        return _newest_events(service, principal, where, (sight, job_id, end))
     if sight is not None and job_id is None and end - where.after > _SEARCHED:
         # Old ones are dropped: the search begins with the first that there still is.
         first = service.store.events(after=where.after, kinds=where.kinds, limit=1)
@@ -107,17 +113,13 @@ def _events(
         last = page[-1].number
     elif sight is not None and sight.until is not None:
         last = min(last, sight.until)
-    return models.EventList(events=receipts.shown(service, principal, page), last=last)
+    return models.EventList(events=[event_view(one, principal) for one in page], last=last)
 
 
-def _newest_events(
-    service: Service,
-    principal: Principal,
-    where: EventFilter,
-    of: tuple[EventSight | None, WorkloadId | None, int],
-) -> models.EventList:
-    """The last events that the caller may see, among the newest that there are."""
-    sight, job_id, end = of
+def newest_events(service: Service, principal: Principal, where: EventFilter) -> models.EventList:
+    """The last events that the caller may see, among the newest that there are; at once."""
+    job_id = _job_of(service, principal, where)
+    sight, end = authorization.event_sight(principal), service.store.last_event_number()
     everything = sight is None or job_id is not None
     after = where.after if everything else max(where.after, end - _SEARCHED)
     page = service.store.events(
@@ -128,11 +130,13 @@ def _newest_events(
         limit=where.newest or 0,
         newest=True,
     )
-    if not everything and where.kinds == receipts.RECEIPTS:
+    if where.of_receipts and not everything:
         page = receipts.with_those_for(service, principal, page, after=after)
         page = page[-(where.newest or 1) :]
     last = max([where.after, end, *(stored.number for stored in page[-1:])])
-    return models.EventList(events=receipts.shown(service, principal, page), last=last)
+    if where.of_receipts:
+        return models.EventList(events=receipts.shown(service, principal, page), last=last)
+    return models.EventList(events=[event_view(one, principal) for one in page], last=last)
 
 
 def report(service: Service, principal: Principal, *, from_ms: int, to_ms: int) -> models.Report:

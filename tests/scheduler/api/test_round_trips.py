@@ -249,18 +249,18 @@ async def test_receipts_name_only_teams_that_one_sees(world: ServiceWorld, http:
     await http.post("/v1/jobs", json=small, headers={"Authorization": "token ann-token"})
     world.pass_time(11_000)
     world.pass_time(1000)
-    answer = await http.get("/v1/events", params={"kinds": "evicted"}, headers=headers)
+    asked = {"kinds": "evicted", "newest": 100}
+    answer = await http.get("/v1/events", params=asked, headers=headers)
     (receipt,) = answer.json()["events"]
     assert receipt["data"]["beneficiary"] == "vision"
     assert "beneficiary_id" not in receipt["data"]
     assert receipt["data"]["beneficiary_outcome"] == "waiting"
     world.pass_time(11_000)
     world.pass_time(1000)
-    answer = await http.get("/v1/events", params={"kinds": "evicted"}, headers=headers)
+    answer = await http.get("/v1/events", params=asked, headers=headers)
     assert answer.json()["events"][0]["data"]["beneficiary_outcome"] == "started"
     assert world.now_ms > Millis(0)
     mine = {"Authorization": "token ann-token"}
-    asked = {"kinds": "evicted", "newest": 100}
     (for_mine,) = (await http.get("/v1/events", params=asked, headers=mine)).json()["events"]
     assert (for_mine["data"]["victim"], for_mine["data"]["beneficiary"]) == (
         "nlp",

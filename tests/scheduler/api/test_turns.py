@@ -18,7 +18,7 @@ from gpucommons.scheduler.api.caller import Caller, Doorway
 from gpucommons.scheduler.api.waiting import Waiting
 from gpucommons.scheduler.core import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
-from gpucommons.scheduler.service import history, jobs
+from gpucommons.scheduler.service import history, jobs, receipts
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind
 
 TOO_BIG = {"milli_gpu": 4000}
@@ -105,6 +105,28 @@ async def test_a_flood_of_dear_questions_keeps_nobody_waiting(
     assert (refused.status_code, refused.json()["error"]) == (429, "TooManyRequests")
     assert int(refused.headers["retry-after"]) > 0
     assert "try again in a moment" in refused.json()["message"]
+
+
+async def test_a_flood_of_questions_for_receipts_is_worked_on_one_by_one(
+    http: httpx.AsyncClient, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are looked for among those of all teams, and also who would wait for news is answered at once."""
+
+    def slow(*_arguments: Any, **_named: Any) -> Any:
+        gate.pass_through()
+        return ()
+
+    monkeypatch.setattr(receipts, "with_those_for", slow)
+    monkeypatch.setattr(turns, "PATIENCE_S", 1.0)
+    asked = {"kinds": "evicted", "newest": 100, "wait_s": 20}
+    flood = [asyncio.create_task(ask(http, "events", **asked)) for _ in range(30)]
+    await until(lambda: sum(task.done() for task in flood) == 29)
+
+    assert gate.running == 1
+    assert (await ask(http, "events", "bob")).status_code == 200
+    gate.open.set()
+    answers = await asyncio.gather(*flood)
+    assert sorted(answer.status_code for answer in answers) == [200] + [429] * 29
 
 
 async def test_who_asks_by_hand_is_never_refused(http: httpx.AsyncClient, waits: str) -> None:

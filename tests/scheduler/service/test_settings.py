@@ -47,7 +47,7 @@ def test_a_quota_is_saved_with_an_audit_row(world: ServiceWorld) -> None:
     assert view.text == "1½ fixed + 2½ guaranteed = 4 of 4 GPUs: can be laid out"
     assert quota_of(world, "vision") == (500, 1500)
     where = history.EventFilter(kinds=frozenset({"quota-changed"}), newest=1)
-    (event,) = done(history.events(world.service, world.admin, where)).events
+    (event,) = history.newest_events(world.service, world.admin, where).events
     assert (event.by, event.team) == ("root", "vision")
     assert event.data["old"] != event.data["new"]
 
@@ -258,9 +258,9 @@ def test_a_request_looks_for_events_among_so_many_and_says_how_far_it_came(
     assert found.events == []
     waiting = history.events(world.service, ann, history.EventFilter(after=end, wait_s=1))
     assert waiting.probe() is None
-    newest = done(history.events(world.service, ann, history.EventFilter(newest=3)))
+    newest = history.newest_events(world.service, ann, history.EventFilter(newest=3))
     assert (newest.events, newest.last) == ([], end)
-    of_all = done(history.events(world.service, world.admin, history.EventFilter(newest=3)))
+    of_all = history.newest_events(world.service, world.admin, history.EventFilter(newest=3))
     assert [event.number for event in of_all.events] == [end - 2, end - 1, end]
 
 
@@ -293,7 +293,7 @@ def test_events_go_on_after_a_cursor(world: ServiceWorld) -> None:
     assert found is not None
     assert found.events[0].kind == "submitted"
     newest = history.EventFilter(newest=1)
-    (last,) = done(history.events(world.service, ann, newest)).events
+    (last,) = history.newest_events(world.service, ann, newest).events
     assert last.number == found.events[-1].number
 
 
