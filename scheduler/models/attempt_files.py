@@ -20,7 +20,8 @@ class FileSize(Model):
 class UploadRequest(Model):
     """Ask for links for some files of a folder of the attempt's."""
 
-    #: ``results``, or a complete checkpoint: ``checkpoints/step-5``.
+    #: ``results``, or a complete checkpoint: ``checkpoints/step-5``, or ``checkpoints/step-5.7``, where the
+    #: last number tells those of one step from each other.
     folder: RelativePath
     files: list[FileSize] = Field(min_length=1, max_length=1000)
 

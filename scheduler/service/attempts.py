@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.state import CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Progress, Workload
@@ -85,13 +87,12 @@ def _files(service: Service, workload: Workload) -> JobFiles | None:
 
 
 def _has(workload: Workload, checkpoint: Checkpoint) -> bool:
-    """It, or a later one of the same attempt, is on record."""
+    """It, or a later one of the same attempt, is on record. A step may be saved once more."""
     known = workload.checkpoint
-    return (
-        known is not None
-        and known.attempt_id == checkpoint.attempt_id
-        and known.step >= checkpoint.step
-    )
+    if known is None or known.attempt_id != checkpoint.attempt_id:
+        return False
+    same = replace(known, at_ms=checkpoint.at_ms) == checkpoint
+    return same or known.step > checkpoint.step
 
 
 def _is_current(workload: Workload, attempt_id: AttemptId) -> bool:

@@ -24,6 +24,7 @@ from gpucommons.scheduler.storage.job_files import (
     attempt_folder,
     publish_latest,
     superseded,
+    version_of,
 )
 
 #: Larger files go in parts: S3 takes 5 GB at once, and a part must travel within a link's hour.
@@ -33,8 +34,9 @@ MAX_PARTS = 2_000
 #: Of one checkpoint, parts counted: their links come in one answer when somebody resumes from it.
 MAX_CHECKPOINT_FILES = 10_000
 _PART = ".gpucommons-part-"
-_STEP = re.compile(r"^checkpoints/step-(\d{1,16})/")
-_FOLDER = re.compile(r"^(results|checkpoints/step-\d{1,16})$")
+#: The second number tells those of one step from each other; the later is the higher.
+_STEP = re.compile(r"^checkpoints/step-(\d{1,16})(?:\.(\d{1,16}))?/")
+_FOLDER = re.compile(r"^(results|checkpoints/step-\d{1,16}(\.\d{1,16})?)$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -150,15 +152,21 @@ class BucketFiles:
             self._drop(f"{attempt_folder(attempt_id)}/checkpoints")
 
     def _keep_newest(self, checkpoint: Checkpoint, *, kept: int) -> None:
-        """Count accepted ones only: a step above the receipt's may be on its way."""
+        """Count accepted ones only: what is later than the receipt's may be on its way."""
         root = attempt_folder(checkpoint.attempt_id)
-        steps: dict[int, list[str]] = defaultdict(list)
+        accepted = (checkpoint.step, version_of(checkpoint.path))
+        keys: dict[tuple[int, int], list[str]] = defaultdict(list)
         for stored in self.storage.below(f"{root}/checkpoints"):
             found = _STEP.match(stored.key.removeprefix(f"{root}/"))
-            if found is not None and int(found[1]) <= checkpoint.step:
-                steps[int(found[1])].append(stored.key)
-        for step in sorted(steps)[:-kept]:
-            self.storage.delete(steps[step])
+            if found is not None:
+                keys[int(found[1]), int(found[2] or 0)].append(stored.key)
+        there = sorted(one for one in keys if one <= accepted)
+        # Of each step the one that was saved last.
+        newest = dict(there)
+        stays = set(list(newest.items())[-kept:])
+        for one in there:
+            if one not in stays:
+                self.storage.delete(keys[one])
 
     def _drop(self, folder: str) -> None:
         self.storage.delete([stored.key for stored in self.storage.below(folder)])

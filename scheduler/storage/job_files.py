@@ -7,9 +7,9 @@ published by the scheduler alone, as ``jobs/<job id>/latest``, and only forward.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
@@ -75,6 +75,12 @@ class JobFiles(Protocol):
         ...
 
 
+def version_of(path: str) -> int:
+    """Which one of a step it is: 0 of ``checkpoints/step-5``, 7 of ``checkpoints/step-5.7``."""
+    said = path.rpartition(".")[2]
+    return int(said) if said.isascii() and said.isdecimal() else 0
+
+
 def attempt_folder(attempt_id: AttemptId) -> str:
     """The one folder that an attempt may write."""
     return f"attempts/{attempt_id}"
@@ -91,9 +97,8 @@ def publish_latest(storage: Storage, workload: Workload) -> bool:
         return False
     key = f"jobs/{workload.workload_id}/latest"
     numbers = {attempt.attempt_id: attempt.number for attempt in workload.attempts}
-    order = [numbers.get(checkpoint.attempt_id, 0), checkpoint.step]
     document = {
-        "attempt": order[0],
+        "attempt": numbers.get(checkpoint.attempt_id, 0),
         "step": checkpoint.step,
         "path": f"{attempt_folder(checkpoint.attempt_id)}/{checkpoint.path}",
         "size_bytes": checkpoint.size_bytes,
@@ -101,7 +106,8 @@ def publish_latest(storage: Storage, workload: Workload) -> bool:
     }
     for _ in range(_TRIES):
         found = storage.read(key)
-        if found is not None and _order(found[0]) >= order:
+        known = None if found is None else json.loads(found[0])
+        if known is not None and (known == document or _order(known) > _order(document)):
             return False
         try:
             storage.write(
@@ -114,9 +120,8 @@ def publish_latest(storage: Storage, workload: Workload) -> bool:
     raise Unavailable(message)
 
 
-def _order(content: bytes) -> list[int]:
-    document = json.loads(content)
-    return [int(document["attempt"]), int(document["step"])]
+def _order(document: Mapping[str, Any]) -> list[int]:
+    return [int(document["attempt"]), int(document["step"]), version_of(document["path"])]
 
 
 def superseded(workload: Workload) -> tuple[AttemptId, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.storage.job_files import attempt_folder
+from gpucommons.scheduler.training.folders import folder_name
 
 ROOT = "/gpucommons"
 WORK = f"{ROOT}/work"
@@ -140,7 +141,7 @@ def _environment(launch: Launch, place: PodPlace) -> dict[str, str]:
     }
     resumed = launch.attempt.resumed_from
     if resumed is not None and place.storage == "links":
-        env["GPUCOMMONS_RESUME_DIR"] = f"{ROOT}/resume/{resumed.path.rpartition('/')[2]}"
+        env["GPUCOMMONS_RESUME_DIR"] = f"{ROOT}/resume/{folder_name(resumed.path)}"
     elif resumed is not None and place.storage == "volume":
         env["GPUCOMMONS_RESUME_DIR"] = f"{PREVIOUS}/{resumed.path}"
     return env

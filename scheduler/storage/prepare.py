@@ -21,7 +21,7 @@ from gpucommons.scheduler.confined_files import Refused as BadFiles
 from gpucommons.scheduler.confined_files import open_folder, unpack
 from gpucommons.scheduler.storage import worker
 from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, patiently, say
-from gpucommons.scheduler.training.folders import measure
+from gpucommons.scheduler.training.folders import folder_name, measure
 
 _CHUNK_BYTES = 1 << 20
 
@@ -78,7 +78,7 @@ def _fetch_from_scheduler(api: Api, target: Path) -> None:
 
 def _bring_checkpoint(resume: Path, wanted: Mapping[str, Any], patience_s: float) -> None:
     shutil.rmtree(resume, ignore_errors=True)
-    target = resume / Path(wanted["path"]).name
+    target = resume / folder_name(wanted["path"])
     target.mkdir(parents=True)
     for entry in _inside(wanted["files"]):
         folder, _, name = entry["path"].rpartition("/")

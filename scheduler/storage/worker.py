@@ -146,8 +146,10 @@ def say(text: str) -> None:
 # --- handing files over ------------------------------------------------------------------------
 
 
-def upload(api: Api, root: Path, folder: str, *, patience_s: float = PATIENCE_S) -> int:
-    """Hand over every regular file of ``root/folder``; returns how many bytes.
+def upload(
+    api: Api, root: Path, folder: str, *, to: str | None = None, patience_s: float = PATIENCE_S
+) -> int:
+    """Hand over every regular file of ``root/folder``, as ``to`` if given; returns how many bytes.
 
     Raises
     ------
@@ -157,7 +159,7 @@ def upload(api: Api, root: Path, folder: str, *, patience_s: float = PATIENCE_S)
     sizes = {path: (root / folder / path).stat().st_size for path in _files(root / folder)}
     for names in batches(sizes):
         files = [{"path": name, "size_bytes": sizes[name]} for name in names]
-        answer = api.post("/v1/attempt/uploads", {"folder": folder, "files": files})
+        answer = api.post("/v1/attempt/uploads", {"folder": to or folder, "files": files})
         for entry in answer["files"]:
             source = root / folder / entry["path"]
             for number, link in enumerate(entry["links"]):

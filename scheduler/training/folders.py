@@ -70,6 +70,11 @@ def step_of(folder: Path) -> int:
     return int(match[1])
 
 
+def folder_name(path: str) -> str:
+    """``step-5`` of ``checkpoints/step-5.7``: what a script finds, whichever one of that step it is."""
+    return path.rpartition("/")[2].partition(".")[0]
+
+
 def _sync(folder: Path) -> None:
     for path in (*folder.rglob("*"), folder):
         if path.is_symlink() or not (path.is_file() or path.is_dir()):

@@ -71,15 +71,16 @@ class Run:
         place: Place,
         scheduler: SchedulerClient | None,
         *,
-        keep: Callable[[Path], None] = lambda _checkpoint: None,
+        keep: Callable[[Path], str | None] = lambda _checkpoint: None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self.place = place
         self._scheduler = scheduler
-        #: Makes a complete checkpoint outlast this machine.
+        #: Makes a complete checkpoint outlast this machine; says under which path, if another one.
         self._keep = keep
         self._pause = pause
         self._terminated = threading.Event()
+        self._acknowledged: folders.CompleteCheckpoint | None = None
 
     # --- resuming ----------------------------------------------------------------------------
 
@@ -124,17 +125,17 @@ class Run:
             folders.drop_older(self.checkpoints_dir, keep=self.place.checkpoints_kept)
 
     def _hand_in(self, checkpoint: folders.CompleteCheckpoint) -> None:
-        if self._scheduler is None:
-            return
+        if self._scheduler is None or checkpoint == self._acknowledged:
+            return  # also the very same once more, as before a stop
         try:
-            self._keep(checkpoint.path)
+            kept_as = self._keep(checkpoint.path)
         except (Refused, Unreachable, OSError) as error:
             # No receipt then: the next checkpoint may fare better, and this one was not promised.
             _say(f"checkpoint {checkpoint.step} could not be kept: {error}")
             return
         report = models.CheckpointReport(
             step=checkpoint.step,
-            path=checkpoint.path.relative_to(self.place.attempt_dir).as_posix(),
+            path=kept_as or checkpoint.path.relative_to(self.place.attempt_dir).as_posix(),
             size_bytes=checkpoint.size_bytes,
             sha256=checkpoint.sha256,
         )
@@ -143,9 +144,15 @@ class Run:
             self._pause(pause_s)
             try:
                 self._scheduler.send(calls.report_checkpoint(report))
+            except StaleAttempt:
+                raise
             except Unavailable:
                 continue
+            except SchedulerError as error:
+                _say(f"checkpoint {checkpoint.step} was not taken: {error}")
+                return
             else:
+                self._acknowledged = checkpoint
                 return
         _say(f"checkpoint {checkpoint.step} is saved, but the scheduler did not acknowledge it")
 
@@ -198,9 +205,16 @@ class Run:
         self._terminated.wait(seconds)
 
 
-def _upload(api: Api, attempt_dir: Path, checkpoint: Path) -> None:
-    """Hand a checkpoint's files over to object storage, before its receipt."""
-    upload(api, attempt_dir, checkpoint.relative_to(attempt_dir).as_posix())
+def _upload(api: Api, attempt_dir: Path, checkpoint: Path) -> str:
+    """Hand a checkpoint's files over to object storage, before its receipt.
+
+    Each time to a folder of its own: a step may be saved twice, and until the second one is whole and
+    acknowledged the first must stay what its receipt says.
+    """
+    folder = checkpoint.relative_to(attempt_dir).as_posix()
+    to = f"{folder}.{time.time_ns() // 1_000_000}"
+    upload(api, attempt_dir, folder, to=to)
+    return to
 
 
 def _say(text: str) -> None:

@@ -269,6 +269,23 @@ def test_the_newest_checkpoints_are_kept_and_one_on_its_way_is_left_alone(
     assert kept == {"step-9", "step-10", "step-11"}
 
 
+def test_of_a_step_that_was_saved_again_the_last_is_kept_and_one_on_its_way_is_left_alone(
+    files: BucketFiles, storage: LinkedMemory
+) -> None:
+    root = "attempts/attempt-1/checkpoints"
+    names = ("step-2.1", "step-9", "step-9.20", "step-9.100", "step-10", "step-10.3", "step-10.4")
+    storage.fill({f"{root}/{name}/a": b"123" for name in names})
+    accepted = replace(a_checkpoint(1, 10), path="checkpoints/step-10.3")
+    files.accepted(a_job(accepted, an_attempt(1), kept=2))
+    kept = {one.key.split("/")[3] for one in storage.below(root)}
+    assert kept == {"step-9.100", "step-10.3", "step-10.4"}
+    for path in ("checkpoints/step-10.4", "checkpoints/step-10.3"):
+        files.accepted(a_job(replace(accepted, path=path), an_attempt(1), kept=2))
+    published = storage.read("jobs/job-1/latest")
+    assert published is not None
+    assert json.loads(published[0])["path"].endswith("step-10.4")
+
+
 def test_checkpoints_of_earlier_attempts_go_when_nobody_resumes_from_them(
     files: BucketFiles, storage: LinkedMemory
 ) -> None:

@@ -260,8 +260,16 @@ with run.checkpoint(step=7) as folder:
     assert job.checkpoint.step == 7
     published = cluster.storage.read(f"jobs/{job.id}/latest")
     assert published is not None
-    assert json.loads(published[0])["path"].endswith(f"{cluster.attempt_id}/checkpoints/step-7")
+    assert f"{cluster.attempt_id}/checkpoints/step-7." in json.loads(published[0])["path"]
     first = describe(root / "attempt" / "checkpoints" / "step-7")
+    again = describe(resumed(cluster, tmp_path))
+    assert (again.sha256, again.size_bytes) == (first.sha256, first.size_bytes)
+    return err
+
+
+def resumed(cluster: Cluster, tmp_path: Path) -> Path:
+    """What the next attempt starts from."""
+    ann = cluster.world.principal("ann")
     done(jobs.pause(cluster.world.service, ann, "digits-1"))
     cluster.world.pass_time(60_000)
     done(jobs.resume(cluster.world.service, ann, "digits-1"))
@@ -272,9 +280,32 @@ with run.checkpoint(step=7) as folder:
     elsewhere = tmp_path / "second pod"
     elsewhere.mkdir()
     prepare(cluster.api(), elsewhere)
-    again = describe(elsewhere / "resume" / "step-7")
-    assert (again.sha256, again.size_bytes) == (first.sha256, first.size_bytes)
-    return err
+    return elsewhere / "resume" / "step-7"
+
+
+@pytest.mark.parametrize("breaks_off", [False, True])
+def test_of_a_step_that_is_saved_twice_the_one_that_was_acknowledged_last_is_resumed(
+    cluster: Cluster, root: Path, tmp_path: Path, breaks_off: bool
+) -> None:
+    cluster.submit()
+    prepare(cluster.api(), root)
+    (root / "work" / "src").mkdir()
+    code = f"""
+import os
+from gpucommons.scheduler import training
+run = training.current()
+for name in ("first", "second"):
+    with run.checkpoint(step=7) as folder:
+        (folder / "state").write_text(name)
+        (folder / name).touch()
+    if name == "first" and {breaks_off}:
+        run._scheduler.send = lambda _call: os._exit(9)
+"""
+    pod = cluster.run(root, code)
+    _, err = pod.communicate(timeout=60)
+    assert pod.returncode == (9 if breaks_off else 0), err
+    names = {path.name for path in resumed(cluster, tmp_path).iterdir()}
+    assert names == {"state", "first" if breaks_off else "second"}
 
 
 def test_a_checkpoint_that_was_altered_since_its_receipt_starts_nothing(

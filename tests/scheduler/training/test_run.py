@@ -52,6 +52,29 @@ def test_a_checkpoint_hands_in_its_receipt(tmp_path: Path) -> None:
     assert (receipt["step"], receipt["path"], receipt["size_bytes"]) == (4, "checkpoints/step-4", 5)
 
 
+def test_the_very_same_checkpoint_is_handed_in_once(tmp_path: Path) -> None:
+    run, seen = a_run(tmp_path, fine)
+
+    for content in (b"1", b"1", b"2"):
+        with run.checkpoint(step=4) as folder:
+            (folder / "state").write_bytes(content)
+
+    assert len(seen) == 2
+
+
+def test_training_goes_on_when_a_receipt_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    refusal = {"error": "TooLarge", "message": "more than 10,000 files"}
+    run, seen = a_run(tmp_path, lambda _request: httpx.Response(413, json=refusal))
+
+    with run.checkpoint(step=4):
+        pass
+
+    assert len(seen) == 1
+    assert "checkpoint 4 was not taken: more than 10,000 files" in capsys.readouterr().err
+
+
 def test_the_last_checkpoints_receipt_waits_for_a_scheduler_that_restarts(tmp_path: Path) -> None:
     answers = iter(
         [httpx.Response(503), httpx.Response(503), fine(httpx.Request("POST", "http://s"))]
