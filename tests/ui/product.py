@@ -205,6 +205,11 @@ def both_themes(page: Page, name: str) -> None:
     """Pages that follow the system's colour scheme."""
     picture(page, f"{name}-light")
     page.emulate_media(color_scheme="dark")
+    # Bootstrap lets colours change slowly: in the midst of it links are too dark to be read.
+    page.wait_for_function(
+        "(document.documentElement.dataset.bsTheme ?? 'dark') === 'dark'"
+        " && document.getAnimations().length === 0"
+    )
     picture(page, f"{name}-dark")
     page.emulate_media(color_scheme="light")
 
