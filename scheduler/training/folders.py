@@ -6,6 +6,7 @@ it. Whatever a killed process leaves behind still has its partial name and is ne
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -19,6 +20,8 @@ from gpucommons.scheduler.durable_files import sync_folder
 
 _COMPLETE = re.compile(r"^step-(\d{1,16})$")
 _CHUNK_BYTES = 1 << 20
+#: Of Linux: ``AT_FDCWD``, which counts for nothing beside absolute paths.
+_HERE, _RENAME_EXCHANGE = -100, 2
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,12 +99,26 @@ def writing(root: Path, step: int) -> Iterator[Path]:
     partial.mkdir(parents=True)
     yield partial
     _sync(partial)
-    if final.exists():
+    if final.exists() and not _exchange(partial, final):
         # Deleting a large one takes seconds, in which a kill would leave none of this step.
         final.rename(replaced)
-    partial.rename(final)
+    if not final.exists():
+        partial.rename(final)
     sync_folder(root)
-    shutil.rmtree(replaced, ignore_errors=True)
+    for left in (partial, replaced):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step; False where the system or the file system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError):
+        return False
+    renamed = renameat2(
+        _HERE, os.fsencode(one.absolute()), _HERE, os.fsencode(other.absolute()), _RENAME_EXCHANGE
+    )
+    return bool(renamed == 0)
 
 
 def describe(folder: Path) -> CompleteCheckpoint:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,31 @@ def test_a_step_is_complete_while_what_it_replaces_is_deleted(
 def save(root: Path, text: str) -> None:
     with folders.writing(root, 5) as folder:
         (folder / "weights").write_text(text)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="two renames elsewhere")
+def test_there_is_no_moment_without_the_step_that_is_saved_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, "old")
+
+    def renamed(path: Path, _to: Path) -> None:
+        pytest.fail(f"{path.name} is gone for a moment")
+
+    monkeypatch.setattr(Path, "rename", renamed)
+    save(tmp_path, "new")
+    assert (tmp_path / "step-5" / "weights").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["step-5"]
+
+
+def test_where_names_cannot_be_swapped_a_step_is_replaced_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, "old")
+    monkeypatch.setattr(folders, "_exchange", lambda _one, _other: False)
+    save(tmp_path, "new")
+    assert (tmp_path / "step-5" / "weights").read_text() == "new"
+    assert [path.name for path in tmp_path.iterdir()] == ["step-5"]
 
 
 def test_the_hash_sees_names_and_contents_but_not_links(tmp_path: Path) -> None:
