@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from typing import Self
 
@@ -80,6 +81,7 @@ class Run:
         self._keep = keep
         self._pause = pause
         self._terminated = threading.Event()
+        self._has_dropped = False
         self._acknowledged: folders.CompleteCheckpoint | None = None
 
     # --- resuming ----------------------------------------------------------------------------
@@ -115,14 +117,27 @@ class Run:
     def checkpoint(self, *, step: int) -> Iterator[Path]:
         """Give a folder to save into; the checkpoint is complete when the block ends.
 
-        Only rank 0 hands in the receipt. Raises ``StaleAttempt`` when this attempt is no longer
-        the current one: the script should end.
+        Rank 0 saves for all workers, who may share the folder: what others save at the same time is
+        dropped. Raises ``StaleAttempt`` when this attempt is no longer the current one: the script
+        should end.
         """
+        if self.place.rank != 0:
+            with self._dropped() as folder:
+                yield folder
+            return
         with folders.writing(self.checkpoints_dir, step) as folder:
             yield folder
-        if self.place.rank == 0:
-            self._hand_in(folders.describe(self.checkpoints_dir / f"step-{step}"))
-            folders.drop_older(self.checkpoints_dir, keep=self.place.checkpoints_kept)
+        self._hand_in(folders.describe(self.checkpoints_dir / f"step-{step}"))
+        folders.drop_older(self.checkpoints_dir, keep=self.place.checkpoints_kept)
+
+    @contextmanager
+    def _dropped(self) -> Iterator[Path]:
+        if not self._has_dropped:
+            self._has_dropped = True
+            _say(f"rank 0 saves for all workers: what rank {self.place.rank} saves is dropped")
+        self.place.attempt_dir.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(prefix=".dropped-", dir=self.place.attempt_dir) as folder:
+            yield Path(folder)
 
     def _hand_in(self, checkpoint: folders.CompleteCheckpoint) -> None:
         if self._scheduler is None or checkpoint == self._acknowledged:

@@ -125,6 +125,23 @@ def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
     assert json.loads(seen[0].content)["metrics"] == {"accuracy": 0.5}
 
 
+def test_what_other_ranks_save_at_the_same_time_does_not_touch_what_rank_zero_saves(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, seen = a_run(tmp_path, fine)
+    second, unseen = a_run(tmp_path, fine, GPUCOMMONS_RANK="1", GPUCOMMONS_WORLD_SIZE="2")
+
+    for _ in range(2):
+        with first.checkpoint(step=4) as mine, second.checkpoint(step=4) as other:
+            (mine / "state").write_text("0")
+            (other / "state").write_text("1")
+
+    assert (tmp_path / "checkpoints" / "step-4" / "state").read_text() == "0"
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+    assert (len(seen), len(unseen)) == (1, 0)
+    assert capsys.readouterr().err.count("what rank 1 saves is dropped") == 1
+
+
 def test_only_rank_zero_reports(tmp_path: Path) -> None:
     run, seen = a_run(tmp_path, fine, GPUCOMMONS_RANK="1", GPUCOMMONS_WORLD_SIZE="2")
 
