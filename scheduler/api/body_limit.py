@@ -70,6 +70,8 @@ class BodyLimit:
         async def counted() -> Message:
             nonlocal received
             part = await receive()
+            if part["type"] != "http.request":
+                return part  # its caller has gone: that is no body
             received += len(part.get("body", b""))
             if received > cap:
                 raise _Refused(TooLarge(message))

@@ -32,6 +32,8 @@ class Reading:
         await request.body()
         self.happened.append(f"read {request.url.path}")
         await PlainTextResponse("")(scope, receive, send)
+        # As answers do that go on: whether anybody still listens.
+        assert (await receive())["type"] == "http.disconnect"
 
     async def _pause(self, seconds: float) -> None:
         assert seconds > 0
