@@ -13,6 +13,7 @@ from pydantic import TypeAdapter
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.executors.worker import MAX_SECRET_BYTES
 
 
 def put_secret(arguments: argparse.Namespace) -> int:
@@ -21,9 +22,13 @@ def put_secret(arguments: argparse.Namespace) -> int:
     if sys.stdin.isatty():
         value = getpass.getpass(f"{name}: ")
     else:
-        value = sys.stdin.readline().rstrip("\n")
+        # Whole: keys have many lines. The last line's end is the file's, not the secret's.
+        value = sys.stdin.read(MAX_SECRET_BYTES + 2).removesuffix("\n").removesuffix("\r")
     if not value:
         message = f"Give the value of {name} on standard input."
+        raise BadRequest(message)
+    if len(value.encode()) > MAX_SECRET_BYTES:
+        message = f"A secret has at most {MAX_SECRET_BYTES >> 10} KiB: keep files elsewhere."
         raise BadRequest(message)
     folder = Path.home() / ".gpucommons" / "secrets"
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

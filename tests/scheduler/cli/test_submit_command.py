@@ -255,6 +255,25 @@ def test_a_secret_is_kept_for_its_owner_alone(
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
 
 
+def test_a_secret_of_several_lines_is_kept_whole(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("-----BEGIN KEY-----\nabc\n-----END KEY-----\n"))
+    assert cli("secret", "key").code == 0
+    path = home / ".gpucommons" / "secrets" / "key"
+    assert path.read_text() == "-----BEGIN KEY-----\nabc\n-----END KEY-----"
+
+
+def test_a_secret_that_a_job_would_not_get_whole_is_refused(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("x" * (64 * 1024 + 1)))
+    done = cli("secret", "data")
+    assert done.code == 2
+    assert "64 KiB" in done.err
+    assert not (home / ".gpucommons").exists()
+
+
 @pytest.mark.parametrize("name", ["../x", "A", "", "a/b"])
 def test_a_secrets_name_is_no_path(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, name: str
