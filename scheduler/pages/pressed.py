@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from hashlib import sha256
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from tornado.httputil import HTTPServerRequest
 
@@ -32,7 +31,7 @@ def is_of_the_hub(request: HTTPServerRequest, settings: PagesSettings) -> bool:
     origin = request.headers.get("Origin", "")
     if settings.hub_host:
         return origin == settings.hub_host and settings.hub_host.startswith(_HTTPS)
-    return urlsplit(origin).netloc == request.host
+    return origin in (f"http://{request.host}", _HTTPS + request.host)
 
 
 def remember_pressed(handler: Headers, query: str) -> None:

@@ -155,6 +155,15 @@ async def test_who_pressed_the_button_of_the_hubs_form_is_not_asked_again(
     assert len(scheduler.writes()) == 1
 
 
+@pytest.mark.parametrize("origin", ["http://[", "http://a]b", "null", "https://elsewhere.example"])
+async def test_a_press_from_nowhere_is_a_link(visit: Any, origin: str) -> None:
+    stranger = await visit(None)
+    form = {"wait": "vision/a100/1000"}
+    answer = await stranger.post("ticket/chosen", data=form, headers={"Origin": origin})
+    assert answer.status_code == 303
+    assert "Set-Cookie" not in answer.headers
+
+
 async def test_a_press_counts_for_its_own_address_alone(visit: Any, scheduler: Any) -> None:
     alice = await visit("alice")
     await press(alice, {"wait": "vision/a100/500"}, alice.origin)
