@@ -62,7 +62,8 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
     if is_lease(workload):
         return _end_lease(draft, workload, ended, text)
     if attempt.stop is not None:
-        _receipt(draft, workload, ended, attempt.stop, end)
+        if not _finished(workload, ended, end):
+            _receipt(draft, workload, ended, attempt.stop, end)
         return _after_stop(draft, workload, ended, attempt.stop, end)
     return _after_own_end(draft, workload, end, text)
 
@@ -70,6 +71,12 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
 def _never_started(attempt: Attempt, end: End) -> bool:
     """It had its turn, and did not start; what a node or another took from it is not its doing."""
     return end.start_failed if attempt.stop is None else attempt.stop.why == "timeout"
+
+
+def _finished(workload: Workload, attempt: Attempt, end: End) -> bool:
+    """It was done before its stop took anything from it: of that there is no receipt."""
+    ran = attempt.started_ms is not None and not end.start_failed
+    return ran and end.exit_code == 0 and workload.state is not State.CANCELLING
 
 
 def _words(end: End) -> str:
@@ -192,10 +199,9 @@ def _bad_ends(workload: Workload) -> int:
 def _after_stop(
     draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End
 ) -> Workload:
-    ran = attempt.started_ms is not None
     if workload.state is State.CANCELLING:
         return cancelled(draft, workload, stop.text)
-    if end.exit_code == 0 and ran and not end.start_failed:
+    if _finished(workload, attempt, end):
         return _succeed(draft, evolve(workload, nomination=None))
     if workload.state not in {State.PREEMPTING, State.PAUSING}:
         # It ended within its notice.

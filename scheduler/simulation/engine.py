@@ -381,8 +381,6 @@ class Simulation:
         for event in changes.events:
             if event.kind not in _TAKEN or event.workload_id is None:
                 continue
-            if after[event.workload_id].state is State.SUCCEEDED:
-                continue  # it was done within its notice
             attempt = next(
                 a for a in after[event.workload_id].attempts if a.attempt_id == event.attempt_id
             )

@@ -1,11 +1,11 @@
-"""Who is stopped for nobody any more has its turn in the cycle that spares it."""
+"""Who is stopped for nobody any more has its turn in the cycle that spares it; who is done was not stopped."""
 
 from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.state import AttemptEnded, Cancel, Intent
-from gpucommons.scheduler.core.types import HoldClass, IntentId, UserName
+from gpucommons.scheduler.core.types import HoldClass, IntentId, State, UserName
 
 
 def test_a_spared_borrower_enters_the_guarantee_that_became_free_meanwhile() -> None:
@@ -46,3 +46,18 @@ def test_a_notice_goes_over_to_who_still_waits_for_it() -> None:
     after = world.stop_of(borrower)
     assert (after.beneficiary, after.text) == (second, "for nlp")
     assert (after.term_ms, after.kill_ms) == (before.term_ms, before.kill_ms)
+
+
+def test_who_finishes_within_its_notice_was_not_stopped_for_anybody() -> None:
+    teams = [a_team("vision"), a_team("nlp", guaranteed_milli_gpu=1000)]
+    world = World(a_node(gpus=1), teams=teams)
+    borrower = world.run(a_job("train-digits-2"))
+    owner = world.submit(a_job("bert", team="nlp"))
+    assert world.stop_of(borrower).beneficiary == owner
+
+    world.end(borrower)
+
+    assert world.state(borrower) is State.SUCCEEDED
+    assert world.state(owner) is State.STARTING
+    told = [event.kind for event in world.events if event.workload_id == borrower]
+    assert told[-2:] == ["stop-announced", "succeeded"]
