@@ -49,7 +49,10 @@ class Place:
 
     @classmethod
     def from_environment(cls, environ: Mapping[str, str]) -> Self:
-        """Outside the scheduler everything lies in the current folder."""
+        """Outside the scheduler everything lies in the current folder.
+
+        A launcher inside of a worker (torchrun, DeepSpeed) numbers all processes of all workers anew.
+        """
         root = Path(environ.get("GPUCOMMONS_ATTEMPT_DIR") or ".")
         resume = environ.get("GPUCOMMONS_RESUME_DIR")
         notice = environ.get("GPUCOMMONS_NOTICE_FILE")
@@ -57,11 +60,18 @@ class Place:
             attempt_dir=root,
             resume_dir=Path(resume) if resume else None,
             notice_file=Path(notice) if notice else None,
-            rank=int(environ.get("GPUCOMMONS_RANK", "0")),
-            world_size=int(environ.get("GPUCOMMONS_WORLD_SIZE", "1")),
+            rank=_number(environ, "RANK", int(environ.get("GPUCOMMONS_RANK", "0"))),
+            world_size=_number(
+                environ, "WORLD_SIZE", int(environ.get("GPUCOMMONS_WORLD_SIZE", "1"))
+            ),
             attempt=int(environ.get("GPUCOMMONS_ATTEMPT", "1")),
             checkpoints_kept=int(environ.get("GPUCOMMONS_CHECKPOINTS_KEPT", "3")),
         )
+
+
+def _number(environ: Mapping[str, str], name: str, otherwise: int) -> int:
+    text = environ.get(name, "")
+    return int(text) if text.isdecimal() else otherwise
 
 
 class Run:

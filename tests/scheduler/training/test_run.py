@@ -52,6 +52,18 @@ def test_a_checkpoint_hands_in_its_receipt(tmp_path: Path) -> None:
     assert (receipt["step"], receipt["path"], receipt["size_bytes"]) == (4, "checkpoints/step-4", 5)
 
 
+def test_of_several_processes_in_one_worker_the_first_of_all_saves(tmp_path: Path) -> None:
+    worker = {"GPUCOMMONS_RANK": "0", "GPUCOMMONS_WORLD_SIZE": "1"}
+    for rank in ("1", "0"):
+        run, seen = a_run(tmp_path, fine, **worker, RANK=rank, WORLD_SIZE="2")
+        with run.checkpoint(step=4) as folder:
+            (folder / "state").write_text(f"of {rank}")
+
+    assert (run.place.rank, run.place.world_size, len(seen)) == (0, 2, 1)
+    assert (tmp_path / "checkpoints" / "step-4" / "state").read_text() == "of 0"
+    assert a_place(tmp_path, **worker, RANK="none").rank == 0
+
+
 def test_the_very_same_checkpoint_is_handed_in_once(tmp_path: Path) -> None:
     run, seen = a_run(tmp_path, fine)
 
