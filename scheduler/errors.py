@@ -8,7 +8,7 @@
   * NotFound (404)
     * UnknownTeam, UnknownPool, UnknownWorkload, UnknownNode
   * Conflict (409)
-    * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt
+    * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle
   * TooLarge (413)
   * Unavailable (503)
     * LeaderLost
@@ -112,6 +112,10 @@ class SliceClearing(Conflict):
 
 class StaleAttempt(Conflict):
     """This attempt is no longer the current one: nothing it says is recorded."""
+
+
+class NotIdle(Conflict):
+    """This notebook is not seen to be idle: only by force is its GPU taken back."""
 
 
 class TooLarge(SchedulerError):

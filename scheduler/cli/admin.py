@@ -207,6 +207,8 @@ def reclaim(arguments: argparse.Namespace) -> int:
         lease = scheduler.send(calls.reclaim(arguments.lease, request))
     until = lease.idle.returns_ms if lease.idle else None
     text = f"{lease.user}: returned at {clock(until)}" if until else f"{lease.user}: {lease.state}"
+    if arguments.force:
+        text = f"{lease.user}: the notebook is stopped now, and its user reads your reason"
     show(lease, text, output=arguments.output)
     return 0
 

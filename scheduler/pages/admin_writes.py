@@ -116,4 +116,5 @@ class Reclaim(_AdminWrite):
             raise BadRequest("Write down why a busy notebook is stopped: its user will read it.")
         request = ReclaimRequest(force=wish.force, reason=wish.reason.strip())
         lease = await self.ask(calls.reclaim(lease_id, request))
-        self.answer({"text": reclaimed_text(lease)})
+        text = reclaimed_text(lease, forced=wish.force, now_ms=self.site.now_ms())
+        self.answer({"text": text})

@@ -6,7 +6,7 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.state import Cancel, ReportIdle
 from gpucommons.scheduler.core.types import Millis, State, Workload
-from gpucommons.scheduler.errors import BadRequest, Conflict, InvalidTransition
+from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.activity import why_busy
 from gpucommons.scheduler.service.leases import live_leases, view
@@ -118,7 +118,7 @@ def _warning(service: Service, lease: Workload) -> ReportIdle:
     busy = why_busy(service.activity.report_of(lease.workload_id), gpu, now_ms)
     if busy is not None:
         message = f"Not reclaimed: {busy}. Take it by force (force and a reason), or ask its user."
-        raise Conflict(message)
+        raise NotIdle(message)
     known = lease.idleness
     since = known.idle_since_ms if known is not None else None
     return_ms = Millis(now_ms + service.settings.idle.notice_ms)

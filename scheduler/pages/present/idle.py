@@ -34,8 +34,8 @@ class IdleRow:
     busy_with: str
     more_time: str
     returns_ms: int | None
-    #: How long its user is asked before the GPU is taken.
-    warning_min: int
+    #: What its user gets to know, and may do, where it is asked for now.
+    asks: str
 
 
 def idle_rows(activities: ActivityList) -> tuple[IdleRow, ...]:
@@ -52,22 +52,50 @@ def idle_count(rows: Sequence[IdleRow]) -> int:
     return sum(row.mark == "idle" for row in rows)
 
 
-def reclaimed_text(lease: LeaseView) -> str:
+def reclaimed_text(lease: LeaseView, *, forced: bool, now_ms: int) -> str:
     """What a reclaim has done, for the admin who asked."""
-    who = f"{words.person(lease.user)}'s {format_milli_gpu(lease.milli_gpu)} GPU"
+    who = words.person(lease.user)
+    gpu = f"{who}'s {format_milli_gpu(lease.milli_gpu)} GPU"
+    if forced:
+        return f"{gpu} is being returned now: the notebook is stopped, and {who} reads your reason."
     if lease.state in ("released", "ended"):
-        return f"{who} is being returned now."
-    return (
-        f"{words.person(lease.user)} was told. {who} is returned in {_warning_min(lease)} min"
-        " unless they keep it or start to work."
-    )
+        return f"{gpu} is being returned now."
+    return f"{who} was told. {gpu} is returned in {_left(lease, now_ms)} unless {_they_may(lease)}."
+
+
+def _left(lease: LeaseView, now_ms: int) -> str:
+    """How long its user has: the whole warning, or what is left of the one that stands."""
+    idle = lease.idle or IdleView()
+    left_ms = (idle.idle_after_min - idle.warn_after_min) * _MINUTE_MS
+    if idle.returns_ms is not None:
+        left_ms = min(left_ms, max(0, idle.returns_ms - now_ms))
+    return words.left(left_ms)
+
+
+def _they_may(lease: LeaseView) -> str:
+    keeps = lease.idle is not None and lease.idle.keeps_left > 0
+    return "they keep it or start to work" if keeps else "they start to work"
+
+
+def _asks(lease: LeaseView, now_ms: int) -> str:
+    left, may = _left(lease, now_ms), _they_may(lease)
+    return f"They get a notification now: the GPU is returned in {left} unless {may}."
+
+
+def _idle_since_ms(item: ActivityView) -> int | None:
+    """As the culler said; what was seen since then is newer than its last look."""
+    since_ms = None if item.lease.idle is None else item.lease.idle.idle_since_ms
+    if since_ms is None:
+        return None
+    seen = [kernel.last_active_ms for kernel in item.kernels]
+    return max(at for at in (since_ms, item.gpu_active_ms, *seen) if at is not None)
 
 
 def _idle_milli_gpu_h(item: ActivityView, now_ms: int) -> int:
-    idle = item.lease.idle
-    if idle is None or idle.idle_since_ms is None:
+    since_ms = _idle_since_ms(item)
+    if since_ms is None:
         return 0
-    return item.lease.milli_gpu * max(0, now_ms - idle.idle_since_ms) // _HOUR_MS
+    return item.lease.milli_gpu * max(0, now_ms - since_ms) // _HOUR_MS
 
 
 def _row(item: ActivityView, now_ms: int) -> IdleRow:
@@ -90,17 +118,21 @@ def _row(item: ActivityView, now_ms: int) -> IdleRow:
         busy_with=", ".join(sorted({kernel.kind for kernel in busy})),
         more_time="" if idle is None else _more_time(idle, now_ms),
         returns_ms=_returns_ms(idle) if mark == "idle" or (idle and idle.returns_ms) else None,
-        warning_min=_warning_min(lease),
+        asks=_asks(lease, now_ms),
     )
 
 
 def _last_active_ms(item: ActivityView, *, busy: bool) -> int | None:
-    """What was seen; where nothing was, since when that is so. None where nobody looked."""
+    """What was seen; where nothing was, since when that is so. None where nobody looked.
+
+    Of an idle one it is what its idleness counts from: two columns must not say two things.
+    """
+    if not busy and item.reported_ms is not None and (since_ms := _idle_since_ms(item)) is not None:
+        return since_ms
     seen = [kernel.last_active_ms for kernel in item.kernels]
     seen += [item.gpu_active_ms, item.reported_ms if busy else None]
     if seen.count(None) == len(seen) and item.reported_ms is not None:
-        idle = item.lease.idle
-        seen = [idle.idle_since_ms if idle else None, item.lease.started_ms]
+        seen = [item.lease.started_ms]
     return max((at for at in seen if at is not None), default=None)
 
 
@@ -109,11 +141,6 @@ def _returns_ms(idle: IdleView | None) -> int | None:
     if idle is None or idle.returns_ms is not None or idle.idle_since_ms is None:
         return None if idle is None else idle.returns_ms
     return max(idle.idle_since_ms + idle.idle_after_min * _MINUTE_MS, idle.kept_until_ms or 0)
-
-
-def _warning_min(lease: LeaseView) -> int:
-    limits = lease.idle or IdleView()
-    return limits.idle_after_min - limits.warn_after_min
 
 
 def _percent(item: ActivityView) -> str:
@@ -131,10 +158,11 @@ def _more_time(idle: IdleView, now_ms: int) -> str:
 
 def _state(item: ActivityView, busy: bool, now_ms: int) -> tuple[str, str]:
     idle = item.lease.idle or IdleView()
-    since = idle.idle_since_ms
+    since = _idle_since_ms(item)
     if item.reported_ms is None and since is not None:
         # What was last stored: the scheduler began anew a moment ago.
-        return "unverified", f"idle {words.about(now_ms - since)}, not reported yet"
+        was = words.about(now_ms - since)
+        return "unverified", f"not reported yet; at its last report idle since {was} ago"
     if item.reported_ms is None:
         return "unverified", "not reported yet: counts as in use"
     if busy:

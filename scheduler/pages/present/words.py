@@ -77,6 +77,12 @@ def duration(span_ms: int) -> str:
     return f"{span // _DAY} d"
 
 
+def left(span_ms: int) -> str:
+    """How long still: rounded up, as a promise of ten minutes must not read as nine at once."""
+    span = max(0, span_ms)
+    return duration(span + _MINUTE - 1 if span > _MINUTE else span + _SECOND - 1)
+
+
 def about(span_ms: int) -> str:
     """``about 18 min``: the culler looks once a minute, so idleness is known no better than that."""
     return f"about {duration(span_ms)}"

@@ -12,19 +12,29 @@ export function ask(url, options = {}) {
   });
 }
 
-/** Send JSON; resolves to the answer, or throws an Error with the server's sentence. */
+const NO_ANSWER =
+  'No answer came: it may have been done all the same. See what the page says before you try again.';
+const NOT_SENT = 'This could not be sent: reload the page and try again.';
+const SERVER_FAILED = 500;
+
+/**
+ * Send JSON; resolves to the answer, or throws an Error with the server's sentence and, as `code`,
+ * its name for programs.
+ */
 export async function post(url, value, signal) {
   const answer = await ask(url, {
     method: 'POST',
     body: JSON.stringify(value),
     headers: { 'Content-Type': 'application/json' },
     signal
+  }).catch(error => {
+    throw error.name === 'AbortError' ? error : new Error(NO_ANSWER);
   });
   const body = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    throw new Error(
-      body.message ?? 'This could not be sent: reload the page and try again.'
-    );
+    // Without a sentence of ours it was a proxy that lost the server on the way.
+    const lost = answer.status >= SERVER_FAILED ? NO_ANSWER : NOT_SENT;
+    throw Object.assign(new Error(body.message ?? lost), { code: body.error });
   }
   return body;
 }

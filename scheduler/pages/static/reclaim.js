@@ -12,21 +12,25 @@ export function startReclaim() {
   const form = dialog.querySelector('form');
   const part = name => dialog.querySelector(`[data-${name}]`);
 
+  const askForForce = needed => {
+    part('idle-text').hidden = needed;
+    part('busy-text').hidden = !needed;
+  };
+
   document.addEventListener('click', event => {
     const button = event.target.closest('[data-reclaim]');
     if (!button) {
       return;
     }
-    const { owner, share, idle, state, minutes } = button.dataset;
+    const { owner, share, idle, state, asks } = button.dataset;
     url = button.dataset.reclaim;
     form.reset();
     part('title').textContent = `Take back ${share} GPU from ${owner}?`;
     part('busy-line').textContent =
       `This notebook is not idle (${state}). Without force the scheduler refuses.`;
     part('idle-text').textContent =
-      `They get a notification now and ${minutes} min to keep the GPU. Files stay; what is in memory is lost when the server stops.`;
-    part('idle-text').hidden = idle !== 'yes';
-    part('busy-text').hidden = idle === 'yes';
+      `${asks} Files stay; what is in memory is lost when the server stops.`;
+    askForForce(idle !== 'yes');
     part('error').textContent = '';
     dialog.showModal();
   });
@@ -47,6 +51,12 @@ export function startReclaim() {
       said.hidden = false;
     } catch (error) {
       part('error').textContent = error.message;
+      if (error.code === 'NotIdle' && part('busy-text').hidden) {
+        // The row was older than the scheduler's own look, which says why: no need to say it twice.
+        part('busy-line').textContent = '';
+        askForForce(true);
+        form.elements.force.focus();
+      }
     }
   });
 }

@@ -255,7 +255,7 @@ async def test_idle_lists_holders_with_reclaim(visit: Any) -> None:
     for words in ("user-b · vision", "idle about 41 min", "87 %", "not reported yet: counts"):
         assert words in text
     assert text.count("data-reclaim=") == 3
-    assert 'data-minutes="10"' in text
+    assert "returned in 10 min unless they keep it" in text
 
 
 async def test_an_idle_notebooks_user_is_asked_first(visit: Any, scheduler: Any) -> None:

@@ -11,6 +11,8 @@ import pytest
 from playwright.async_api import Page, Route, async_playwright, expect
 from ui.browser import launch
 
+from gpucommons.scheduler.errors import NotIdle
+
 pytestmark = pytest.mark.ui
 
 PICTURES = Path(os.environ.get("GPUCOMMONS_SCREENSHOTS", "build/screenshots"))
@@ -320,6 +322,55 @@ async def test_reclaiming_a_busy_notebook_needs_force_and_a_reason(
 
     await dialog.wait_for(state="hidden")
     assert scheduler.writes()[-1][3] == {"force": True, "reason": "the card is needed for a repair"}
+    await page.get_by_text("is being returned now: the notebook is stopped").wait_for()
+
+
+async def test_a_refused_reclaim_leads_on_to_force_and_a_reason(
+    open_page: Any, scheduler: Any, cluster: Any, known_problems: list[str]
+) -> None:
+    """The row said idle; the scheduler has looked since."""
+    known_problems.append("409")
+
+    def reclaim(body: Any) -> Any:
+        if not body["force"]:
+            return NotIdle("Not reclaimed: its GPU computed in the last two minutes.")
+        return cluster.holder("user-b", 500, idle_min=41)
+
+    scheduler.answers["POST /v1/leases/.*/reclaim"] = reclaim
+    page = await open_page("admin", "admin/idle", allow_admin_writes=True)
+    await page.get_by_role("row", name="user-b").get_by_role("button", name="Reclaim").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Reclaim").click()
+
+    await dialog.get_by_text("its GPU computed in the last two minutes").wait_for()
+    await expect(dialog.get_by_text("They get a notification now")).to_be_hidden()
+    force = dialog.get_by_label("Stop it all the same")
+    await expect(force).to_be_focused()
+    await force.check()
+    await dialog.get_by_label("Reason").fill("a demo at noon")
+    await dialog.get_by_role("button", name="Reclaim").click()
+    await dialog.wait_for(state="hidden")
+
+
+@pytest.mark.parametrize("lost", ["connection", "proxy"])
+async def test_a_reclaim_that_nobody_answered_may_have_been_done(
+    open_page: Any, known_problems: list[str], lost: str
+) -> None:
+    known_problems += ["Failed to load resource"]
+    page = await open_page("admin", "admin/idle", allow_admin_writes=True)
+
+    async def lose(route: Route) -> None:
+        if lost == "connection":
+            await route.abort("connectionreset")
+        else:
+            await route.fulfill(status=503, body="<h1>Service Unavailable</h1>")
+
+    await page.route("**/admin/reclaim/*", lose)
+    await page.get_by_role("row", name="user-b").get_by_role("button", name="Reclaim").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_role("button", name="Reclaim").click()
+
+    await dialog.get_by_text("No answer came: it may have been done all the same.").wait_for()
 
 
 async def test_reclaiming_an_idle_notebook_says_what_its_user_is_told(
@@ -329,7 +380,9 @@ async def test_reclaiming_an_idle_notebook_says_what_its_user_is_told(
 
     await page.get_by_role("row", name="user-b").get_by_role("button", name="Reclaim").click()
     dialog = page.get_by_role("dialog")
-    await dialog.get_by_text("They get a notification now and 10 min").wait_for()
+    await dialog.get_by_text(
+        "They get a notification now: the GPU is returned in 10 min unless they keep it"
+    ).wait_for()
     assert not await dialog.get_by_label("Stop it all the same").is_visible()
     await dialog.get_by_role("button", name="Reclaim").click()
 

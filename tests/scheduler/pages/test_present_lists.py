@@ -87,7 +87,7 @@ def test_what_has_not_reported_since_a_restart_is_shown_as_it_was_last_stored(cl
     )
     assert (row.idle_gpu_h, row.state, row.mark) == (
         "0.341",
-        "idle about 41 min, not reported yet",
+        "not reported yet; at its last report idle since about 41 min ago",
         "unverified",
     )
 
@@ -154,8 +154,55 @@ def test_a_reclaim_tells_what_happens_next(cluster: Any) -> None:
     warned = cluster.holder("user-b", 500, idle_min=41)
     ended = warned.model_copy(update={"state": "ended"})
 
-    assert "returned in 10 min" in reclaimed_text(warned)
-    assert reclaimed_text(ended) == "user-b's ½ GPU is being returned now."
+    def said(lease: models.LeaseView, *, forced: bool = False) -> str:
+        return reclaimed_text(lease, forced=forced, now_ms=cluster.NOW)
+
+    assert said(warned) == (
+        "user-b was told. user-b's ½ GPU is returned in 10 min unless they keep it or start to work."
+    )
+    assert said(ended) == "user-b's ½ GPU is being returned now."
+    # Its state is still that of a running one when the scheduler answers.
+    assert said(warned, forced=True) == (
+        "user-b's ½ GPU is being returned now: the notebook is stopped, and user-b reads your reason."
+    )
+
+
+def test_a_reclaim_promises_no_more_time_than_there_is(cluster: Any) -> None:
+    """Asked for a second time, and of one who may not ask for more time again."""
+    found = cluster.activities()
+    quiet = next(one for one in found.activities if one.lease.user == "user-b")
+
+    def told(**changes: Any) -> tuple[str, str]:
+        idle = quiet.lease.idle.model_copy(update=changes)
+        lease = quiet.lease.model_copy(update={"idle": idle})
+        now = quiet.model_copy(update={"lease": lease})
+        (row,) = idle_rows(found.model_copy(update={"activities": [now]}))
+        return row.asks, reclaimed_text(lease, forced=False, now_ms=cluster.NOW)
+
+    asks, said = told(returns_ms=cluster.NOW + 2 * cluster.MINUTE, reclaimed=True)
+    assert "returned in 2 min unless they keep it or start to work" in asks
+    assert "returned in 2 min unless they keep it or start to work" in said
+    asks, said = told(keeps_left=0)
+    assert "returned in 10 min unless they start to work" in asks
+    assert "returned in 10 min unless they start to work" in said
+
+
+def test_state_and_last_activity_of_an_idle_notebook_say_the_same(cluster: Any) -> None:
+    """What was seen after the culler's last look counts in both columns."""
+    found = cluster.activities()
+    quiet = next(one for one in found.activities if one.lease.user == "user-b")
+    for gpu_min, idle_min in ((9, 9), (90, 41)):
+        seen_ms = cluster.NOW - gpu_min * cluster.MINUTE
+        newer = quiet.model_copy(update={"gpu_active_ms": seen_ms})
+        (row,) = idle_rows(found.model_copy(update={"activities": [newer]}))
+        assert row.state == f"idle about {idle_min} min"
+        assert row.last_active_ms == cluster.NOW - idle_min * cluster.MINUTE
+    told = quiet.lease.idle.model_copy(update={"idle_since_ms": cluster.NOW - 29 * cluster.MINUTE})
+    lease = quiet.lease.model_copy(update={"idle": told})
+    (row,) = idle_rows(
+        found.model_copy(update={"activities": [quiet.model_copy(update={"lease": lease})]})
+    )
+    assert (row.state, row.last_active_ms) == ("idle about 29 min", told.idle_since_ms)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Millis, WorkloadId
-from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden
+from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden, NotIdle
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service.activity import (
     WINDOW_MS,
@@ -129,7 +129,7 @@ def test_a_busy_notebook_is_reclaimed_only_by_force_and_with_a_reason(
 ) -> None:
     report(world, lease, busy=True)
     read_gpu(world, lease, active_ms=world.now_ms)
-    with pytest.raises(Conflict, match="kernel python3 is busy"):
+    with pytest.raises(NotIdle, match="kernel python3 is busy"):
         idle.reclaim(world.service, world.admin, lease.id, models.ReclaimRequest())
     with pytest.raises(BadRequest, match="reason"):
         idle.reclaim(world.service, world.admin, lease.id, models.ReclaimRequest(force=True))
