@@ -121,7 +121,8 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
         leadership=None if replica is None else replica.election,
     )
     loop = Loop(around)
-    forecaster = Forecaster(loop, store, now_ms=now_ms)
+    idle_after_ms = settings.idle_after_s * 1000
+    forecaster = Forecaster(loop, store, now_ms=now_ms, idle_after_ms=idle_after_ms)
     outside = Outside(where=where, hub=hub, forecaster=forecaster, kept=kept)
     service = _service(settings, around, loop, outside)
     return Scheduler(

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_arrives
 from gpucommons.scheduler.forecast.futures import FUTURES, shared
-from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook
+from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook, returned_left
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
@@ -161,25 +161,40 @@ def _length(start_ms: Millis | None, now_ms: Millis) -> int | None:
 
 
 def if_nothing_ends_early(
-    cluster: Cluster, wanted: Sequence[WorkloadId], budget: Budget
+    cluster: Cluster,
+    wanted: Sequence[WorkloadId],
+    budget: Budget,
+    *,
+    idle_after_ms: int | None = None,
 ) -> Generator[None, None, Mapping[WorkloadId, Millis]]:
-    """The starts if everything runs up to its limit; who waits for what has none is left out."""
-    limits = _limits(cluster)
+    """The starts if everything runs up to its limit; who waits for what has none is left out.
+
+    With a rule for idle notebooks: also those if what is idle now stays so until it is returned.
+    """
+    limits = _limits(cluster, idle_after_ms)
     future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=limits)
     return (yield from _starts(future, wanted, budget, iter(())))
 
 
-def _limits(cluster: Cluster) -> dict[WorkloadId, int | None]:
+def _limits(cluster: Cluster, idle_after_ms: int | None) -> dict[WorkloadId, int | None]:
     nothing = History(())
-    live = (one for one in cluster.workloads.values() if not is_final(one))
-    return {one.workload_id: outlook(one, cluster, nothing).limit_ms for one in live}
+    live = [one for one in cluster.workloads.values() if not is_final(one)]
+    limits = {one.workload_id: outlook(one, cluster, nothing).limit_ms for one in live}
+    return limits if idle_after_ms is None else limits | returns(cluster, idle_after_ms)
+
+
+def returns(cluster: Cluster, idle_after_ms: int) -> Mapping[WorkloadId, int]:
+    """After how long idle notebooks are returned, if they stay idle."""
+    live = (one for one in cluster.workloads.values() if is_lease(one) and not is_final(one))
+    found = {one.workload_id: returned_left(one, cluster.now_ms, idle_after_ms) for one in live}
+    return {one: left_ms for one, left_ms in found.items() if left_ms is not None}
 
 
 def at_a_limit(
-    cluster: Cluster, starts: Mapping[WorkloadId, Millis]
+    cluster: Cluster, starts: Mapping[WorkloadId, Millis], *, idle_after_ms: int | None = None
 ) -> Mapping[WorkloadId, WorkloadId]:
-    """Of those starts, the ones at the very moment at which what runs now is at its time limit."""
-    limits = _limits(cluster)
+    """Of those starts, the ones at the very moment at which what runs now is at its limit."""
+    limits = _limits(cluster, idle_after_ms)
     ends = {
         cluster.now_ms + left: one
         for one, left in limits.items()
@@ -191,13 +206,19 @@ def at_a_limit(
 def endless_notebooks(
     cluster: Cluster, wanted: WorkloadId, lengths: Lengths
 ) -> tuple[TeamName, ...]:
-    """Whose notebooks are all without a known end where one waits; none where jobs are, too."""
-    pools = frozenset(cluster.workloads[wanted].spec.pools)
+    """Whose notebooks are all without a known end where one waits; none where jobs are, too.
+
+    A notebook waits for those of its own team alone: others are never in its way, and jobs go.
+    """
+    waits = cluster.workloads[wanted]
+    pools = frozenset(waits.spec.pools)
     holding = [
         one
         for one in (cluster.workloads[i] for i in sorted(lengths.endless) if i != wanted)
         if one.current is not None and not pools.isdisjoint(one.spec.pools)
     ]
+    if is_lease(waits):
+        holding = [one for one in holding if is_lease(one) and one.spec.team == waits.spec.team]
     if not all(is_lease(one) for one in holding):
         return ()
     return tuple(sorted({one.spec.team for one in holding}))

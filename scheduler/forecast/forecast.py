@@ -51,6 +51,9 @@ class Forecast:
     bound: Bound | None = None
     #: Teams whose notebooks are all that it waits for without an end in sight.
     notebooks_of: tuple[TeamName, ...] = ()
+    #: Where it is unknown: it would start after so long if what is idle stays so and is returned.
+    #: No promise, as an idle notebook may be used again.
+    if_idle_ms: int | None = None
     #: Of ten past windows of such waits, so many were right; None before that can be said.
     right_of_ten: int | None = None
     #: Changes with which it would start now.
@@ -62,7 +65,7 @@ class Forecast:
         if self.window is None:
             why = _behind(self.notebooks_of) or _WHY_NOT[self.unknown or Unknown.HISTORY]
             bound = "" if self.bound is None else f"; {self.bound.text}"
-            return f"Likely start unknown: {why}{bound}."
+            return f"Likely start unknown: {why}{self._if_idle()}{bound}."
         past = (
             ""
             if self.right_of_ten is None
@@ -70,11 +73,16 @@ class Forecast:
         )
         return f"Likely {words.span(self.window.from_ms, self.window.to_ms)}{past}."
 
+    def _if_idle(self) -> str:
+        if self.if_idle_ms is None:
+            return ""
+        return f"; in {words.span(self.if_idle_ms, self.if_idle_ms)} if what is idle stays idle"
+
 
 def _behind(teams: tuple[TeamName, ...]) -> str:
     """``nlp's notebooks hold GPUs …``; empty where no team is named."""
     owners = " and ".join(f"{team}'s" for team in teams)
-    return f"{owners} notebooks hold GPUs in its pool and have no known end" if owners else ""
+    return f"{owners} notebooks hold the GPUs for as long as they are used" if owners else ""
 
 
 def told(

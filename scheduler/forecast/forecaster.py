@@ -32,6 +32,7 @@ from gpucommons.scheduler.forecast.estimating import (
     endless_notebooks,
     estimate,
     if_nothing_ends_early,
+    returns,
     waiting,
 )
 from gpucommons.scheduler.forecast.forecast import Bound, Forecast, told
@@ -96,10 +97,12 @@ class Forecaster:
         *,
         now_ms: Callable[[], Millis],
         budget: Budget | None = None,
+        idle_after_ms: int | None = None,
     ) -> None:
         self._loop = loop
         self._now_ms = now_ms
         self._budget = budget
+        self._idle_after_ms = idle_after_ms
         self._past = Past(store)
         self._ledger = EstimateLedger(store)
         self._forecasts: Mapping[WorkloadId, Forecast] = {}
@@ -289,6 +292,23 @@ class Forecaster:
             # Who may read this forecast is of its team: names of others are by policy.
             name = theirs.name if theirs.team == spec.team else None
             found[one] = replace(found[one], bound=Bound(length_ms=length_ms, holder=name))
+        return self._if_idle_stays(cluster, found, one_by_one)
+
+    def _if_idle_stays(
+        self, cluster: Cluster, found: dict[WorkloadId, Forecast], one_by_one: Budget
+    ) -> dict[WorkloadId, Forecast] | None:
+        """What is still unknown gets what the return of idle notebooks would give."""
+        rule_ms = self._idle_after_ms
+        unknown = [one for one, said in found.items() if said.window is None and not said.bound]
+        if not unknown or rule_ms is None or not returns(cluster, rule_ms):
+            return found
+        playing = if_nothing_ends_early(cluster, unknown, one_by_one, idle_after_ms=rule_ms)
+        starts = self._pace(playing)
+        if starts is None:
+            return None
+        for one in at_a_limit(cluster, starts, idle_after_ms=rule_ms):
+            length_ms = words.rounded_up(starts[one] - cluster.now_ms)
+            found[one] = replace(found[one], if_idle_ms=length_ms)
         return found
 
 

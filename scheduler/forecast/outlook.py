@@ -88,14 +88,13 @@ def outlook(workload: Workload, cluster: Cluster, history: History) -> Outlook:
     basis = Basis.HISTORY if curve is not None else Basis.NOTHING
     if curve is None and limit_ms is not None:
         basis = Basis.LIMIT
-    returned_ms = _returned(workload, now_ms)
     return Outlook(
-        basis=Basis.LIMIT if basis is Basis.NOTHING and returned_ms is not None else basis,
+        basis=basis,
         group="/".join(like.circles[0]),
         done_ms=done_ms,
         curve=curve,
         limit_ms=limit_ms,
-        returned_ms=returned_ms,
+        returned_ms=returned_left(workload, now_ms),
     )
 
 
@@ -146,8 +145,19 @@ def _limit_left(workload: Workload, cluster: Cluster) -> int | None:
     return max(0, attempt.started_ms + left - cluster.now_ms)
 
 
-def _returned(workload: Workload, now_ms: Millis) -> int | None:
+def returned_left(
+    workload: Workload, now_ms: Millis, idle_after_ms: int | None = None
+) -> int | None:
+    """When an idle notebook is returned unless it is used: as announced, else by the rule.
+
+    Without a rule, only what was announced: its user may be back long before the rule says so.
+    """
     idleness = workload.idleness
-    if workload.current is None or idleness is None or idleness.returns_ms is None:
+    if workload.current is None or idleness is None:
         return None
-    return max(0, idleness.returns_ms - now_ms)
+    if idleness.returns_ms is not None:
+        return max(0, idleness.returns_ms - now_ms)
+    if idleness.idle_since_ms is None or idle_after_ms is None:
+        return None
+    ruled_ms = max(idleness.idle_since_ms + idle_after_ms, idleness.kept_until_ms)
+    return max(0, ruled_ms - now_ms)

@@ -16,7 +16,7 @@ from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.windows import Calibration, Estimate
-from gpucommons.scheduler.service import jobs, leases, why
+from gpucommons.scheduler.service import idle, jobs, leases, why
 from gpucommons.scheduler.store.base import WorkloadFilter
 
 MINUTE = 60_000
@@ -28,7 +28,11 @@ class Foreseen(ServiceWorld):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.forecaster = Forecaster(
-            self.loop, self.store, now_ms=lambda: self.now_ms, budget=Budget(futures=3)
+            self.loop,
+            self.store,
+            now_ms=lambda: self.now_ms,
+            budget=Budget(futures=3),
+            idle_after_ms=60 * MINUTE,
         )
         object.__setattr__(self.service, "forecasts", self.forecaster)
         self.ann, self.bob = self.principal("ann"), self.principal("bob")
@@ -246,12 +250,40 @@ def test_a_ticket_has_a_forecast_as_well(world: Foreseen) -> None:
     assert found is not None
     assert found.unknown == "history"
     assert found.text == (
-        "Likely start unknown: vision's notebooks hold GPUs in its pool and have no known end."
+        "Likely start unknown: vision's notebooks hold the GPUs for as long as they are used."
     )
     told = done(why.why_lease(world.service, world.ann, ticket.id))
     assert (told.position, told.forecast) == (1, found)
     with pytest.raises(UnknownWorkload):
         why.why_lease(world.service, world.bob, ticket.id)
+
+
+def held_by(world: Foreseen, user: str) -> models.LeaseView:
+    """A whole GPU of its team's fixed quota."""
+    asked = models.LeaseRequest(user=user, milli_gpu=1000)
+    held = done(leases.acquire(world.service, world.hub_service, asked, key=None))
+    return done(leases.started(world.service, world.hub_service, held.id, models.StartedReport()))
+
+
+@pytest.mark.parametrize("announced", [False, True])
+def test_a_ticket_behind_an_idle_notebook_says_when_that_would_be_returned(
+    world: Foreseen, announced: bool
+) -> None:
+    held, _ = held_by(world, "ann"), held_by(world, "bob")
+    returns_ms = world.now_ms + 40 * MINUTE if announced else None
+    said = models.IdleReport(idle_since_ms=world.now_ms - 20 * MINUTE, returns_ms=returns_ms)
+    done(idle.report_idle(world.service, world.culler, held.id, said))
+    mine = models.LeaseRequest(server_name="b", milli_gpu=1000)
+    ticket = done(leases.wait_in_line(world.service, world.ann, mine, key=None))
+    world.forecaster.round()
+    found = leases.lease(world.service, world.ann, ticket.id).forecast
+    assert found is not None
+    assert found.text == (
+        "Likely start unknown: vision's notebooks hold the GPUs for as long as they are used;"
+        " in about 40 min if what is idle stays idle."
+    )
+    # It may be used again: that is no promise.
+    assert (found.to_ms, found.at_latest_ms) == (None, None)
 
 
 def test_the_thread_answers_soon_and_ends(world: Foreseen) -> None:
@@ -283,7 +315,7 @@ def test_a_job_behind_notebooks_is_told_whose_and_behind_other_jobs_is_not(world
     world.forecaster.round()
     found = world.seen(waits.name)
     assert found is not None
-    assert (found.unknown, "nlp's notebooks hold GPUs" in found.text) == ("history", True)
+    assert (found.unknown, "nlp's notebooks hold the GPUs" in found.text) == ("history", True)
     assert "bob" not in found.text
     world.job(1, name="other")
     world.pass_time(0)
