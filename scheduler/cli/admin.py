@@ -19,7 +19,15 @@ _MIB_PER_GIB = 1024
 
 #: Audit rows that are shown.
 _CHANGES = 50
-_CHANGED = ("quota-changed", "team-created", "team-changed", "team-removed")
+_CHANGED = (
+    "quota-changed",
+    "team-created",
+    "team-changed",
+    "team-removed",
+    "pool-created",
+    "pool-changed",
+    "policy-changed",
+)
 
 
 def _changes(arguments: argparse.Namespace) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpucommons.scheduler.core import changes
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import full_name
 from gpucommons.scheduler.core.resources import Pool
@@ -24,9 +25,17 @@ def put_pools(draft: Draft, action: PutPools, by: str) -> None:
         if known is not None:
             pool = replace(wanted, isolation=known.isolation, simulated=known.simulated)
         if pool != known:
-            kind = "pool-created" if known is None else "pool-changed"
             draft.pools[pool.name] = pool
-            draft.tell(kind, f"The pool {pool.name} was saved.", by=by)
+            _tell(draft, known, pool, by)
+
+
+def _tell(draft: Draft, known: Pool | None, pool: Pool, by: str) -> None:
+    change = changes.of_pool(known or Pool(name=pool.name), pool)
+    if known is None:
+        text = f"The pool {pool.name} was created: {change.text}".removesuffix(": ")
+        draft.tell("pool-created", f"{text}.", by=by, data=change.data)
+    else:
+        draft.tell("pool-changed", f"The pool {pool.name}: {change.text}.", by=by, data=change.data)
 
 
 def note_facts(draft: Draft, action: NoteFacts, by: str) -> None:

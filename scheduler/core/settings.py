@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core import layout, node_loss, pools, quota
+from gpucommons.scheduler.core import changes, layout, node_loss, pools, quota
 from gpucommons.scheduler.core.admission import withdraw
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -111,51 +110,33 @@ def _tell_changes(draft: Draft, before: Teams, by: str) -> None:
         old, new = before.get(name), draft.teams.get(name)
         if new is None:
             draft.tell("team-removed", f"{name} was removed.", by=by, team=name)
-            continue
-        if old is None:
-            draft.tell("team-created", f"{name} was created.", by=by, team=name)
-        elif replace(old, quotas={}) != replace(new, quotas={}):
-            draft.tell("team-changed", f"{name} was changed.", by=by, team=name)
-        old_quotas = {} if old is None else old.quotas
-        for pool in sorted(old_quotas.keys() | new.quotas.keys()):
-            was = old_quotas.get(pool, quota.NO_QUOTA)
-            now = new.quotas.get(pool, quota.NO_QUOTA)
-            if was != now:
-                draft.tell(
-                    "quota-changed",
-                    f"{name} in {pool}: {_change(was, now)}.",
-                    by=by,
-                    team=name,
-                    data={"pool": pool, "old": _data(was), "new": _data(now)},
-                )
+        else:
+            _tell_team(draft, old, new, by)
+        _tell_quotas(draft, old or Team(name=name), new or Team(name=name), by)
 
 
-def _change(was: Quota, now: Quota) -> str:
-    """What changed, old → new."""
-    return ", ".join(
-        f"{name} {old} → {new}"
-        for (name, old), (_, new) in zip(_words(was), _words(now), strict=True)
-        if old != new
-    )
+def _tell_team(draft: Draft, old: Team | None, new: Team, by: str) -> None:
+    change = changes.of_team(old or Team(name=new.name), new)
+    if old is None:
+        text = f"{new.name} was created: {change.text}".removesuffix(": ")
+        draft.tell("team-created", f"{text}.", by=by, team=new.name, data=change.data)
+    elif change.text:
+        text = f"{new.name}: {change.text}."
+        draft.tell("team-changed", text, by=by, team=new.name, data=change.data)
 
 
-def _words(one: Quota) -> tuple[tuple[str, str], ...]:
-    limit = "none" if one.limit_milli_gpu is None else format_milli_gpu(one.limit_milli_gpu)
-    return (
-        ("fixed", format_milli_gpu(one.fixed_milli_gpu)),
-        ("guaranteed", format_milli_gpu(one.guaranteed_milli_gpu)),
-        ("limit", limit),
-        ("weight", str(one.over_quota_weight)),
-    )
-
-
-def _data(one: Quota) -> dict[str, int | None]:
-    return {
-        "fixed_milli_gpu": one.fixed_milli_gpu,
-        "guaranteed_milli_gpu": one.guaranteed_milli_gpu,
-        "limit_milli_gpu": one.limit_milli_gpu,
-        "over_quota_weight": one.over_quota_weight,
-    }
+def _tell_quotas(draft: Draft, old: Team, new: Team, by: str) -> None:
+    for pool in sorted(old.quotas.keys() | new.quotas.keys()):
+        was, now = (team.quotas.get(pool, quota.NO_QUOTA) for team in (old, new))
+        if was != now:
+            change = changes.of_quota(was, now)
+            draft.tell(
+                "quota-changed",
+                f"{new.name} in {pool}: {change.text}.",
+                by=by,
+                team=new.name,
+                data={"pool": pool, **change.data},
+            )
 
 
 def fixed_quotas(teams: Teams, pool: PoolName) -> dict[TeamName, int]:
@@ -234,9 +215,11 @@ def put_config(draft: Draft, action: PutConfig, by: str) -> None:
 
 def put_policy(draft: Draft, action: PutPolicy, by: str) -> None:
     """Change the hub-wide policy."""
-    if action.policy != draft.policy:
+    change = changes.of_policy(draft.policy, action.policy)
+    if change.text:
         draft.policy = action.policy
-        draft.tell("policy-changed", "The hub-wide policy was changed.", by=by)
+        text = f"The hub-wide policy: {change.text}."
+        draft.tell("policy-changed", text, by=by, data=change.data)
 
 
 def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:

@@ -180,7 +180,7 @@ def _limits(cluster: Cluster, idle_after_ms: int | None) -> dict[WorkloadId, int
     nothing = History(())
     live = [one for one in cluster.workloads.values() if not is_final(one)]
     limits = {one.workload_id: outlook(one, cluster, nothing).limit_ms for one in live}
-    return limits if idle_after_ms is None else limits | returns(cluster, idle_after_ms)
+    return limits if idle_after_ms is None else {**limits, **returns(cluster, idle_after_ms)}
 
 
 def returns(cluster: Cluster, idle_after_ms: int) -> Mapping[WorkloadId, int]:

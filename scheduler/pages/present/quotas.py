@@ -28,8 +28,16 @@ _HELD_WORDS = {
     "borrowed": "borrowed",
 }
 
-#: Event kinds of what was changed about teams: the audit rows.
-CHANGED = ("quota-changed", "team-created", "team-changed", "team-removed")
+#: Event kinds of what admins change: the audit rows.
+CHANGED = (
+    "quota-changed",
+    "team-created",
+    "team-changed",
+    "team-removed",
+    "pool-created",
+    "pool-changed",
+    "policy-changed",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

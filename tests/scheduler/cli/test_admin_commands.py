@@ -78,6 +78,13 @@ def test_who_changed_quotas_is_told_newest_first(cli: Cli) -> None:
     assert "nlp in gpu" not in theirs
 
 
+def test_what_a_file_changed_is_told(cli: Cli, home: Path) -> None:
+    (home / "pool.yaml").write_text("pools: [{name: gpu, notice_s: 77}]\n")
+    assert cli("apply", "-f", "pool.yaml", by="root").code == 0
+    newest = cli("teams", "--changes", by="root").out.splitlines()[1]
+    assert "root  The pool gpu: notice 10 s → 77 s" in newest
+
+
 def test_a_quota_is_changed_where_it_is_named(cli: Cli, admin: SchedulerClient) -> None:
     done = cli("quota", "set", "vision", "--fixed", "½", "--limit", "4", by="root")
 
