@@ -226,6 +226,7 @@ def _service(
             has_pod=outside.where.has_pod,
         ),
         why_not=outside.where.why_not,
+        why_no_secret=outside.where.why_no_secret,
         now_ms=loop.now,
         new_ids=around.new_ids,
         forecasts=outside.forecaster,

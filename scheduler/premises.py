@@ -16,8 +16,10 @@ from gpucommons.scheduler.accounts import accounts, home_of
 from gpucommons.scheduler.core.resources import Node, Pool
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, PoolName, WorkerPlacement
+from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.secret_files import is_missing, lacking
 from gpucommons.scheduler.local_nodes import local_nodes
 from gpucommons.scheduler.options import SchedulerSettings
 from gpucommons.scheduler.service.service import Service
@@ -66,6 +68,8 @@ class Premises:
     has_pod: Callable[[SliceId], bool] = lambda _slice_id: False
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
+    why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     #: What the upkeep does besides, given the service.
     also: Callable[[Service], Callable[[], None]] = lambda _service: _nothing
     #: Requests to a cluster's API server so far, by verb and resource.
@@ -96,7 +100,15 @@ def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> P
         minutes=agent.minutes,
         report=agent.devices,
         record=agent.audit,
+        why_no_secret=partial(_why_no_secret, settings),
     )
+
+
+def _why_no_secret(settings: SchedulerSettings, user: str, name: str) -> str | None:
+    try:
+        return lacking(name) if is_missing(home_of(settings, user), name) else None
+    except (Misconfigured, OSError):
+        return None  # whoever starts the job says what is wrong with the home
 
 
 def _cluster(

@@ -149,6 +149,23 @@ describe('a refusal of the form', () => {
     expect(refused.refusal).toBeNull();
   });
 
+  it('is asked for again when the reader comes back to the form', async () => {
+    let status = 422;
+    const api = fakeApi(
+      () =>
+        new Response(JSON.stringify({ message: 'No secret x.' }), { status })
+    );
+    const refused = new TrainModel(api, () => true);
+    refused.setCandidates([file('a.ipynb')]);
+    await vi.advanceTimersByTimeAsync(500);
+    expect(refused.refusal).toBe('No secret x.');
+
+    status = 200;
+    refused.lookAgain();
+    await vi.advanceTimersByTimeAsync(500);
+    expect(refused.refusal).toBeNull();
+  });
+
   it.each([429, 503])('is not what a busy scheduler says: %i', async status => {
     const model = train(status, { message: 'Later.' });
     model.setCandidates([file('a.ipynb')]);

@@ -142,6 +142,13 @@ export class TrainModel {
     }, DEBOUNCE_MS);
   }
 
+  /** The reader comes back to a form that was refused. */
+  lookAgain(): void {
+    if (this.refusal !== null) {
+      this.refreshQuote();
+    }
+  }
+
   async loadFiles(): Promise<void> {
     const source = this.form.source;
     if (source?.kind !== 'file') {

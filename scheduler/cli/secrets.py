@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.executors.worker import MAX_SECRET_BYTES
+from gpucommons.scheduler.executors.secret_files import MAX_SECRET_BYTES, PLACE
 
 
 def put_secret(arguments: argparse.Namespace) -> int:
@@ -30,7 +30,7 @@ def put_secret(arguments: argparse.Namespace) -> int:
     if len(value.encode()) > MAX_SECRET_BYTES:
         message = f"A secret has at most {MAX_SECRET_BYTES >> 10} KiB: keep files elsewhere."
         raise BadRequest(message)
-    folder = Path.home() / ".gpucommons" / "secrets"
+    folder = Path.home().joinpath(*PLACE)
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Under another name first: a job that starts meanwhile reads the old value or the new one.
     partial = folder / f".{name}.partial"

@@ -10,36 +10,17 @@ import ctypes
 import json
 import os
 import signal
-import stat
 import sys
 from pathlib import Path
 
+from gpucommons.scheduler.executors.secret_files import read_secret
+
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38
-#: A secret is a token or password, not a file store.
-MAX_SECRET_BYTES = 64 << 10
 #: As much as a pipe takes at once.
 MAX_REFUSAL_BYTES = 2048
 #: What a shell answers for a command that does not exist, or cannot be run.
 NOT_FOUND, NOT_EXECUTABLE, NOT_READY = 127, 126, 125
-
-
-def read_secret(home: Path, name: str) -> str:
-    """Read one secret of the user's: a regular file of their own that nobody else can read.
-
-    Raises
-    ------
-    PermissionError
-        When it is a link, no regular file, somebody else's, or open to others.
-    """
-    path = home / ".gpucommons" / "secrets" / name
-    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            message = f"secret {name} must be a regular file of yours with mode 0600"
-            raise PermissionError(message)
-        return file.read(MAX_SECRET_BYTES).decode()
 
 
 def confine() -> None:
@@ -63,8 +44,11 @@ def main() -> int:
         for variable, name in order["secrets"].items():
             env[variable] = read_secret(Path(order["home"]), name)
         os.chdir(order["cwd"])
-    except OSError as error:
+    except ValueError as error:
         return _refuse(order["refusal"], str(error), NOT_READY)
+    except OSError as error:
+        text = f"The folder it starts in cannot be entered: {error.strerror}"
+        return _refuse(order["refusal"], text, NOT_READY)
     confine()
     if os.getppid() != order["supervisor"]:
         return NOT_READY

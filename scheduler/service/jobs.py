@@ -127,6 +127,9 @@ def checked_spec(service: Service, principal: Principal, request: models.JobRequ
     if request.parent is not None:
         authorization.job(principal, workload_of(service, request.parent))
     spec = job_spec(request, principal, service.loop.cluster, found)
+    for name in spec.secrets.values():
+        if (why := service.why_no_secret(spec.owner, name)) is not None:
+            raise Misconfigured(why)
     return replace(spec, pools=_able(service, spec, chosen=bool(request.pools)))
 
 

@@ -154,6 +154,8 @@ class Service:
     new_ids: Iterator[str]
     #: Why a pool makes no slices of a size; None where it does.
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
+    why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     forecasts: Forecasts = field(default_factory=NoForecasts)
     trials: KnownTrials = field(default_factory=KnownTrials)
     #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.

@@ -48,6 +48,13 @@ function Form(): React.JSX.Element {
     <form
       className="gc-Train"
       ref={node}
+      // What was refused may be mended elsewhere by now: a secret, made in a terminal.
+      onPointerEnter={() => {
+        train.lookAgain();
+      }}
+      onFocus={() => {
+        train.lookAgain();
+      }}
       onSubmit={event => {
         event.preventDefault();
       }}

@@ -16,6 +16,7 @@ from launches import a_launch, ended, gone, lines, python, stopping, until
 
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.secret_files import is_missing
 from gpucommons.scheduler.storage.worker import NOT_KEPT
 
 
@@ -214,9 +215,17 @@ def test_a_secret_arrives_in_the_environment(executor: LocalExecutor, home: Path
         assert not path.is_file() or b"s3cret" not in path.read_bytes()
 
 
-@pytest.mark.parametrize("trick", ["open to others", "link", "missing"])
-def test_a_secret_that_is_not_the_users_own_private_file_is_refused(
-    executor: LocalExecutor, home: Path, trick: str
+@pytest.mark.parametrize(
+    ("trick", "says"),
+    [
+        ("open to others", "The secret token must be a regular file of yours with mode 0600."),
+        ("link", "The secret token cannot be read"),
+        ("missing", "There is no secret called token: make it with `gpucommons secret token`."),
+        ("no text", "The secret token is no text."),
+    ],
+)
+def test_a_secret_that_is_not_the_users_own_private_file_is_refused_in_words(
+    executor: LocalExecutor, home: Path, trick: str, says: str
 ) -> None:
     secrets = home / ".gpucommons" / "secrets"
     secrets.mkdir(parents=True)
@@ -225,9 +234,44 @@ def test_a_secret_that_is_not_the_users_own_private_file_is_refused(
         (secrets / "token").chmod(0o644)
     elif trick == "link":
         (secrets / "token").symlink_to("/etc/hostname")
+    elif trick == "no text":
+        (secrets / "token").write_bytes(b"\xff")
+        (secrets / "token").chmod(0o600)
     executor.start(a_launch("true", secrets={"TOKEN": "token"}))
 
-    assert ended(executor).start_failed
+    over = ended(executor)
+    assert over.start_failed
+    assert over.text.startswith(says)
+    assert str(home) not in over.text
+
+
+def test_a_job_is_told_that_its_folder_is_missing_without_where_it_lies(
+    executor: LocalExecutor,
+) -> None:
+    executor.start(a_launch("true", working_dir="nowhere"))
+
+    text = ended(executor).text
+    assert text == "The folder it starts in cannot be entered: No such file or directory"
+
+
+@pytest.mark.parametrize(
+    ("lies", "missing"), [("nowhere", True), ("kept", False), ("link", False), ("far", False)]
+)
+def test_a_secret_is_known_to_be_missing_without_a_link_being_followed(
+    tmp_path: Path, lies: str, missing: bool
+) -> None:
+    home, elsewhere = tmp_path / "home", tmp_path / "elsewhere"
+    (elsewhere / "secrets").mkdir(parents=True)
+    home.mkdir()
+    if lies == "far":
+        (home / ".gpucommons").symlink_to(elsewhere)
+    elif lies != "nowhere":
+        (home / ".gpucommons" / "secrets").mkdir(parents=True)
+        if lies == "kept":
+            (home / ".gpucommons" / "secrets" / "token").write_text("x")
+        else:
+            (home / ".gpucommons" / "secrets" / "token").symlink_to(elsewhere / "gone")
+    assert is_missing(home, "token") is missing
 
 
 def test_an_announced_stop_can_be_read_by_the_job_and_taken_back(executor: LocalExecutor) -> None:

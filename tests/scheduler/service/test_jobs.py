@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,19 @@ def test_a_job_is_stored_named_and_started(world: ServiceWorld) -> None:
     assert running.source == "train.py"
     assert running.request is not None
     assert running.request.roles[0].command == ["python", "train.py"]
+
+
+def test_a_secret_that_is_known_to_be_missing_is_refused_and_quoted_so(world: ServiceWorld) -> None:
+    def why(user: str, name: str) -> str | None:
+        return None if (user, name) == ("ann", "kept") else f"There is no secret called {name}."
+
+    service, ann = replace(world.service, why_no_secret=why), world.principal("ann")
+    lacks = a_request(secrets={"TOKEN": "kept", "KEY": "nonexistent"})
+    for ask in (quotes.quote_job, partial(jobs.submit, key=None)):
+        with pytest.raises(Misconfigured, match="There is no secret called nonexistent"):
+            ask(service, ann, lacks)
+    has = a_request(secrets={"TOKEN": "kept"})
+    assert jobs.submit(service, ann, has, key=None).name == "digits-1"
 
 
 def test_the_same_key_stores_one_job(world: ServiceWorld) -> None:
