@@ -21,7 +21,7 @@ describe('the idle notification', () => {
     const lease = makeLease({ state: 'warned', idle: warned });
 
     expect(idleNotice(lease, msg)).toMatchObject({
-      text: 'Idle 50 min. GPU is returned at 60. It can be kept 2 times.',
+      text: 'Idle 50 min. GPU is returned when idle for 60 min. It can be kept 2 times.',
       keepsLeft: 2
     });
   });
@@ -44,7 +44,9 @@ describe('the idle notification', () => {
 
     expect(
       idleNotice(makeLease({ state: 'warned', idle: short }), msg)?.text
-    ).toBe('Idle 8 s. GPU is returned at 12 s. It can be kept 2 times.');
+    ).toBe(
+      'Idle 8 s. GPU is returned when idle for 12 s. It can be kept 2 times.'
+    );
   });
 
   it('says that an admin asks, though the rule would take it as soon', () => {
@@ -57,11 +59,14 @@ describe('the idle notification', () => {
       reclaimed: true
     });
 
-    expect(
-      idleNotice(makeLease({ state: 'warned', idle: asked }), msg)?.text
-    ).toBe(
-      'Idle 9 min. An admin asks for your GPU: it goes back at 19 min, even if kept. It can be kept 2 times.'
+    const said = (keeps_left: number) => {
+      const lease = { state: 'warned', idle: { ...asked, keeps_left } };
+      return idleNotice(makeLease(lease), msg)?.text;
+    };
+    expect(said(2)).toMatch(
+      /^Idle 9 min\. An admin asks for your GPU: it goes back at \d\d:19 unless you keep it or run something\. It can be kept 2 times\.$/
     );
+    expect(said(0)).toMatch(/ at \d\d:19 unless you run something\.$/);
   });
 
   it('is not shown for an active notebook, nor without one', () => {

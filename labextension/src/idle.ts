@@ -40,11 +40,8 @@ export function idleNotice(
   const returned = Math.floor(returnMs / ms);
   const idleFor = `${Math.floor((warned - since) / ms)} ${unit}`;
   const text = idle.reclaimed
-    ? msg.reclaimWarning(idleFor, `${returned} ${unit}`)
-    : msg.idleWarning(
-        idleFor,
-        unit === 's' ? `${returned} s` : String(returned)
-      );
+    ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
+    : msg.idleWarning(idleFor, `${returned} ${unit}`);
   return {
     key: `${idle.returns_ms}/${idle.reclaimed}`,
     // Not on the button: three of them fill a line.

@@ -130,15 +130,26 @@ export function sliceMessages(trans: TranslationBundle) {
     // --- idle notification (A8) ---------------------------------------------------------------
 
     idleWarning(idle: string, returned: string): string {
-      return trans.__('Idle %1. GPU is returned at %2.', idle, returned);
-    },
-
-    reclaimWarning(idle: string, returned: string): string {
       return trans.__(
-        'Idle %1. An admin asks for your GPU: it goes back at %2, even if kept.',
+        'Idle %1. GPU is returned when idle for %2.',
         idle,
         returned
       );
+    },
+
+    reclaimWarning(idle: string, returnsMs: number, keeps: boolean): string {
+      const at = clock(returnsMs);
+      return keeps
+        ? trans.__(
+            'Idle %1. An admin asks for your GPU: it goes back at %2 unless you keep it or run something.',
+            idle,
+            at
+          )
+        : trans.__(
+            'Idle %1. An admin asks for your GPU: it goes back at %2 unless you run something.',
+            idle,
+            at
+          );
     },
 
     keep(minutes: number): string {

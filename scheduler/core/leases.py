@@ -292,6 +292,8 @@ def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
             returns_ms=returns_ms,
             warned_ms=warned,
             reclaimed=returns_ms is not None and (action.reclaimed or old.reclaimed),
+            # Overridden once, it stays so, also where work ends the reclaim.
+            kept_until_ms=Millis(0) if action.reclaimed else old.kept_until_ms,
         )
     to = State.ACTIVE if returns_ms is None else State.WARNED
     if to is not workload.state:

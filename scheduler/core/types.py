@@ -321,7 +321,7 @@ class Idleness:
     keeps_left: int = 2
     #: No culling before this, by the user's *Keep 30 min*.
     kept_until_ms: Millis = Millis(0)
-    #: The return is an admin's wish: it outlasts what was kept before, not what is kept after.
+    #: The return is an admin's wish: it ends what was kept before; work and a later *Keep* end it.
     reclaimed: bool = False
 
 

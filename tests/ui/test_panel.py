@@ -321,7 +321,9 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
     lab.send({"type": "lease", "lease": scene.warned(now_ms())})
 
     toast = page.locator(".Toastify__toast")
-    expect(toast).to_contain_text("Idle 50 min. GPU is returned at 60. It can be kept 2 times.")
+    expect(toast).to_contain_text(
+        "Idle 50 min. GPU is returned when idle for 60 min. It can be kept 2 times."
+    )
     expect(toast.get_by_role("button", name="Keep 30 min")).to_be_visible()
     expect(toast.get_by_role("button", name="Turn into job")).to_be_visible()
     expect(section(page, "My GPU")).to_contain_text("Idle 50 min · GPU is returned in 10 min")

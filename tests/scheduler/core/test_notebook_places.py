@@ -296,10 +296,12 @@ def test_an_admins_reclaim_stands_until_the_notebook_works_or_is_kept() -> None:
 
     world.ask(Keep(workload_id=lease, for_ms=1_800_000))
     assert told(returns, by="admin").reclaimed
+    assert told(returns).kept_until_ms == 0
     # A look from before the admin asked, and one that knows of it.
     assert (told(None).returns_ms, world.state(lease)) == (returns, State.WARNED)
     assert told(returns).reclaimed
-    assert not told(None, None).reclaimed
+    at_work = told(None, None)
+    assert (at_work.reclaimed, at_work.kept_until_ms) == (False, 0)
     assert told(returns, by="admin").reclaimed
     world.ask(Keep(workload_id=lease, for_ms=1_800_000))
     idleness = world.get(lease).idleness
