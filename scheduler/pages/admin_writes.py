@@ -16,7 +16,12 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.scheduler.pages.base import JsonHandler
 from gpucommons.scheduler.pages.present.idle import reclaimed_text
-from gpucommons.scheduler.pages.present.quotas import QuotaInputs, changes_from, difference
+from gpucommons.scheduler.pages.present.quotas import (
+    QuotaInputs,
+    changes_from,
+    difference,
+    unreadable,
+)
 from gpucommons.scheduler.pages.present.replay import replay_rows
 from gpucommons.scheduler.pages.settings import WRITES_OFF
 
@@ -56,7 +61,8 @@ class CheckQuotas(_AdminWrite):
         try:
             changes = changes_from(inputs, dry_run=True)
         except BadRequest as error:
-            self.answer({"ok": False, "text": str(error), "changes": []})
+            cell = unreadable(inputs)
+            self.answer({"ok": False, "text": str(error), "changes": [], "cell": cell})
             return
         teams = await self.ask(calls.teams())
         layout = await self._layout(changes)

@@ -145,6 +145,17 @@ def changes_from(inputs: QuotaInputs, *, dry_run: bool) -> QuotaChanges:
     return QuotaChanges(changes=rows, dry_run=dry_run)
 
 
+def unreadable(inputs: QuotaInputs) -> tuple[str, str, str] | None:
+    """Team, pool and column of the first cell in which no amount stands."""
+    for row in inputs.rows:
+        for column, read in _READ.items():
+            try:
+                read(row)
+            except BadRequest:
+                return row.team, row.pool, column
+    return None
+
+
 def difference(teams: Sequence[TeamView], changes: QuotaChanges) -> tuple[str, ...]:
     """What the changes would change, one line per team and pool."""
     present = {(team.name, use.pool): use.quota for team in teams for use in team.use}
@@ -194,14 +205,16 @@ def _limit(quota: QuotaModel) -> str:
 
 
 def _quota(row: QuotaInput) -> QuotaModel:
-    limit = row.limit.strip()
-    fixed, guaranteed = _amount(row, "fixed"), _amount(row, "guaranteed")
     return QuotaModel(
-        fixed_milli_gpu=fixed,
-        guaranteed_milli_gpu=guaranteed,
-        limit_milli_gpu=None if limit in ("", "none") else _amount(row, "limit"),
+        fixed_milli_gpu=_amount(row, "fixed"),
+        guaranteed_milli_gpu=_amount(row, "guaranteed"),
+        limit_milli_gpu=_limit_of(row),
         over_quota_weight=_weight(row),
     )
+
+
+def _limit_of(row: QuotaInput) -> int | None:
+    return None if row.limit.strip() in ("", "none") else _amount(row, "limit")
 
 
 def _amount(row: QuotaInput, column: str) -> int:
@@ -223,7 +236,12 @@ def _amount(row: QuotaInput, column: str) -> int:
 
 
 def _weight(row: QuotaInput) -> int:
-    text = row.weight.strip() or "1"
+    text = row.weight.strip()
+    if not text:
+        message = (
+            f"weight of {row.team} in {row.pool} is empty: write 1 for a plain share, 0 for none."
+        )
+        raise BadRequest(message)
     if not (text.isascii() and text.isdigit() and int(text) <= _MAX_WEIGHT):
         message = (
             f"weight of {row.team} in {row.pool}: {text!r} is not a whole number from 0 (never"
@@ -231,6 +249,14 @@ def _weight(row: QuotaInput) -> int:
         )
         raise BadRequest(message)
     return int(text)
+
+
+_READ = {
+    "fixed": lambda row: _amount(row, "fixed"),
+    "guaranteed": lambda row: _amount(row, "guaranteed"),
+    "limit": _limit_of,
+    "weight": _weight,
+}
 
 
 def _table(pool: PoolView, teams: Sequence[TeamView]) -> QuotaTable:

@@ -11,6 +11,25 @@ export function startLive() {
     return;
   }
   repeat(look, PERIOD_MS);
+  // A dialog gives the focus back to what opened it, which a refresh may have swapped meanwhile.
+  let left = '';
+  document.addEventListener('focusin', event => {
+    if (event.target.closest('[data-live]')) {
+      left = event.target.id;
+    }
+  });
+  document.addEventListener(
+    'close',
+    event => {
+      const active = document.activeElement;
+      // Until the next picture it may still be on what was pressed in the dialog.
+      if (left && (active === document.body || event.target.contains(active))) {
+        document.getElementById(left)?.focus();
+      }
+    },
+    // It does not bubble.
+    true
+  );
 }
 
 /** Ask once: also right after a change, which nobody should see as it was. */

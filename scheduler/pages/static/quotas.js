@@ -1,4 +1,5 @@
 // The quota table: every edit is checked by the scheduler's own layout before it can be saved.
+import { look } from './live.js';
 import { post } from './net.js';
 
 const PAUSE_MS = 150;
@@ -31,7 +32,8 @@ export function startQuotas() {
   });
   // On the form, which stays: a refresh puts new buttons in the place of the old ones.
   form.addEventListener('click', event => {
-    if (event.target.closest('[data-last-week]')) {
+    const button = event.target.closest('[data-last-week]');
+    if (button && button.ariaDisabled !== 'true') {
       replaying = new AbortController();
       replay(form, replaying.signal);
     }
@@ -61,6 +63,7 @@ async function check(form, rows, signal) {
   try {
     const verdict = await post(form.dataset.check, { rows }, signal);
     say(form, verdict.text, verdict.ok);
+    mark(form, verdict.ok ? [] : verdict.cell);
     part(form, 'changes').replaceChildren(...verdict.changes.map(line));
     lock(form, !verdict.ok || verdict.changes.length === 0);
   } catch (error) {
@@ -71,7 +74,8 @@ async function check(form, rows, signal) {
 }
 
 async function replay(form, signal) {
-  part(form, 'last-week').disabled = true;
+  // Not disabled: that would throw the focus of who pressed it away.
+  part(form, 'last-week').ariaDisabled = 'true';
   part(form, 'replayed').textContent =
     'Last week is played again: up to a minute…';
   try {
@@ -86,7 +90,8 @@ async function replay(form, signal) {
       part(form, 'replayed').textContent = error.message;
     }
   }
-  part(form, 'last-week').disabled = edited(form).length === 0;
+  part(form, 'last-week').ariaDisabled = null;
+  lock(form, form.querySelector('button[type=submit]').disabled);
 }
 
 function sentence(text) {
@@ -134,6 +139,8 @@ async function save(form) {
     say(form, `Saved. ${verdict.text}`, true);
     // Until it is read, a refresh would take this sentence away.
     form.dataset.dirty = 'yes';
+    // The change stands in the list below as soon as it is said.
+    look().catch(look.failed);
     setTimeout(() => edited(form).length || delete form.dataset.dirty, SAID_MS);
   } catch (error) {
     say(form, error.message, false);
@@ -163,7 +170,9 @@ function edited(form) {
 function clear(form) {
   delete form.dataset.dirty;
   lock(form, true);
+  leave(form, part(form, 'discard'));
   part(form, 'discard').hidden = true;
+  mark(form, []);
   part(form, 'changes').replaceChildren();
   part(form, 'replayed').replaceChildren();
   say(form, '', true);
@@ -177,10 +186,43 @@ function say(form, text, good) {
   verdict.classList.toggle('bad', !good);
 }
 
+// Marks what is wrong: the cell that cannot be read, where there is none all that was changed.
+function mark(form, cell) {
+  for (const input of form.querySelectorAll('input')) {
+    const { team, pool } = input.closest('tr').dataset;
+    const wrong = cell
+      ? cell.join() === [team, pool, input.name].join()
+      : input.classList.contains('changed');
+    if (wrong) {
+      input.ariaInvalid = 'true';
+      input.setAttribute('aria-describedby', 'quota-verdict');
+    } else {
+      input.ariaInvalid = null;
+      input.removeAttribute('aria-describedby');
+    }
+  }
+}
+
 function lock(form, locked) {
-  form.querySelector('button[type=submit]').disabled = locked;
+  const save = form.querySelector('button[type=submit]');
   // The past may be tried under quotas that are not valid yet: the answer says why not.
-  part(form, 'last-week').disabled = edited(form).length === 0;
+  const none = edited(form).length === 0;
+  for (const [button, disabled] of [
+    [save, locked],
+    [part(form, 'last-week'), none]
+  ]) {
+    if (disabled) {
+      leave(form, button);
+    }
+    button.disabled = disabled;
+  }
+}
+
+// Takes the focus from a button that goes away to what is said beside it, instead of nowhere.
+function leave(form, button) {
+  if (document.activeElement === button) {
+    form.querySelector('#said-of-quotas').focus();
+  }
 }
 
 function part(form, name) {

@@ -214,6 +214,7 @@ async def test_a_wrong_edit_is_said_without_asking_the_scheduler(
 
     assert verdict["ok"] is False
     assert "fixed of vision in a100" in verdict["text"]
+    assert verdict["cell"] == ["vision", "a100", "fixed"]
     assert scheduler.writes() == []
 
 

@@ -209,6 +209,50 @@ async def test_the_first_change_is_listed_without_a_reload(
     await _picture(page, "admin-last-changes")
 
 
+async def test_who_saves_by_keyboard_stays_where_the_answer_is_and_sees_the_change_at_once(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    receipts = cluster.receipts()
+    changed = {"kind": "quota-changed", "by": "admin", "text": "vision: fixed 2 → 3", "data": {}}
+    event = receipts.events[0].model_copy(update=changed)
+    page = await open_page("admin", "admin/teams", allow_admin_writes=True)
+    # With this clock the page never refreshes by itself.
+    await page.clock.install()
+    fixed, weight = page.get_by_label("Fixed of vision in a100"), page.get_by_label("Weight of nlp")
+
+    await fixed.fill("lots")
+    await page.clock.run_for(200)
+    await expect(fixed).to_have_attribute("aria-invalid", "true")
+    assert await weight.get_attribute("aria-invalid") is None
+    await fixed.fill("3")
+    await page.clock.run_for(200)
+    await page.get_by_text("vision · a100: fixed 2 → 3").wait_for()
+    assert await fixed.get_attribute("aria-invalid") is None
+    replay = page.get_by_role("button", name="Replay last week")
+    await replay.press("Enter")
+    await page.locator(".replayed").wait_for()
+    await expect(replay).to_be_focused()
+    scheduler.answers["GET /v1/events"] = receipts.model_copy(update={"events": [event]})
+    await page.get_by_role("button", name="Save").press("Enter")
+    await page.get_by_role("cell", name="vision: fixed 2 → 3").wait_for()
+    await expect(page.locator("#said-of-quotas")).to_be_focused()
+
+
+async def test_a_dialog_gives_the_focus_back_though_its_button_was_refreshed(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    page = await open_page("admin", "admin/idle", allow_admin_writes=True)
+    button = page.get_by_role("row", name="user-b").get_by_role("button", name="Reclaim")
+    await button.press("Enter")
+    await page.evaluate(
+        "document.querySelectorAll('[data-reclaim]').forEach(one => { one.dataset.before = 'yes' })"
+    )
+    await page.locator("[data-before]").first.wait_for(state="detached")
+    await page.keyboard.press("Escape")
+    await page.get_by_role("dialog").wait_for(state="hidden")
+    await expect(button).to_be_focused()
+
+
 async def test_discard_brings_the_saved_quotas_back(open_page: Any, scheduler: Any) -> None:
     page = await open_page("admin", "admin/teams", allow_admin_writes=True)
     weight = page.get_by_label("Weight of nlp in a100")

@@ -136,6 +136,7 @@ def test_edits_are_read_as_people_write_them() -> None:
         ({"guaranteed": "-1"}, "guaranteed of vision in a100: '-1' is not a number of GPUs"),
         ({"limit": "0.00001"}, "limit of vision in a100"),
         ({"limit": "5000"}, "more than the 1024 GPUs"),
+        ({"weight": " "}, "weight of vision in a100 is empty: write 1 for a plain share"),
         ({"weight": "1.5"}, "weight of vision in a100: '1.5' is not a whole number"),
         ({"weight": "1001"}, "is not a whole number from 0 (never borrows) to 1000"),
         ({"weight": "²"}, "is not a whole number"),
