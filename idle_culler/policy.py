@@ -294,6 +294,8 @@ def _when_warned(activity: Activity, limits: Limits, now_ms: int, quiet: Quiet) 
             returns_ms=activity.returns_ms,
             due_ms=due_ms,
         )
+    if activity.reclaimed:
+        text = f"{text}, and an admin asked for its GPU"
     if limits.on_idle == "release":
         return Release(reason=quiet.reason, text=text)
     return Cull(reason=quiet.reason, text=text)

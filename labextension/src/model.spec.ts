@@ -96,6 +96,27 @@ describe('leases and use', () => {
     expect(gone(7_200_000)).toBeNull();
   });
 
+  it('remembers why an admin stopped the server, once it is gone', () => {
+    const model = connected();
+    FakeSocket.last.say({ ...HELLO, lease: makeLease() });
+    const stop = (workload_id: string, why: string, text: string) => {
+      const about = { number: 1, at_ms: 0, kind: 'stop-announced', by: 'root' };
+      const event = { ...about, text, workload_id, data: { why } };
+      FakeSocket.last.say({ type: 'events', events: [event] });
+    };
+    const id = makeLease().id;
+    stop(id, 'reclaimed', 'reclaimed by root: a demo at noon');
+    stop(id, 'stopped', 'The server was stopped');
+    stop('another', 'reclaimed', 'reclaimed by root: not this one');
+    expect(model.stopped).toBeNull();
+
+    FakeSocket.last.hangUp();
+    expect(model.stopped).toBe('reclaimed by root: a demo at noon');
+
+    model.setLease({ ...makeLease(), id: 'anew' });
+    expect(model.stopped).toBeNull();
+  });
+
   it('starts a new line for another slice', () => {
     const model = connected();
     FakeSocket.last.say({ ...HELLO, lease: makeLease() });

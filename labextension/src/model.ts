@@ -75,6 +75,11 @@ export class Model implements IFollowing {
       : null;
   }
 
+  /** Why an admin stopped the server that is gone, in their words. */
+  get stopped(): string | null {
+    return this.connection === 'lost' ? this._stopped : null;
+  }
+
   readonly usage = new UsageHistory();
   whoami: IWhoAmI | null = null;
   lease: ILease | null = null;
@@ -154,6 +159,9 @@ export class Model implements IFollowing {
     if (lease?.slice?.slice_id !== this.lease?.slice?.slice_id) {
       this.usage.clear();
     }
+    if (lease?.id !== this.lease?.id) {
+      this._stopped = null;
+    }
     this.lease = lease;
     this.changed.emit('lease');
   }
@@ -194,6 +202,14 @@ export class Model implements IFollowing {
         break;
       case 'events':
         for (const event of message.events) {
+          // The last word of a server that is gone a second later.
+          if (
+            event.kind === 'stop-announced' &&
+            event.data?.why === 'reclaimed' &&
+            event.workload_id === this.lease?.id
+          ) {
+            this._stopped = event.text;
+          }
           this.happened.emit(event);
         }
         break;
@@ -250,6 +266,7 @@ export class Model implements IFollowing {
 
   private _scheduler: SchedulerState | null = null;
   private _dataAtMs: number | null = null;
+  private _stopped: string | null = null;
   private _isCurrent = false;
   private readonly _followed = new Set<FollowedJob>();
 }

@@ -116,11 +116,18 @@ export function sliceMessages(trans: TranslationBundle) {
       );
     },
 
-    returnedIdle(idle: string): string {
-      return trans.__(
+    returnedIdle(idle: string, reclaimed?: boolean): string {
+      const text = trans.__(
         'Your notebook was idle for %1: its server was stopped and the GPU returned. Files are kept.',
         idle
       );
+      return reclaimed
+        ? `${trans.__('An admin asked for your GPU.')} ${text}`
+        : text;
+    },
+
+    stoppedBy(why: string): string {
+      return trans.__('Your notebook was stopped: %1. Files are kept.', why);
     },
 
     returnedAt(ms: number): string {

@@ -231,6 +231,7 @@ export interface IEvent {
   text: string;
   workload_id?: string | null;
   team?: string | null;
+  data?: { why?: string };
 }
 
 /** One reading of the slice; null where the driver cannot say. */

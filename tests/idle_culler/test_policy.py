@@ -138,7 +138,8 @@ def test_an_admins_reclaim_overrides_what_was_kept_before_it() -> None:
     decision = decide(reclaimed(31), LIMITS, at(31))
     assert isinstance(decision, Keep)
     assert (decision.reason, decision.returns_ms) == ("warned", at(40))
-    assert decide(reclaimed(40), LIMITS, at(40)) == Cull(reason="idle", text="idle 40 min")
+    text = "idle 40 min, and an admin asked for its GPU"
+    assert decide(reclaimed(40), LIMITS, at(40)) == Cull(reason="idle", text=text)
 
 
 @pytest.mark.parametrize("limits", [LIMITS, Limits(unverified_after_ms=None)])

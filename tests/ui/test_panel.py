@@ -340,6 +340,37 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
     expect(toast).to_have_count(0)
 
 
+def test_the_panel_says_that_an_admin_asked_for_it(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    over = scene.warned(now_ms() - 11 * scene.MINUTE)
+    over["idle"]["reclaimed"] = True
+    lab.send({"type": "lease", "lease": over})
+    expect(section(page, "My GPU")).to_contain_text("GPU is returned in 0 s")
+    lab.go_away()
+    expect(page.locator("#gpucommons-panel")).to_contain_text(
+        "An admin asked for your GPU. Your notebook was idle for 1 h"
+    )
+
+
+def test_the_panel_says_why_an_admin_stopped_the_notebook(lab: LabServer, open_lab: Open) -> None:
+    panel = open_lab().locator("#gpucommons-panel")
+    by_force = {
+        "number": 99,
+        "at_ms": now_ms(),
+        "kind": "stop-announced",
+        "by": "root",
+        "text": "reclaimed by root: a demo at noon",
+        "workload_id": scene.lease()["id"],
+        "data": {"why": "reclaimed"},
+    }
+    lab.send({"type": "events", "events": [by_force]})
+    lab.go_away()
+    expect(panel).to_contain_text(
+        "Your notebook was stopped: reclaimed by root: a demo at noon. Files are kept."
+    )
+    expect(panel.get_by_role("button", name="Retry")).to_have_count(0)
+
+
 def test_once_the_gpu_is_returned_nothing_counts_any_more(lab: LabServer, open_lab: Open) -> None:
     page = open_lab()
     over = scene.warned(now_ms() - 11 * scene.MINUTE)

@@ -47,13 +47,16 @@ export function Standing(): React.JSX.Element | null {
   }
   // A server that was announced to stop, and did, is not coming back by itself.
   const idleMs = model.returnedAfterMs;
-  const isGone = idleMs !== null;
+  const { stopped } = model;
+  const isGone = stopped !== null || idleMs !== null;
   return (
     <Callout tone={age === null || isGone ? 'info' : 'error'}>
-      {isGone
-        ? msg.returnedIdle(duration(idleMs))
-        : ((connection === 'lost' ? null : trouble) ??
-          msg.outOfReach(connection))}{' '}
+      {stopped !== null
+        ? msg.stoppedBy(stopped)
+        : idleMs !== null
+          ? msg.returnedIdle(duration(idleMs), model.lease?.idle?.reclaimed)
+          : ((connection === 'lost' ? null : trouble) ??
+            msg.outOfReach(connection))}{' '}
       {age === null ? null : msg.dataAge(age)}{' '}
       {isGone ? (
         <HubLink />
