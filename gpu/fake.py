@@ -17,7 +17,7 @@ from gpucommons.gpu.kinds import memory_mib_of
 from gpucommons.gpu.memory_limits import MemoryLimits
 from gpucommons.gpu.processes import Processes, ProcessLoad, ProcessStat
 from gpucommons.gpu.providers.base import MigProfile
-from gpucommons.gpu.servers import is_server
+from gpucommons.gpu.servers import is_page_helper, is_server
 from gpucommons.gpu.telemetry import DeviceReading, Holding, ProcessReading
 
 #: A simulated machine where nobody says otherwise.
@@ -148,7 +148,8 @@ class SimulatedGpus:
     def _is_server(self, stat: ProcessStat, before: _Measured | None) -> bool:
         if before is not None and before.is_server is not None:
             return before.is_server
-        return is_server(self._processes.command(stat.pid))
+        command = self._processes.command(stat.pid)
+        return is_server(command) or is_page_helper(command)
 
 
 def _percent(load: ProcessLoad, before: _Measured | None, elapsed_ms: int) -> int | None:

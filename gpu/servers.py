@@ -1,4 +1,4 @@
-"""Which processes are notebook servers: they serve pages, their kernels compute."""
+"""Which processes serve notebooks: servers and their helpers; their kernels compute."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ _SERVER_NAMES = frozenset({
     "jupyter-server", "jupyterhub.singleuser", "jupyter_server", "jupyterlab",
 })  # fmt: skip
 _WORDS = 4
+#: What such a server starts for an open page: language servers, and what looks for them.
+_HELPER_NAMES = frozenset({"node", "npm", "npx"})
+_HELPER_WORDS = 2
 
 
 def is_server(command: Sequence[str]) -> bool:
     """Whether a command line is a notebook server's."""
     return any(word.rsplit("/", 1)[-1] in _SERVER_NAMES for word in command[:_WORDS])
+
+
+def is_page_helper(command: Sequence[str]) -> bool:
+    """Whether a command line is that of JavaScript, which editors run and no GPU does."""
+    return any(word.rsplit("/", 1)[-1] in _HELPER_NAMES for word in command[:_HELPER_WORDS])

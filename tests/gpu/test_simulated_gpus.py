@@ -158,9 +158,11 @@ def test_a_reused_pid_does_not_inherit_work(machine: Machine) -> None:
         ("/opt/bin/python3.12", "/opt/bin/jupyterhub-singleuser", "--port=0"),
         ("python", "-m", "jupyterhub.singleuser"),
         ("/usr/bin/python", "/usr/bin/jupyter-lab"),
+        ("/usr/bin/node", "/usr/lib/node_modules/pyright/langserver.index.js", "--stdio"),
+        ("/opt/bin/python", "/opt/bin/node", "--version"),
     ],
 )
-def test_the_notebook_server_itself_never_computes(
+def test_the_notebook_server_and_what_it_starts_for_an_open_page_never_compute(
     machine: Machine, command: tuple[str, ...]
 ) -> None:
     machine.node.start(FakeProcess(pid=7, command=command, private_mib=400))

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
+
+from gpucommons.labextension.activity import collector_for
+
+
+@pytest.fixture
+def kernels() -> Any:
+    """Those of a server whose admin passes over a kind of their own."""
+    kernels: Any = MappingKernelManager()
+    kernels.untracked_message_types = [*kernels.untracked_message_types, "our_probe"]
+    collector_for(SimpleNamespace(kernel_manager=kernels), {})
+    return kernels
+
+
+@pytest.mark.parametrize(
+    "kind", ["create_subshell_request", "kernel_info_request", "comm_info_request", "our_probe"]
+)
+def test_a_page_that_connects_to_a_kernel_is_no_activity(kernels: Any, kind: str) -> None:
+    assert not kernels.track_message_type(kind)
+
+
+@pytest.mark.parametrize("kind", ["execute_request", "comm_msg"])
+def test_what_computes_is(kernels: Any, kind: str) -> None:
+    assert kernels.track_message_type(kind)
+
+
+def test_other_kernel_managers_are_taken_as_they_are() -> None:
+    plain = SimpleNamespace()
+    collector_for(SimpleNamespace(kernel_manager=plain), {})
+    assert vars(plain) == {}
