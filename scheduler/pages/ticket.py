@@ -20,6 +20,7 @@ from gpucommons.scheduler.models import EndReport, LeaseRequest, LeaseView
 from gpucommons.scheduler.pages.base import Headers, JsonHandler, PageHandler
 from gpucommons.scheduler.pages.present.ticket import (
     TicketState,
+    Viewer,
     choices,
     offer_for,
     ticket_state,
@@ -113,11 +114,14 @@ class FromTheHub(Headers):
 class _OneTicket(PageHandler):
     async def state(self, ticket_id: str) -> tuple[LeaseView, TicketState]:
         """The ticket and what is shown of it."""
+        me = await self.whoami()
         lease = await self.ask(calls.lease(ticket_id))
         settings = self.site.settings
-        follow = settings.lab_url(lease.user, lease.server_name)
+        follow_url = settings.lab_url(lease.user, lease.server_name)
+        viewer = Viewer(name=me.name, follow_url=follow_url)
         if lease.state != "waiting":
-            shown = ticket_state(lease, (), None, now_ms=self.site.now_ms(), follow_url=follow)
+            now_ms = self.site.now_ms()
+            shown = ticket_state(lease, (), None, now_ms=now_ms, viewer=viewer)
             return lease, shown
         offers, leases = await asyncio.gather(
             self.ask(calls.offers(server_name=lease.server_name)),
@@ -128,7 +132,7 @@ class _OneTicket(PageHandler):
             leases,
             offer_for(offers.offers, lease.team, lease.pool),
             now_ms=offers.now_ms,
-            follow_url=follow,
+            viewer=viewer,
         )
         return lease, shown
 

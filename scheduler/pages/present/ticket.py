@@ -10,6 +10,7 @@ from gpucommons.scheduler.models import ForecastView, IdleView, LeaseView, Offer
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
+_WITH_NOTEBOOK = {"starting": "is starting", "running": "runs"}
 _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
 _HOUR_MS = 3_600_000
@@ -54,6 +55,8 @@ class TicketState:
     place: str
     place_suffix: str
     headline: str
+    #: ``You``, or the owner's name for others who may see it.
+    who_asked: str
     asked: str
     requested_ms: int
     note: str
@@ -82,36 +85,50 @@ class Choice:
     free: bool
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Viewer:
+    """Who looks at the page."""
+
+    name: str
+    #: Where the notebook of the ticket is, for who owns it.
+    follow_url: str
+
+
 def ticket_state(
     lease: LeaseView,
     leases: Sequence[LeaseView],
     offer: OfferView | None,
     *,
     now_ms: int,
-    follow_url: str,
+    viewer: Viewer,
 ) -> TicketState:
-    """What the page shows of a ticket. ``leases`` are those that its owner may see."""
+    """What the page shows of a ticket. ``leases`` are those that the viewer may see.
+
+    Team mates, leads and admins may open the page, too: it says whose ticket it is.
+    """
     phase = _phase(lease)
     place, suffix = words.ordinal(lease.position) if lease.position else ("", "")
     waiting = phase == "waiting"
     take = _take(lease, offer) if waiting else None
+    owner = "" if lease.user == viewer.name else words.person(lease.user)
     return TicketState(
         phase=phase,
-        title=_title(phase, place + suffix),
+        title=_title(phase, place + suffix, owner),
         place=place if waiting else "",
         place_suffix=suffix if waiting else "",
-        headline=_headline(lease, phase, take),
+        headline=_headline(lease, phase, take, owner),
+        who_asked=owner or "You",
         asked=words.asked(lease.milli_gpu, lease.gpu_kind),
         requested_ms=lease.requested_ms,
-        note=_note(lease, phase),
+        note=_note(lease, phase, owner),
         reason=lease.reason.text if lease.reason and waiting else "",
         unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
         likely=_likely(lease, offer) if waiting else "",
         likely_bar=_likely_bar(lease.forecast) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
-        holders=_holders(lease, leases, now_ms) if waiting else (),
+        holders=_holders(lease, leases, now_ms, viewer.name) if waiting else (),
         take=take,
-        follow=follow_url if phase == "running" else None,
+        follow=viewer.follow_url if phase == "running" and not owner else None,
         simulated=bool((lease.slice and lease.slice.simulated) or (offer and offer.simulated)),
     )
 
@@ -149,36 +166,42 @@ def _phase(lease: LeaseView) -> str:
     return "running" if lease.state in _RUNNING else "over"
 
 
-def _title(phase: str, place: str) -> str:
-    return {
-        "waiting": f"{place} in line" if place else "Waiting in line",
-        "starting": "Your notebook is starting",
-        "running": "Your notebook runs",
-        "over": "Not in line",
-    }[phase]
+def _title(phase: str, place: str, owner: str) -> str:
+    if phase in _WITH_NOTEBOOK:
+        return _of_notebook(phase, owner)
+    if phase == "over":
+        return f"{owner}: not in line" if owner else "Not in line"
+    title = f"{place} in line" if place else "Waiting in line"
+    return f"{owner}: {title[0].lower()}{title[1:]}" if owner else title
 
 
-def _headline(lease: LeaseView, phase: str, take: Take | None) -> str:
-    if phase != "waiting":
-        return {
-            "starting": "Your notebook is starting",
-            "running": "Your notebook runs",
-            "over": lease.ended_text or "You are no longer in line",
-        }[phase]
+def _of_notebook(phase: str, owner: str) -> str:
+    whose = f"{owner}'s" if owner else "Your"
+    return f"{whose} notebook {_WITH_NOTEBOOK[phase]}"
+
+
+def _headline(lease: LeaseView, phase: str, take: Take | None, owner: str) -> str:
+    if phase in _WITH_NOTEBOOK:
+        return _of_notebook(phase, owner)
+    if phase == "over":
+        gone = f"{owner} is" if owner else "You are"
+        return lease.ended_text or f"{gone} no longer in line"
     if lease.reason and lease.reason.code == "draining":
-        return "A GPU is being cleared for you"
+        return f"A GPU is being cleared for {owner or 'you'}"
     if take is not None:
         return f"Not enough of a notebook GPU is free in {lease.team}"
     return f"No notebook GPU is free in {lease.team}"
 
 
-def _note(lease: LeaseView, phase: str) -> str:
+def _note(lease: LeaseView, phase: str, owner: str) -> str:
+    if owner and phase == "waiting":
+        return f"On {owner}'s turn the notebook starts by itself, usually within 20 s."
     where = f" on {lease.slice.node}" if lease.slice else ""
     return {
         "waiting": "You may close this page: on your turn the notebook starts by itself, usually within 20 s.",
         "starting": f"A GPU was granted{where}. JupyterHub starts the server, usually within 20 s; this page follows.",
         "running": "It is ready.",
-        "over": "Nothing is held or started for you.",
+        "over": f"Nothing is held or started for {owner or 'you'}.",
     }[phase]
 
 
@@ -216,14 +239,16 @@ def _holders_title(lease: LeaseView, offer: OfferView | None) -> str:
     return f"{lease.team} holds {format_milli_gpu(used)} of its {format_milli_gpu(fixed)} fixed {noun}:"
 
 
-def _holders(ticket: LeaseView, leases: Sequence[LeaseView], now_ms: int) -> tuple[Holder, ...]:
+def _holders(
+    ticket: LeaseView, leases: Sequence[LeaseView], now_ms: int, me: str
+) -> tuple[Holder, ...]:
     holding = [
         lease
         for lease in leases
         if lease.team == ticket.team and lease.pool == ticket.pool and lease.state in _HOLDING
     ]
     ordered = sorted(holding, key=lambda lease: (_idle_since(lease, now_ms), lease.user))
-    found = [_holder(ticket, lease, now_ms) for lease in ordered[:_SHOWN_HOLDERS]]
+    found = [_holder(lease, now_ms, me) for lease in ordered[:_SHOWN_HOLDERS]]
     if len(ordered) > _SHOWN_HOLDERS:
         found.append(Holder(text=f"and {len(ordered) - _SHOWN_HOLDERS} more", frees=""))
     return tuple(found)
@@ -234,8 +259,8 @@ def _idle_since(lease: LeaseView, now_ms: int) -> int:
     return now_ms + 1 if since is None else since
 
 
-def _holder(ticket: LeaseView, lease: LeaseView, now_ms: int) -> Holder:
-    name = "you" if lease.user and lease.user == ticket.user else words.person(lease.user)
+def _holder(lease: LeaseView, now_ms: int, me: str) -> Holder:
+    name = "you" if lease.user == me else words.person(lease.user)
     share = format_milli_gpu(lease.milli_gpu)
     state, ending = _doing(lease, now_ms)
     return Holder(text=f"{name} · {share} · {state}", frees=f"frees {share}" if ending else "")

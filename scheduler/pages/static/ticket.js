@@ -54,7 +54,8 @@ function show(page, state) {
     location.assign(state.follow);
     return false;
   }
-  return state.phase !== 'over';
+  // It goes on for a ticket alone: of another one's notebook there is nothing to follow.
+  return state.phase !== 'over' && state.phase !== 'running';
 }
 
 function showLikely(page, likely) {

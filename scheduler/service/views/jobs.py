@@ -83,7 +83,7 @@ def job_view(
         ended_text=workload.ended_text if in_full else None,
         reason=reason_view(workload.reason, ways, names_of_others(workload, principal, cluster))
         if in_full
-        else _reason_class(workload.reason),
+        else reason_class(workload.reason),
         position=position(workload, cluster),
         forecast=forecast_view(forecast) if in_full else None,
         progress=_progress(workload) if in_full else None,
@@ -141,7 +141,8 @@ def forecast_view(forecast: Forecast | None) -> models.ForecastView | None:
     )
 
 
-def _reason_class(reason: Reason | None) -> models.ReasonView | None:
+def reason_class(reason: Reason | None) -> models.ReasonView | None:
+    """The kind of a reason: what other teams may know."""
     return None if reason is None else models.ReasonView(code=reason.code, text="")
 
 

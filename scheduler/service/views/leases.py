@@ -13,7 +13,7 @@ from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
-from gpucommons.scheduler.service.views.jobs import forecast_view, reason_view
+from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
 from gpucommons.scheduler.service.views.places import position
 
 
@@ -61,7 +61,7 @@ def lease_view(
         forecast=forecast_view(forecast) if in_full else None,
         reason=reason_view(workload.reason, others=names_of_others(workload, principal, cluster))
         if in_full
-        else None,
+        else reason_class(workload.reason),
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
         started_ms=next((one.started_ms for one in workload.attempts if one.started_ms), None),
         slice=slice_view(workload, cluster) if in_full else None,

@@ -8,6 +8,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.pages.present.ticket import (
     LikelyBar,
     Take,
+    Viewer,
     choices,
     offer_for,
     ticket_state,
@@ -16,8 +17,11 @@ from gpucommons.scheduler.pages.present.ticket import (
 LAB = "/hub/user-redirect/lab"
 
 
-def _state(cluster: Any, ticket: Any, leases: Any = (), offer: Any = None) -> Any:
-    return ticket_state(ticket, leases, offer, now_ms=cluster.NOW, follow_url=LAB)
+def _state(
+    cluster: Any, ticket: Any, leases: Any = (), offer: Any = None, me: str = "alice"
+) -> Any:
+    viewer = Viewer(name=me, follow_url=LAB)
+    return ticket_state(ticket, leases, offer, now_ms=cluster.NOW, viewer=viewer)
 
 
 def test_a_waiting_ticket_shows_place_reason_and_what_was_asked(cluster: Any) -> None:
@@ -207,3 +211,19 @@ def test_sizes_that_can_never_be_had_are_not_shown(cluster: Any) -> None:
         ("½", "19.4 GiB", "free now, starts at once", True),
         ("1", "38.8 GiB", "all are held", False),
     ]
+
+
+def test_who_opens_another_ones_ticket_reads_whose_it_is(cluster: Any) -> None:
+    holders = [cluster.holder("alice", 500), cluster.holder("lead", 500)]
+    waits = _state(cluster, cluster.lease(), holders, me="lead")
+
+    assert (waits.title, waits.who_asked) == ("alice: 1st in line", "alice")
+    assert waits.note == "On alice's turn the notebook starts by itself, usually within 20 s."
+    assert [one.text.split(" · ")[0] for one in waits.holders] == ["alice", "you"]
+    runs = _state(cluster, cluster.lease(state="active"), me="lead")
+    assert (runs.headline, runs.follow) == ("alice's notebook runs", None)
+    over = _state(cluster, cluster.lease(state="ended", ended_text=None), me="lead")
+    assert (over.headline, over.note) == (
+        "alice is no longer in line",
+        "Nothing is held or started for alice.",
+    )

@@ -403,6 +403,14 @@ async def test_only_a_smaller_size_keeps_the_place(visit: Any, scheduler: Any, s
     assert scheduler.writes() == []
 
 
+async def test_a_team_mate_reads_whose_ticket_it_is_and_has_no_buttons_of_it(visit: Any) -> None:
+    text = await (await visit("lead")).page(TICKET)
+
+    assert "alice asked for 1 × A100-40" in text
+    assert "You asked" not in text
+    assert "Wait in line again" not in text
+
+
 @pytest.mark.parametrize("path", ["take", "cpu"])
 @pytest.mark.parametrize("who", ["lead", "admin"])
 async def test_nobody_goes_on_with_what_somebody_else_chose(

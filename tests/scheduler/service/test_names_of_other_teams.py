@@ -7,6 +7,7 @@ from builders import a_node
 from service_world import PAUSES, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.types import State
 from gpucommons.scheduler.service import jobs, leases, settings, why
 
 OTHERS = "Next in line: 1 GPU is being cleared, a borrowed job of another team ends there first"
@@ -41,6 +42,14 @@ def test_a_ticket_does_not_name_another_teams_job(lent: ServiceWorld) -> None:
     bob = lent.principal("bob")
     answer = done(why.why_lease(lent.service, bob, ticket.id))
     assert "secret" not in answer.model_dump_json()
+
+
+def test_of_another_teams_ticket_the_kind_of_its_reason_is_told(lent: ServiceWorld) -> None:
+    a_ticket(lent)
+    listed = leases.leases(lent.service, lent.principal("ann"), state=State.WAITING, cursor=None)
+    (seen,) = listed.leases
+    assert (seen.user, seen.forecast) == ("", None)
+    assert seen.reason == models.ReasonView(code="draining", text="")
 
 
 def test_admins_read_the_names(lent: ServiceWorld) -> None:
