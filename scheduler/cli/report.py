@@ -61,7 +61,7 @@ def as_table(answer: models.Report) -> str:
 
 def as_csv(answer: models.Report) -> str:
     """Quoted cells; a number that is not known is left empty."""
-    lines = [",".join(HEADER)]
+    lines = [",".join(map(_cell, models.REPORT_COLUMNS))]
     lines.extend(",".join(map(_cell, _row(row, unknown=""))) for row in answer.rows)
     return "\n".join(lines)
 

@@ -54,7 +54,13 @@ from gpucommons.scheduler.models.fields import (
     UserName,
     View,
 )
-from gpucommons.scheduler.models.history import EventList, EventView, Report, ReportRow
+from gpucommons.scheduler.models.history import (
+    REPORT_COLUMNS,
+    EventList,
+    EventView,
+    Report,
+    ReportRow,
+)
 from gpucommons.scheduler.models.jobs import (
     Curve,
     CurvePoint,
@@ -109,6 +115,7 @@ from gpucommons.scheduler.models.teams import (
 __all__ = [
     "HUB_FIELDS",
     "NOTEBOOK_OPTIONS",
+    "REPORT_COLUMNS",
     "RESERVED_VARIABLES",
     "ActivityList",
     "ActivityReport",

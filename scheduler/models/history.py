@@ -38,6 +38,10 @@ class ReportRow(View):
     lost_milli_gpu_h: int
 
 
+#: Columns of a report, as the page and the spreadsheets of page and command name them.
+REPORT_COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost")
+
+
 class Report(View):
     """Usage by team and user in a span."""
 

@@ -146,7 +146,11 @@ class Admin(PageHandler):
         if key == "report":
             month = report.month_of(self.get_query_argument("month", ""), shared.nodes.now_ms)
             asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
-            return {"month": month.key, "report": report.table(asked), "columns": report.COLUMNS}
+            return {
+                "month": month.key,
+                "report": report.table(asked),
+                "columns": models.REPORT_COLUMNS,
+            }
         return {}
 
     async def _tables(self, me: models.WhoAmI, shared: Shared) -> tuple[quotas.QuotaTable, ...]:

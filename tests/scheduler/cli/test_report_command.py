@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from command_line import Cli, WatchedWorld
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import (
     HoldClass,
     Kind,
@@ -74,7 +75,7 @@ def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: Watc
     read = list(csv.reader(io.StringIO(answer.out)))
 
     owners = {row[1] for row in read[1:]}
-    assert read[0][0] == "TEAM"
+    assert tuple(read[0]) == models.REPORT_COLUMNS
     assert {"'=cmd()", "'+1", "'-1", "'@SUM(A1)", 'a"b', "a,b", "[2J", "'\t=1"} <= owners
     assert all(len(row) == 7 for row in read)
     assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)

@@ -78,6 +78,17 @@ async def test_the_csv_quotes_what_looks_like_a_formula(visit: Any) -> None:
     assert "vision,'=cmd,10.000" in answer.text
 
 
+@pytest.mark.parametrize("path", ["admin/report", "admin/report.csv"])
+async def test_a_month_that_is_none_is_refused_and_not_taken_for_the_present_one(
+    visit: Any, scheduler: Any, path: str
+) -> None:
+    answer = await (await visit("admin")).get(path, params={"month": "<b>"})
+
+    assert answer.status_code == 422
+    assert "&lt;b&gt;&#39; is not a month that can be reported" in answer.text
+    assert "/v1/report" not in [asked for _, asked, _, _ in scheduler.asked]
+
+
 async def test_the_last_hour_is_asked_for_once_a_minute(visit: Any, scheduler: Any) -> None:
     admin = await visit("admin")
     await admin.page("admin")

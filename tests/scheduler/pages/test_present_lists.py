@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from typing import Any
 
 import pytest
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.report import as_csv as command_csv
+from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.pages.present.evictions import beneficiaries, eviction_rows
 from gpucommons.scheduler.pages.present.idle import idle_count, idle_rows, reclaimed_text
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
@@ -312,10 +316,25 @@ def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
     december = month_of("2026-12", cluster.NOW)
 
     assert december.to_ms - december.from_ms == 31 * 86_400_000
-    assert month_of("../..", cluster.NOW).key == "2027-01"
     assert month_of("", cluster.NOW).key == "2027-01"
-    for beyond in ("9999-12", "0001-01"):
-        assert month_of(beyond, cluster.NOW).key == "2027-01"
+
+
+@pytest.mark.parametrize("text", ["../..", "0000-00", "9999-12", "0001-01", "2026-13", "<b>", " "])
+def test_what_is_no_month_is_refused_in_words(cluster: Any, text: str) -> None:
+    with pytest.raises(BadRequest, match="write it as 2027-01, from 1970-01 to 2028-12"):
+        month_of(text, cluster.NOW)
+
+
+def test_the_page_and_the_command_give_spreadsheets_of_the_same_columns(cluster: Any) -> None:
+    row = cluster.report().rows[0].model_copy(update={"used_milli_gpu_h": None})
+    report = models.Report(from_ms=0, to_ms=1, rows=[row])
+
+    by_page, by_command = (
+        list(csv.reader(io.StringIO(text)))[:2] for text in (as_csv(report), command_csv(report))
+    )
+
+    assert by_page == by_command
+    assert by_page[1][3] == ""
 
 
 def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
