@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from gpucommons.labextension.fanout import Fanout, Message, Tab
 from gpucommons.labextension.place import Place
-from gpucommons.labextension.requests import TIME_LIMITS_S
+from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S
 from gpucommons.labextension.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
@@ -38,7 +38,6 @@ _CHANGES_BY_ITSELF = frozenset(
     {"queued", "nominated", "starting", "running", "preempting", "pausing"}
 )
 ODD = "The scheduler gave an answer that cannot be read; this server's log says which."
-AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on without it."
 ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
 
 

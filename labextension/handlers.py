@@ -15,7 +15,7 @@ from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from pydantic import BaseModel, ValidationError
 
 from gpucommons.labextension.place import Place
-from gpucommons.labextension.requests import sentence_of
+from gpucommons.labextension.requests import AWAY, sentence_of
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -23,6 +23,7 @@ from gpucommons.scheduler.errors import (
     SchedulerError,
     TooLarge,
     Unavailable,
+    Unreachable,
 )
 from gpucommons.scheduler.models import ErrorView
 
@@ -119,8 +120,12 @@ class ApiHandler(Ours, APIHandler):
 
     def refuse(self, error: SchedulerError) -> None:
         """Answer with the error's status and sentence."""
+        message = str(error)
+        if isinstance(error, Unreachable):
+            self.log.warning("%s", error)
+            message = AWAY
         self.set_status(error.status)
-        view = ErrorView(error=error.code, message=str(error))
+        view = ErrorView(error=error.code, message=message)
         self.finish(view.model_dump_json(exclude={"details"}))
 
     async def show_soon(self) -> None:

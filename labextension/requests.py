@@ -10,6 +10,8 @@ from gpucommons.scheduler.models.mistakes import said
 
 #: Time limits that forms offer, in seconds; None is whatever the team's rules allow.
 TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)
+#: A scheduler that does not answer, for who can neither start it nor knows its address.
+AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on without it."
 
 
 def results_below(home: Path, folder: Path) -> str | None:

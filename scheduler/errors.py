@@ -130,6 +130,10 @@ class Unavailable(SchedulerError):
     status = 503
 
 
+class Unreachable(Unavailable):
+    """The scheduler does not answer at all; the message says at which address, for who runs it."""
+
+
 class TooManyRequests(Unavailable):
     """Too many of your requests wait for an answer already; try again in a moment."""
 

@@ -93,7 +93,6 @@ function candidate(context: DocumentRegistry.Context): ICandidate {
   const isNotebook = context.path.endsWith('.ipynb');
   return {
     path: context.path,
-    isNotebook,
     savedMs: saved ? Date.parse(saved) : null,
     isDirty: context.model.dirty,
     functions: isNotebook

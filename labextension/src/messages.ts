@@ -16,6 +16,7 @@ import {
   span
 } from './format';
 import type { Connection } from './model';
+import { IMistake, isWhole, ITrainForm, NumberName, range } from './request';
 import { sliceMessages } from './sliceMessages';
 import { IForecast, IJob } from './tokens';
 
@@ -60,12 +61,6 @@ export function messages(trans: TranslationBundle) {
     /** Of what there is to read, nothing came: that is not the same as nothing being there. */
     notLoaded(): string {
       return trans.__('This cannot be loaded now.');
-    },
-
-    noScheduler(): string {
-      return trans.__(
-        'This server was not started by a hub with GPU Commons: there are no teams and no jobs here.'
-      );
     },
 
     retry(): string {
@@ -288,11 +283,32 @@ export function messages(trans: TranslationBundle) {
       return trans.__('Open a notebook or script first');
     },
 
-    noSecret(line: string): string {
-      return trans.__(
-        '“%1” is no secret’s name: write VARIABLE=name, never a value.',
-        line
-      );
+    number(name: NumberName): string {
+      return {
+        workers: trans.__('Workers'),
+        minWorkers: trans.__('At least'),
+        cpus: trans.__('CPU cores'),
+        memoryGib: trans.__('Memory, GiB')
+      }[name];
+    },
+
+    mistake({ field, line }: IMistake, form: ITrainForm): string {
+      if (field === 'arguments') {
+        return trans.__('Close every quotation mark.');
+      }
+      if (field === 'secrets') {
+        return trans.__(
+          '“%1” is no secret’s name: write VARIABLE=name, never a value.',
+          line
+        );
+      }
+      const words: [string, number, number] = [
+        this.number(field),
+        ...range(field, form)
+      ];
+      return isWhole(field)
+        ? trans.__('%1: a whole number from %2 to %3.', ...words)
+        : trans.__('%1: a number from %2 to %3.', ...words);
     },
 
     sameAs(job: string): string {

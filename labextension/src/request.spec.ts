@@ -1,7 +1,6 @@
 import { describe, expect, it } from 'vitest';
 
 import {
-  defaultName,
   EMPTY_FORM,
   formOfJob,
   jobRequest,
@@ -40,14 +39,15 @@ describe('the form becomes a request', () => {
     const request = jobRequest(form);
 
     expect(request).toMatchObject({
-      name: 'train-digits',
       team: null,
       min_workers: null,
       roles: [{ count: 1, milli_gpu: 500, memory_mib: 2048 }]
     });
-    expect(
-      submission({ ...form, functionName: 'train' }, 'x.ipynb')
-    ).toMatchObject({ path: 'x.ipynb', function: 'train' });
+    const sent = submission({ ...form, functionName: 'train' }, 'x.ipynb');
+    expect(sent).toMatchObject({ path: 'x.ipynb', function: 'train' });
+    expect(sent.request).not.toHaveProperty('name');
+    const named = submission({ ...form, name: 'mine' }, 'x.ipynb');
+    expect(named.request.name).toBe('mine');
   });
 
   it('says the bounds of an elastic job only when they differ', () => {
@@ -101,15 +101,7 @@ describe('sizes and arguments', () => {
   });
 });
 
-describe('names and functions', () => {
-  it.each([
-    ['train_digits.py', 'train-digits'],
-    ['Über_2.ipynb', 'ber-2'],
-    ['日本.py', 'job']
-  ])('%s → %s', (path, name) => {
-    expect(defaultName(path)).toBe(name);
-  });
-
+describe('functions', () => {
   it('finds functions that can go on from a folder', () => {
     const cells = [
       'def train(resume_dir):\n  pass',

@@ -62,6 +62,78 @@ export const EMPTY_FORM: ITrainForm = {
   secrets: ''
 };
 
+/** Fields that people type a number into. */
+export type NumberName = 'workers' | 'minWorkers' | 'cpus' | 'memoryGib';
+/** What was typed there and cannot be taken. */
+export type Typed = Partial<Record<NumberName, string>>;
+
+const RANGES: Partial<Record<NumberName, [number, number]>> = {
+  workers: [1, 1024],
+  cpus: [0.5, 1024],
+  memoryGib: [0.25, 16_384]
+};
+
+/** The least and the most that may stand there. */
+export function range(name: NumberName, form: ITrainForm): [number, number] {
+  return RANGES[name] ?? [1, form.workers];
+}
+
+/** Workers are counted. */
+export function isWhole(name: NumberName): boolean {
+  return range(name, EMPTY_FORM)[0] === 1;
+}
+
+/** The form with what was typed, where it can be taken; the rest of it stays as it was typed. */
+export function taken(
+  old: ITrainForm,
+  typed: Typed
+): { form: ITrainForm; typed: Typed } {
+  const form = { ...old };
+  const left: Typed = {};
+  const take = (name: NumberName) => {
+    const text = typed[name];
+    const value = Number(text || NaN);
+    const [min, max] = range(name, form);
+    if (value >= min && value <= max && !(isWhole(name) && value % 1)) {
+      form[name] = value;
+    } else if (text !== undefined) {
+      left[name] = text;
+    }
+  };
+  take('cpus');
+  take('memoryGib');
+  take('workers');
+  if (old.minWorkers === old.workers || form.minWorkers > form.workers) {
+    form.minWorkers = form.workers;
+  }
+  take('minWorkers');
+  if (form.workers === 1) {
+    // It is not asked for.
+    delete left.minWorkers;
+  }
+  return { form, typed: left };
+}
+
+/** Something in the form that cannot be sent, with its line where that says more. */
+export interface IMistake {
+  field: NumberName | 'arguments' | 'secrets';
+  line?: string;
+}
+
+export function mistakesIn(form: ITrainForm, typed: Typed): IMistake[] {
+  const { wrong } = parseSecrets(form.secrets);
+  return [
+    ...(closesQuotes(form.arguments) ? [] : [{ field: 'arguments' as const }]),
+    ...(Object.keys(typed) as NumberName[]).map(field => ({ field })),
+    ...(wrong === null ? [] : [{ field: 'secrets' as const, line: wrong }])
+  ];
+}
+
+/** As a shell reads it. */
+export function closesQuotes(text: string): boolean {
+  return /^(?:[^\\'"]|\\[^]|'[^']*'|"(?:[^\\"]|\\[^])*")*$/.test(text);
+}
+
 export interface ISecretsResult {
   secrets: Record<string, string>;
   /** The first line that is no name. */
@@ -91,19 +163,6 @@ export function parseSecrets(text: string): ISecretsResult {
   return { secrets, wrong: null };
 }
 
-/** A readable name made from a file's, by the scheduler's rule: `train_digits.py` → `train-digits`. */
-export function defaultName(path: string): string {
-  const file = path.slice(path.lastIndexOf('/') + 1);
-  const stem = file.replace(/\.[^.]*$/, '');
-  const name = stem
-    .toLowerCase()
-    .replace(/[^a-z0-9]+/g, '-')
-    .replace(/^-+/, '')
-    .slice(0, 40)
-    .replace(/-+$/, '');
-  return name === '' ? 'job' : name;
-}
-
 function role(form: ITrainForm): Omit<IRole, 'command'> {
   return {
     name: 'worker',
@@ -116,11 +175,10 @@ function role(form: ITrainForm): Omit<IRole, 'command'> {
 
 function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
   const base = form.source?.kind === 'job' ? form.source.job.request : null;
-  const path = form.source?.kind === 'file' ? form.source.path : '';
   const elastic = form.workers > 1 && form.minWorkers < form.workers;
   return {
     ...base,
-    name: form.name || base?.name || defaultName(path),
+    ...(form.name ? { name: form.name } : {}),
     team: form.team || null,
     priority: form.priority,
     over_quota: form.overQuota,

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { makeJob } from './testing/make';
+import { makeJob, msg } from './testing/make';
 import { fakeApi } from './testing/sockets';
 import { EMPTY_FORM } from './request';
 import { ICandidate, TrainModel } from './train';
@@ -34,7 +34,6 @@ function train(
 function file(path: string, changes: Partial<ICandidate> = {}): ICandidate {
   return {
     path,
-    isNotebook: path.endsWith('.ipynb'),
     savedMs: null,
     isDirty: false,
     functions: [],
@@ -179,14 +178,64 @@ describe('a refusal of the form', () => {
 describe('workers', () => {
   it('take the lower bound along while both are one', () => {
     const model = train();
-    model.update({ workers: 4 });
+    model.type('workers', '4');
     expect(model.form.minWorkers).toBe(4);
-    model.update({ minWorkers: 2 });
-    model.update({ workers: 8 });
+    model.type('minWorkers', '2');
+    model.type('workers', '8');
     expect(model.form.minWorkers).toBe(2);
-    model.update({ workers: 1 });
+    model.type('workers', '1');
     expect(model.form.minWorkers).toBe(1);
   });
+});
+
+describe('a number', () => {
+  it('stays as it is typed, and is taken once it may stand there', () => {
+    const model = train();
+    for (const text of ['', '-', '-3', '1.5', '2000']) {
+      model.type('workers', text);
+      expect([model.typed, model.form.workers]).toEqual([{ workers: text }, 1]);
+      expect(model.mistakes).toEqual([{ field: 'workers' }]);
+    }
+    model.type('workers', '4');
+    expect([model.typed, model.form.workers]).toEqual([{}, 4]);
+    expect(model.mistakes).toEqual([]);
+  });
+
+  it('of the fewest workers goes by how many there are', () => {
+    const model = train();
+    model.type('workers', '4');
+    model.type('minWorkers', '6');
+    expect(model.form.minWorkers).toBe(4);
+    expect(model.mistakes).toEqual([{ field: 'minWorkers' }]);
+    model.type('workers', '8');
+    expect([model.typed, model.form.minWorkers]).toEqual([{}, 6]);
+    model.type('minWorkers', '9');
+    model.type('workers', '1');
+    expect([model.mistakes, model.form.minWorkers]).toEqual([[], 1]);
+  });
+
+  it('that is wrong says what may stand there', () => {
+    const { form } = train();
+    expect(msg.mistake({ field: 'workers' }, form)).toBe(
+      'Workers: a whole number from 1 to 1024.'
+    );
+    expect(msg.mistake({ field: 'memoryGib' }, form)).toBe(
+      'Memory, GiB: a number from 0.25 to 16384.'
+    );
+  });
+});
+
+it.each([
+  ['', true],
+  ['--name "a b" \'c\' d\\"', true],
+  ['--name "a', false],
+  ["it's", false],
+  ['end\\', false]
+])('knows whether quotation marks are closed: %s', (text, closed) => {
+  const model = train();
+  model.setCandidates([file('a.py')]);
+  model.update({ arguments: text });
+  expect(model.mistakes).toEqual(closed ? [] : [{ field: 'arguments' }]);
 });
 
 it('keeps nothing of a job run again for the next file', () => {
@@ -231,6 +280,22 @@ describe('submit', () => {
     expect(model.problem).toBeNull();
   });
 
+  it('says nothing of its own of a scheduler that is known to be away', async () => {
+    const model = train(503, { message: 'The scheduler does not answer.' });
+    model.setCandidates([file('a.ipynb')]);
+    await model.submit();
+    expect(model.problem).toBe('The scheduler does not answer.');
+    const { key } = asked.at(-1) ?? {};
+
+    canAsk = false;
+    model.refreshQuote();
+    canAsk = true;
+    expect(model.problem).toBeNull();
+    await model.submit();
+    const again = asked.filter(each => each.url.endsWith('submit-file'));
+    expect(again.map(each => each.key)).toEqual([key, key]);
+  });
+
   it('makes no second job when the answer was lost', async () => {
     const model = train(503, { message: 'The scheduler starts.' });
     model.setCandidates([file('a.ipynb')]);
@@ -247,13 +312,22 @@ describe('submit', () => {
     expect(third).not.toBe(first);
   });
 
-  it('sends nothing while a secret is no name', async () => {
+  it.each([
+    { secrets: 'TOKEN=Abc+' },
+    { arguments: '--name "a' },
+    { workers: '' }
+  ])('sends and asks nothing while something is wrong: %j', async wrong => {
     const model = train();
-    model.setCandidates([file('a.ipynb')]);
-    model.update({ secrets: 'TOKEN=Abc+' });
+    model.setCandidates([file('a.py')]);
+    if (wrong.workers === undefined) {
+      model.update(wrong);
+    } else {
+      model.type('workers', wrong.workers);
+    }
 
     expect(await model.submit()).toBeNull();
-    expect(asked.filter(each => each.url.endsWith('submit-file'))).toEqual([]);
+    await vi.advanceTimersByTimeAsync(500);
+    expect([asked, model.isAsking]).toEqual([[], false]);
   });
 });
 

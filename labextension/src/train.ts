@@ -2,16 +2,20 @@
 import { UUID } from '@lumino/coreutils';
 import { Signal } from '@lumino/signaling';
 
-import { type Api, ApiError } from './api';
+import { type Api, ApiError, told } from './api';
 import {
   EMPTY_FORM,
   formOfJob,
+  IMistake,
   ITrainForm,
   jobRequest,
-  parseSecrets,
+  mistakesIn,
+  NumberName,
   smallerRequest,
   Source,
-  submission
+  submission,
+  taken,
+  Typed
 } from './request';
 import { IFilesPreview, IJob, IQuote } from './tokens';
 
@@ -23,7 +27,6 @@ const TOO_MANY_REQUESTS = 429;
 /** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
 export interface ICandidate {
   path: string;
-  isNotebook: boolean;
   savedMs: number | null;
   isDirty: boolean;
   /** Its functions that take `resume_dir`. */
@@ -43,6 +46,8 @@ export class TrainModel {
 
   readonly changed = new Signal<this, void>(this);
   form: Readonly<ITrainForm> = EMPTY_FORM;
+  /** Of number fields what was typed there and cannot be taken. */
+  typed: Readonly<Typed> = {};
 
   candidates: readonly ICandidate[] = [];
   quote: IQuote | null = null;
@@ -98,20 +103,20 @@ export class TrainModel {
   prefill(job: IJob): void {
     this._isChosen = true;
     this.form = formOfJob(job);
+    this.typed = {};
     this.files = null;
     this.filesProblem = null;
     this._askAnew();
   }
 
   update(change: Partial<ITrainForm>): void {
-    const form = { ...this.form, ...change };
-    if (change.workers !== undefined) {
-      form.minWorkers =
-        this.form.minWorkers === this.form.workers
-          ? form.workers
-          : Math.min(form.minWorkers, form.workers);
-    }
-    this.form = form;
+    this.form = { ...this.form, ...change };
+    this._askAnew();
+  }
+
+  /** Into a number field: it is taken once it is one that may stand there. */
+  type(name: NumberName, text: string): void {
+    Object.assign(this, taken(this.form, { ...this.typed, [name]: text }));
     this._askAnew();
   }
 
@@ -132,9 +137,14 @@ export class TrainModel {
   /** Ask for the quota line anew, soon: several changes in a row make one question. */
   refreshQuote(): void {
     window.clearTimeout(this._timer);
-    if (this.form.source === null || !this._canAsk()) {
+    const { mistakes, form } = this;
+    if (form.source === null || mistakes.length > 0 || !this._canAsk()) {
       this.quote = this.refusal = this._quoteProblem = null;
       this.isAsking = false;
+      if (this._key !== null && !this._canAsk()) {
+        // The page says that the scheduler is away; when it is back, that is over.
+        this._refusal = null;
+      }
       return;
     }
     this._timer = window.setTimeout(() => {
@@ -167,21 +177,21 @@ export class TrainModel {
     } catch (error) {
       if (isCurrent()) {
         this.files = null;
-        this.filesProblem = text(error);
+        this.filesProblem = told(error);
       }
     }
     this.changed.emit();
   }
 
-  /** The line of the form that names no secret; null when it can be sent. */
-  get mistake(): string | null {
-    return parseSecrets(this.form.secrets).wrong;
+  /** Why the form cannot be sent as it is written. */
+  get mistakes(): IMistake[] {
+    return mistakesIn(this.form, this.typed);
   }
 
   /** Submit; the new job, or null when it was refused (see `problem`). */
   async submit(): Promise<IJob | null> {
     const form = this.form;
-    if (form.source === null || this.isBusy || this.mistake !== null) {
+    if (form.source === null || this.isBusy || this.mistakes.length > 0) {
       return null;
     }
     this.isBusy = true;
@@ -198,7 +208,7 @@ export class TrainModel {
       }
       return job;
     } catch (error) {
-      this._refusal = text(error);
+      this._refusal = told(error);
       if (isRefusal(error)) {
         this._key = null;
       }
@@ -249,7 +259,7 @@ export class TrainModel {
       if (asked === this._asked) {
         this.quote = null;
         this.isAsking = false;
-        this._quoteProblem = text(error);
+        this._quoteProblem = told(error);
         this.refusal = isRefusal(error) ? this._quoteProblem : null;
       }
     }
@@ -263,6 +273,7 @@ export class TrainModel {
         ? { ...EMPTY_FORM, team: this.form.team }
         : { ...this.form, name: '', functionName: '', arguments: '' };
     this.form = { ...kept, source };
+    this.typed = {};
     this.files = null;
     this.filesProblem = null;
     this._askAnew();
@@ -297,8 +308,4 @@ function isRefusal(error: unknown): boolean {
     error.status < 500 &&
     error.status !== TOO_MANY_REQUESTS
   );
-}
-
-function text(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
 }

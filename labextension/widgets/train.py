@@ -20,11 +20,11 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.labextension import packages
-from gpucommons.labextension.requests import TIME_LIMITS_S, results_below, sentence_of
+from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, results_below, sentence_of
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
 from gpucommons.scheduler.client import calls, snapshot
 from gpucommons.scheduler.client.submission import FileJob, default_name, request_for_file
-from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError
+from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
 
 _FOLDER = Path(__file__).parent
@@ -247,7 +247,7 @@ class _Telling:
 
     def __exit__(self, kind: object, error: BaseException | None, _traceback: object) -> bool:
         if isinstance(error, SchedulerError):
-            self._panel.trouble = str(error)
+            self._panel.trouble = AWAY if isinstance(error, Unreachable) else str(error)
             return True
         return False
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ValidationError
 
 from gpucommons.gpu.unix_sockets import short_name
 from gpucommons.scheduler.client.calls import Call
-from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
+from gpucommons.scheduler.errors import SchedulerError, Unavailable, Unreachable, error_classes
 from gpucommons.scheduler.models import ErrorView
 
 R = TypeVar("R", bound=BaseModel)
@@ -58,8 +58,8 @@ def _refusal(asked: str, response: httpx.Response) -> SchedulerError:
     return error_classes().get(refusal.error, SchedulerError)(refusal.message)
 
 
-def _unreachable(url: str, error: httpx.HTTPError) -> Unavailable:
-    return Unavailable(
+def _unreachable(url: str, error: httpx.HTTPError) -> Unreachable:
+    return Unreachable(
         f"The scheduler at {url} cannot be reached ({type(error).__name__}). Is `gpucommons up` running?"
     )
 

@@ -215,11 +215,13 @@ async def test_a_redirect_is_not_followed(served: Any, api: Any) -> None:
     assert len(api.requests) == 1
 
 
-async def test_an_unreachable_scheduler_is_said(served: Any, api: Any) -> None:
+async def test_an_unreachable_scheduler_is_said_without_its_address(served: Any, api: Any) -> None:
     api.down = True
     answer = await served.http.get("gpucommons/api/whoami")
     assert answer.status_code == 503
-    assert "cannot be reached" in answer.json()["message"]
+    assert answer.json()["message"] == (
+        "The GPU scheduler does not answer. Notebooks and jobs that run go on without it."
+    )
 
 
 async def test_without_a_scheduler_it_is_said_and_the_server_works(serve: Any) -> None:

@@ -204,7 +204,7 @@ def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None
     train = section(page, "Train")
     train.get_by_label("Part of it").select_option("train")
     train.get_by_role("radio", name="2", exact=True).check()
-    train.get_by_label("Time limit").select_option(label="4 hours")
+    train.get_by_label("Time limit").select_option(label="4 h")
     train.get_by_role("button", name="More…").click()
     train.get_by_label("Secrets, by name, one per line").fill("HF_TOKEN=hugging-face")
 
@@ -233,6 +233,29 @@ def test_a_secret_value_is_refused_before_it_is_sent(open_lab: Open) -> None:
         "“TOKEN=Abc/123+” is no secret’s name: write VARIABLE=name, never a value."
     )
     expect(train.get_by_role("button", name="Submit")).to_be_disabled()
+
+
+def test_a_number_stays_as_it_is_typed_and_a_wrong_one_is_marked(open_lab: Open) -> None:
+    train = section(open_lab(), "Train")
+    train.get_by_role("button", name="More…").click()
+    workers = train.get_by_label("Workers", exact=True)
+    submit = train.get_by_role("button", name="Submit")
+    workers.press("End")
+    workers.press("Backspace")
+
+    expect(workers).to_have_value("")
+    expect(workers).to_have_attribute("aria-invalid", "true")
+    expect(train).to_contain_text("Workers: a whole number from 1 to 1024.")
+    expect(submit).to_be_disabled()
+    workers.press("4")
+    expect(workers).to_have_value("4")
+    expect(train.get_by_label("At least")).to_have_value("4")
+    expect(submit).to_be_enabled()
+    memory = train.get_by_label("Memory, GiB")
+    memory.select_text()
+    memory.press_sequentially("-3")
+    expect(memory).to_have_value("-3")
+    expect(submit).to_be_disabled()
 
 
 def test_without_a_notebook_the_command_says_to_open_one(lab: LabServer, open_lab: Open) -> None:
@@ -446,13 +469,19 @@ def test_a_cut_connection_comes_back_by_itself(lab: LabServer, open_lab: Open) -
 
 def test_without_a_hub_the_panel_says_what_is_missing(lab: LabServer, open_lab: Open) -> None:
     lab.greet_with(
-        scene.hello(now_ms(), scheduler="none", whoami=None, lease=None), usage(state="no-gpu")
+        scene.hello(
+            now_ms(),
+            scheduler="none",
+            whoami=None,
+            lease=None,
+            message="No GPU Commons scheduler here: this server was not started by its hub.",
+        ),
+        usage(state="no-gpu"),
     )
     page = open_lab()
 
     expect(page.locator("#gpucommons-panel")).to_contain_text(
-        "This server was not started by a hub with GPU Commons: there are no teams and no jobs"
-        " here."
+        "No GPU Commons scheduler here: this server was not started by its hub."
     )
     expect(section(page, "Train")).to_have_count(0)
 

@@ -27,6 +27,22 @@ function page(connection: Connection): string {
   );
 }
 
+it.each([
+  [{ loss: 2.3, acc: 0.125 }, 'step 1 · loss 2.3 · acc 12.5 %'],
+  [{ epoch: 1 }, 'A curve appears when']
+])('shows one report as its values: %j', (metrics, words) => {
+  const context = { model: { connection: 'ok' }, msg, trans: msg.trans };
+  const points = [{ attempt: 1, step: 1, at_ms: 0, metrics }];
+  const drawn = renderToStaticMarkup(
+    React.createElement(
+      PanelContext.Provider,
+      { value: context as never },
+      React.createElement(CurveView, { points: points })
+    )
+  );
+  expect(drawn).toContain(words);
+});
+
 it('says that nothing was printed or reported only where that is known', () => {
   expect(page('ok')).toContain('Nothing printed yet.');
   expect(page('ok')).toContain('A curve appears when');

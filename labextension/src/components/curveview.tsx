@@ -4,6 +4,7 @@ import * as React from 'react';
 import { h } from './h';
 
 import { chosenMetrics, curveView, IBox, ISeries } from '../curve';
+import { metric } from '../format';
 import { stepWord } from '../jobs';
 import { ICurvePoint } from '../tokens';
 import { usePanel } from './context';
@@ -17,6 +18,7 @@ export function CurveView(props: {
   const { model, msg, trans } = usePanel();
   const [node, width] = useWidth();
   const { points } = props;
+  const [first] = points;
   const names = chosenMetrics(points);
   return (
     <div className="gc-Box gc-Curve" ref={node}>
@@ -25,13 +27,22 @@ export function CurveView(props: {
           ? trans.__('%1 and %2', names[0], names[1])
           : (names[0] ?? trans.__('Metrics'))}
       </h2>
-      {points.length < 2 || names.length === 0 ? (
+      {names.length === 0 || !first ? (
         <p className="gc-Muted">
           {points.length === 0 && model.connection !== 'ok'
             ? msg.notLoaded()
             : trans.__(
                 'A curve appears when the job reports metrics: run.report(step=…, loss=…).'
               )}
+        </p>
+      ) : points.length < 2 ? (
+        <p>
+          {[
+            `${msg.unit(unitOf(points))} ${first.step}`,
+            ...names.map(
+              name => `${name} ${metric(name, first.metrics[name] ?? NaN)}`
+            )
+          ].join(' · ')}
         </p>
       ) : (
         <Chart points={points} width={width} />

@@ -2,7 +2,7 @@
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import type * as React from 'react';
 
-import type { ITrainForm } from '../request';
+import { isWhole, ITrainForm, NumberName, range } from '../request';
 import { usePanel } from './context';
 import { h } from './h';
 
@@ -10,11 +10,6 @@ export interface IOption {
   value: string;
   label: string;
 }
-
-/** Names of the form's fields that hold a value of this type. */
-type FieldOf<T> = {
-  [K in keyof ITrainForm]: T extends ITrainForm[K] ? K : never;
-}[keyof ITrainForm];
 
 function Labelled(props: {
   id: string;
@@ -61,59 +56,76 @@ export function TextField(props: {
   label: string;
   placeholder: string;
   rows?: number;
-  problem?: string | null;
 }): React.JSX.Element {
   const { train } = usePanel();
-  const id = `gc-${props.field}`;
+  const { field } = props;
   const Input = props.rows ? 'textarea' : 'input';
   return (
-    <Labelled id={id} label={props.label}>
-      <Input
-        id={id}
-        className="jp-mod-styled gc-Input"
-        value={train.form[props.field]}
-        placeholder={props.placeholder}
-        rows={props.rows}
-        spellCheck={false}
-        aria-invalid={props.problem ? true : undefined}
-        onChange={(
-          event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>
-        ) => {
-          train.update({ [props.field]: event.target.value });
-        }}
-      />
-      {props.problem ? <p className="gc-Error">{props.problem}</p> : null}
-    </Labelled>
+    <Checked field={field} label={props.label}>
+      {marks => (
+        <Input
+          {...marks}
+          value={train.form[field]}
+          placeholder={props.placeholder}
+          rows={props.rows}
+          spellCheck={false}
+          onChange={(
+            event: React.ChangeEvent<HTMLInputElement | HTMLTextAreaElement>
+          ) => {
+            train.update({ [field]: event.target.value });
+          }}
+        />
+      )}
+    </Checked>
   );
 }
 
-export function NumberField(props: {
-  field: FieldOf<number>;
+/** What is typed stays as it is typed: whoever clears a field to write another number may. */
+export function NumberField(props: { field: NumberName }): React.JSX.Element {
+  const { train, msg } = usePanel();
+  const { field } = props;
+  const [min, max] = range(field, train.form);
+  return (
+    <Checked field={field} label={msg.number(field)}>
+      {marks => (
+        <input
+          {...marks}
+          type="number"
+          value={train.typed[field] ?? train.form[field]}
+          min={min}
+          max={max}
+          step={isWhole(field) ? 1 : min}
+          onChange={event => {
+            train.type(field, event.target.value);
+          }}
+        />
+      )}
+    </Checked>
+  );
+}
+
+/** A field of the form that may be wrong, and then says so. */
+function Checked(props: {
+  field: keyof ITrainForm;
   label: string;
-  min: number;
-  max: number;
-  step?: number;
+  children: (marks: object) => React.ReactNode;
 }): React.JSX.Element {
-  const { train } = usePanel();
-  const { field, min, max } = props;
-  const id = `gc-${field}`;
+  const { train, msg } = usePanel();
+  const id = `gc-${props.field}`;
+  const mistake = train.mistakes.find(each => each.field === props.field);
   return (
     <Labelled id={id} label={props.label}>
-      <input
-        id={id}
-        className="jp-mod-styled gc-Input"
-        type="number"
-        value={Number(train.form[field])}
-        min={min}
-        max={max}
-        step={props.step}
-        onChange={event => {
-          const value = event.target.valueAsNumber;
-          if (value >= min && value <= max) {
-            train.update({ [field]: value });
-          }
-        }}
-      />
+      {props.children({
+        id,
+        className: 'jp-mod-styled gc-Input',
+        'aria-invalid': mistake ? true : undefined,
+        'aria-describedby': mistake ? `${id}-mistake` : undefined
+      })}
+      {mistake ? (
+        <p className="gc-Error" id={`${id}-mistake`}>
+          {msg.mistake(mistake, train.form)}
+        </p>
+      ) : null}
     </Labelled>
   );
 }

@@ -269,11 +269,7 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
     );
   }
   if (job.state === 'failed') {
-    return (
-      <Callout tone="error">
-        {job.ended_text ?? trans.__('This job failed; its log says more.')}
-      </Callout>
-    );
+    return <Callout tone="error">{job.ended_text}</Callout>;
   }
   if (job.state === 'succeeded' && results) {
     return (

@@ -43,7 +43,7 @@ export function Standing(): React.JSX.Element | null {
     return null;
   }
   if (connection === 'none') {
-    return <Callout tone="info">{trouble ?? msg.noScheduler()}</Callout>;
+    return <Callout tone="info">{trouble}</Callout>;
   }
   // A server that was announced to stop, and did, is not coming back by itself.
   const idleMs = model.returnedAfterMs;

@@ -143,7 +143,8 @@ function whyNot(
   if (away !== null || train.form.source === null) {
     return away ?? msg.openFirst();
   }
-  return train.mistake === null ? train.refusal : msg.noSecret(train.mistake);
+  const [mistake] = train.mistakes;
+  return mistake ? msg.mistake(mistake, train.form) : train.refusal;
 }
 
 /** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
@@ -250,9 +251,11 @@ function WhatToRun(): React.JSX.Element {
 }
 
 function QuotaLine(props: { train: TrainModel }): React.JSX.Element | null {
+  const { model } = usePanel();
   const { quote, problem, isAsking } = props.train;
   const said = problem ?? quote?.text;
-  if (said === undefined) {
+  // That the scheduler is away is said above, once.
+  if (said === undefined || model.connection !== 'ok') {
     return null;
   }
   const [lead, rest] = problem === null ? leadOf(said) : ['', said];
@@ -294,19 +297,6 @@ function timeLimits(
   return all.map(limit => ({
     value: limit === null ? NO_LIMIT : String(limit),
     label:
-      limit === null ? msg.trans.__('The team’s limit') : limitWords(limit, msg)
+      limit === null ? msg.trans.__('The team’s limit') : duration(limit * 1000)
   }));
-}
-
-function limitWords(seconds: number, msg: Messages): string {
-  if (seconds % 86_400 === 0) {
-    return msg.trans._n('%1 day', '%1 days', seconds / 86_400);
-  }
-  if (seconds % 3600 === 0) {
-    return msg.trans._n('%1 hour', '%1 hours', seconds / 3600);
-  }
-  if (seconds % 60 === 0) {
-    return msg.trans._n('%1 minute', '%1 minutes', seconds / 60);
-  }
-  return duration(seconds * 1000);
 }

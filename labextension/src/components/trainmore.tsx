@@ -11,10 +11,9 @@ const SECRET_EXAMPLE = 'HF_TOKEN=hugging-face';
 const ARGUMENTS_EXAMPLE = '--epochs 50';
 
 export function TrainMore(): React.JSX.Element {
-  const { model, train, msg, trans } = usePanel();
+  const { model, train, trans } = usePanel();
   const { form } = train;
   const teams = model.whoami?.teams ?? [];
-  const { mistake } = train;
   return (
     <div className="gc-More">
       {form.source?.kind === 'file' && !form.source.path.endsWith('.ipynb') ? (
@@ -26,20 +25,8 @@ export function TrainMore(): React.JSX.Element {
       ) : null}
       <Workers />
       <div className="gc-Pair">
-        <NumberField
-          field="cpus"
-          label={trans.__('CPU cores')}
-          min={0.5}
-          max={1024}
-          step={0.5}
-        />
-        <NumberField
-          field="memoryGib"
-          label={trans.__('Memory, GiB')}
-          min={0.25}
-          max={16_384}
-          step={0.25}
-        />
+        <NumberField field="cpus" />
+        <NumberField field="memoryGib" />
       </div>
       {teams.length > 1 ? (
         <SelectField
@@ -78,7 +65,6 @@ export function TrainMore(): React.JSX.Element {
         label={trans.__('Secrets, by name, one per line')}
         placeholder={SECRET_EXAMPLE}
         rows={2}
-        problem={mistake === null ? null : msg.noSecret(mistake)}
       />
       <CheckField
         field="overQuota"
@@ -96,20 +82,8 @@ function Workers(): React.JSX.Element {
   return (
     <>
       <div className="gc-Pair">
-        <NumberField
-          field="workers"
-          label={trans.__('Workers')}
-          min={1}
-          max={1024}
-        />
-        {areMany ? (
-          <NumberField
-            field="minWorkers"
-            label={trans.__('At least')}
-            min={1}
-            max={form.workers}
-          />
-        ) : null}
+        <NumberField field="workers" />
+        {areMany ? <NumberField field="minWorkers" /> : null}
       </div>
       {areMany ? (
         <SelectField
