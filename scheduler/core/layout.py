@@ -126,6 +126,26 @@ def _to_lower(quotas: Mapping[TeamName, Quota]) -> str:
     return ", ".join(said) + (f" and {more} more" if more else "")
 
 
+def check_cut(quotas: Mapping[TeamName, int]) -> None:
+    """Refuse a fixed quota of which a part would be in no block.
+
+    Raises
+    ------
+    CannotLayOut
+        With the amounts nearest to it.
+    """
+    for team, milli_gpu in sorted(quotas.items()):
+        left = milli_gpu % SMALLEST_BLOCK
+        if left:
+            below, above = milli_gpu - left, milli_gpu - left + SMALLEST_BLOCK
+            message = (
+                f"{team}: a fixed quota of {format_milli_gpu(milli_gpu)} GPU cannot be cut into"
+                f" blocks, whole ones or ½, ¼ and ⅛. Take {format_milli_gpu(below)} or"
+                f" {format_milli_gpu(above)}."
+            )
+            raise CannotLayOut(message)
+
+
 @dataclass(slots=True)
 class _Sheet:
     """Blocks laid so far on the devices of one pool."""
@@ -209,13 +229,8 @@ def lay_out(
     CannotLayOut
         When strict and a block finds no place.
     """
-    for team, milli_gpu in sorted(quotas.items()):
-        if strict and milli_gpu % SMALLEST_BLOCK:
-            message = (
-                f"{team}: a fixed quota of {milli_gpu} milli-GPU cannot be cut into blocks."
-                f" Take a multiple of ⅛ GPU ({SMALLEST_BLOCK})."
-            )
-            raise CannotLayOut(message)
+    if strict:
+        check_cut(quotas)
     mine = [block for block in existing if block.pool == pool]
     missing: list[tuple[int, TeamName]] = []
     best: tuple[Block, ...] = ()

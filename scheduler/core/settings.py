@@ -173,6 +173,8 @@ def lay_out_all(draft: Draft, teams: Teams) -> tuple[Block, ...]:
         if wanted == had and _sums(teams, pool) == _sums(draft.teams, pool):
             blocks.extend(block for block in draft.blocks if block.pool == pool)
             continue
+        # Also of less than before: what no block has is nobody's.
+        layout.check_cut({t: milli for t, milli in wanted.items() if milli != had.get(t)})
         more_fixed = any(milli > had.get(team, 0) for team, milli in wanted.items())
         fixed, guaranteed = _sums(teams, pool)
         fixed_before, guaranteed_before = _sums(draft.teams, pool)

@@ -76,15 +76,6 @@ def test_of_many_teams_that_are_over_the_largest_are_named() -> None:
     )
 
 
-def test_a_quota_that_no_block_can_make_is_refused() -> None:
-    world = World(teams=[a_team()])
-    verdict = world.ask(
-        SetQuotas(quotas={(TeamName("vision"), TRAIN): Quota(fixed_milli_gpu=300)}), "admin"
-    )
-    assert verdict.error == "CannotLayOut"
-    assert "multiple of ⅛ GPU" in verdict.text
-
-
 def test_a_notebook_in_the_way_of_a_block_is_named_as_the_obstacle() -> None:
     world = World(a_node(gpus=2), teams=[a_team("vision", fixed_milli_gpu=500), a_team("nlp")])
     lease = world.submit(a_notebook(), redeem=True)
@@ -195,6 +186,16 @@ def test_with_a_node_lost_a_quota_may_still_be_lowered() -> None:
     world.ask(SetNodeState(node_id=NodeId("n2"), state=NodeState.FENCED))
     assert quotas(world, vision=Quota(fixed_milli_gpu=3000)) is None
     assert quotas(world, vision=Quota(fixed_milli_gpu=4000)) == "CannotLayOut"
+
+
+@pytest.mark.parametrize("before", [0, 1000])
+def test_a_quota_that_no_blocks_make_up_is_refused_from_below_and_from_above(before: int) -> None:
+    world = World(teams=[a_team(fixed_milli_gpu=before)])
+    odd = SetQuotas(quotas={(TeamName("vision"), TRAIN): Quota(fixed_milli_gpu=300)})
+    verdict = world.ask(odd, "admin")
+    assert verdict.error == "CannotLayOut"
+    assert "of 0.3 GPU cannot be cut into blocks" in verdict.text
+    assert verdict.text.endswith("Take ¼ or ⅜.")
 
 
 def test_quotas_are_audited_old_to_new() -> None:
