@@ -19,8 +19,9 @@ from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.quota import pool_of, quota_of
 from gpucommons.scheduler.core.reclaim import may_be_stopped
+from gpucommons.scheduler.core.rights import CONSOLIDATION
 from gpucommons.scheduler.core.search import Lacking, Search, inside_guarantee
-from gpucommons.scheduler.core.stops import CONSOLIDATION, MOVE, pool_settings
+from gpucommons.scheduler.core.stops import MOVE, pool_settings
 from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,

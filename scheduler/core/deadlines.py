@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpucommons.scheduler.core import consolidation, growing, leases, stops, tries, withdrawals
+from gpucommons.scheduler.core import (
+    consolidation,
+    growing,
+    leases,
+    lending,
+    stops,
+    tries,
+    withdrawals,
+)
 from gpucommons.scheduler.core.clock import Times
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.eligibility import duration, policies
@@ -59,6 +67,7 @@ def _lapse(draft: Draft, workload: Workload, attempt: Attempt) -> None:
         ended_text="Its server did not start in time",
     )
     workload = with_attempt(withdrawals.noted(draft, workload), ended)
+    lending.give_up(draft, workload, ended)
     in_vain = tries.in_vain(workload)
     if tries.pointless(workload):
         leases.finish(

@@ -12,6 +12,7 @@ starts and stops a server over and over has nobody stopped in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core import withdrawals
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft, Guarantees
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.holds import mask_of
 from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.quota import quota_of
@@ -28,6 +30,7 @@ from gpucommons.scheduler.core.types import (
     Attempt,
     HoldClass,
     Millis,
+    NodeId,
     PoolName,
     TeamName,
     WorkerPlacement,
@@ -45,7 +48,8 @@ def give_up(draft: Draft, workload: Workload, attempt: Attempt) -> None:
             draft.released.append(
                 Released(
                     team=workload.spec.team,
-                    placement=one,
+                    # Memory beyond its share was lent to it.
+                    placement=evolve(one, extra_offset=0, extra_milli=0),
                     hold_class=hold_class,
                     until_ms=until_ms,
                 )
@@ -54,19 +58,34 @@ def give_up(draft: Draft, workload: Workload, attempt: Attempt) -> None:
 
 def is_kept(draft: Draft, workload: Workload, attempt: Attempt) -> bool:
     """Whether something that it gives up, should it end now, is not lent at once."""
+    released = _released_bits(draft)
     return any(
         _kept_until_ms(draft, workload, attempt, one) > draft.now_ms
-        or any(_overlap(one, known.placement) for known in draft.released)
+        or any(
+            mask_of(one) & released.get((one.node_id, device_id), 0) for device_id in one.device_ids
+        )
         for one in attempt.placements
     )
 
 
-def _overlap(one: WorkerPlacement, other: WorkerPlacement) -> bool:
-    return (
-        one.node_id == other.node_id
-        and not set(one.device_ids).isdisjoint(other.device_ids)
-        and bool(mask_of(one) & mask_of(other))
-    )
+def _released_bits(draft: Draft) -> Mapping[tuple[NodeId, DeviceId], int]:
+    """What was given up and is not lent yet: asked for all that end at once."""
+    key = ("released bits", len(draft.released))
+    known = draft.searches.get(key)
+    if isinstance(known, _Bits) and known.of is draft.released:
+        return known.bits
+    found: dict[tuple[NodeId, DeviceId], int] = {}
+    for one in draft.released:
+        for device_id in one.placement.device_ids:
+            where = (one.placement.node_id, device_id)
+            found[where] = found.get(where, 0) | mask_of(one.placement)
+    draft.searches[key] = _Bits(draft.released, found)
+    return found
+
+
+class _Bits(NamedTuple):
+    of: list[Released]
+    bits: Mapping[tuple[NodeId, DeviceId], int]
 
 
 def _kept_until_ms(
@@ -79,9 +98,10 @@ def _kept_until_ms(
         return draft.now_ms
     if hold_class is HoldClass.GUARANTEED:
         return Millis(draft.now_ms + pool.lend_after_ms)
-    if hold_class is HoldClass.FIXED and withdrawals.had_others_stopped(draft, workload):
-        return Millis(attempt.reserved_ms + pool.lend_after_ms)
-    return draft.now_ms
+    until_ms = Millis(attempt.reserved_ms + pool.lend_after_ms)
+    if hold_class is not HoldClass.FIXED or until_ms <= draft.now_ms:
+        return draft.now_ms
+    return until_ms if withdrawals.had_others_stopped(draft, workload) else draft.now_ms
 
 
 def hold_back(draft: Draft, guarantees: Guarantees) -> None:
@@ -89,7 +109,7 @@ def hold_back(draft: Draft, guarantees: Guarantees) -> None:
 
     No more than a team's unused quota is held back for it: a team whose next job started elsewhere
     has come back already. The newest are kept first. A notebook's place is kept also after the next
-    notebook in it, for which nobody was stopped.
+    notebook in it, for which nobody was stopped, and beside one that takes a part of it.
     """
     unused: dict[tuple[TeamName, PoolName, HoldClass], int] = {}
     kept = []
@@ -100,9 +120,13 @@ def hold_back(draft: Draft, guarantees: Guarantees) -> None:
         key = (one.team, node.pool, one.hold_class)
         if key not in unused:
             unused[key] = _unused(draft, guarantees, *key)
-        asked = placed_milli_gpu(one.placement)
-        if asked <= unused[key] and _is_free(draft, one.placement):
-            unused[key] -= asked
+        found = _open_milli_gpu(draft, one.placement)
+        if (
+            found is not None
+            and found <= unused[key]
+            and (found == placed_milli_gpu(one.placement) or one.hold_class is HoldClass.FIXED)
+        ):
+            unused[key] -= found
             draft.room.hold_back(one.placement)
         elif one.hold_class is HoldClass.GUARANTEED:
             continue
@@ -159,13 +183,11 @@ def _whole(node: NodeRoom, device_id: DeviceId) -> WorkerPlacement:
     )
 
 
-def _is_free(draft: Draft, placement: WorkerPlacement) -> bool:
+def _open_milli_gpu(draft: Draft, placement: WorkerPlacement) -> int | None:
+    """What borrowers could have of a place; None where it is not there."""
     node = draft.room.nodes.get(placement.node_id)
     if node is None or node.node.state is not NodeState.READY:
-        return False
-    bits = mask_of(placement)
-    devices = [node.devices.get(device_id) for device_id in placement.device_ids]
-    return all(
-        device is not None and not (device.held | device.promised | device.headroom) & bits
-        for device in devices
-    )
+        return None
+    if not node.devices.keys() >= set(placement.device_ids):
+        return None
+    return node.open_milli_gpu(placement)

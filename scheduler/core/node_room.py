@@ -6,9 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.holds import Hold, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import HoldClass, NodeId, WorkloadId
+from gpucommons.scheduler.core.types import HoldClass, NodeId, WorkerPlacement, WorkloadId
 
 
 @dataclass(slots=True)
@@ -159,6 +160,24 @@ class NodeRoom:
         if hold.hold_class is HoldClass.FIXED:
             self.fixed = self.fixed.minus(load)
         return hold
+
+    def open_milli_gpu(self, placement: WorkerPlacement) -> int:
+        """How much of a place borrowers could have."""
+        bits = mask_of(placement)
+        devices = [self.devices[device_id] for device_id in placement.device_ids]
+        return sum((bits & ~one.blocked(HoldClass.OVER_QUOTA)).bit_count() for one in devices)
+
+    def hold_back(self, placement: WorkerPlacement) -> None:
+        """Keep from borrowers what they could have of a place."""
+        self.touch()
+        part, of = self.open_milli_gpu(placement), placed_milli_gpu(placement)
+        cpu_milli, memory_mib = placement.cpu_milli, placement.memory_mib
+        if part < of:
+            cpu_milli, memory_mib = cpu_milli * part // of, memory_mib * part // of
+        self.headroom = self.headroom.plus(Load(cpu_milli, memory_mib))
+        for device_id in placement.device_ids:
+            room = self.devices[device_id]
+            room.headroom |= mask_of(placement) & ~room.blocked(HoldClass.OVER_QUOTA)
 
     def holds_of(self, device_id: DeviceId) -> Iterator[Hold]:
         """Who holds a part of a device under this node."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core import stops, withdrawals
+from gpucommons.scheduler.core import rights, stops, withdrawals
 from gpucommons.scheduler.core.admission import (
     Plan,
     Unit,
@@ -149,11 +149,8 @@ def _reclaim(draft: Draft, workload: Workload) -> bool:
             _, option, taken = best
             _swap(draft, option)
             placement = _placed(draft, workload, option)
-            text = f"for {workload.spec.team} (its notebooks)"
-            rule = f"fixed quota of {workload.spec.team}"
-            nominate(
-                draft, workload, Plan((placement,), HoldClass.FIXED, taken, "reclaim", text, rule)
-            )
+            right = rights.of_notebooks(workload.spec.team)
+            nominate(draft, workload, Plan((placement,), HoldClass.FIXED, taken, *right))
             return True
     return False
 

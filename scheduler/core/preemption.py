@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core import amounts, stops
+from gpucommons.scheduler.core import amounts, rights
 from gpucommons.scheduler.core.admission import Plan
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.draft import Draft
@@ -88,14 +88,7 @@ def for_priority(
     found = cheapest(search)
     if found is None or not found[0]:
         return None
-    return Plan(
-        found[1],
-        hold_class,
-        found[0],
-        "preempt",
-        f"for {spec.name} (higher priority)",
-        stops.PRIORITY,
-    )
+    return Plan(found[1], hold_class, found[0], *rights.of_priority(spec.name))
 
 
 def _lacking(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core import amounts, stops
+from gpucommons.scheduler.core import amounts, rights, stops
 from gpucommons.scheduler.core.admission import Plan, leaving
 from gpucommons.scheduler.core.ages import in_line_since_ms
 from gpucommons.scheduler.core.demand import milli_gpu, must_have
@@ -42,14 +42,7 @@ def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | No
     found = cheapest(inside_guarantee(spec, pool, lent_in(draft, pool), ("borrowed",), lacking))
     if found is None:
         return None
-    return Plan(
-        found[1],
-        HoldClass.GUARANTEED,
-        found[0],
-        "reclaim",
-        f"for {spec.team} (its guarantee)",
-        f"guarantee of {spec.team}",
-    )
+    return Plan(found[1], HoldClass.GUARANTEED, found[0], *rights.of_guarantee(spec.team))
 
 
 def may_be_stopped(draft: Draft, workload: Workload) -> bool:
@@ -94,14 +87,7 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
     )
     if found is None:
         return None
-    return Plan(
-        found[1],
-        HoldClass.OVER_QUOTA,
-        found[0],
-        "reclaim",
-        f"for {spec.team} (its share)",
-        stops.SHARE,
-    )
+    return Plan(found[1], HoldClass.OVER_QUOTA, found[0], *rights.of_share(spec.team))
 
 
 def has_waited(draft: Draft, workload: Workload, pool: PoolName) -> bool:

@@ -207,12 +207,9 @@ class Room:
         self.kept[pool] = areas
 
     def hold_back(self, placement: WorkerPlacement) -> None:
-        """Keep a place from borrowers until headroom is looked at again."""
+        """Keep what borrowers could have of a place from them until headroom is looked at again."""
         node = self.nodes[placement.node_id]
-        for device_id in placement.device_ids:
-            node.devices[device_id].headroom |= mask_of(placement)
-        node.headroom = node.headroom.plus(Load(placement.cpu_milli, placement.memory_mib))
-        node.touch()
+        node.hold_back(placement)
         self._held_back.add(placement.node_id)
 
     def held_back(self, pool: PoolName) -> int:

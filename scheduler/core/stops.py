@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from gpucommons.scheduler.core import rights
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
@@ -31,9 +32,6 @@ FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
 MOVE = "move"
 #: Stops after which the job has a place promised already.
 GOES_ON = frozenset({"resize", MOVE})
-#: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
-SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
-_AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
 
 def pool_settings(draft: Draft, attempt: Attempt) -> Pool:
@@ -52,7 +50,7 @@ def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int
     since = attempt.started_ms + pool_settings(draft, attempt).min_run_ms
     for before in reversed(workload.attempts):
         rule = "" if before.stop is None else before.stop.rule
-        if before.ended_ms is not None and rule in _AMONG_EQUALS:
+        if before.ended_ms is not None and rule in rights.AMONG_EQUALS:
             return max(since, before.ended_ms + pool_settings(draft, attempt).half_life_ms)
     return since
 
@@ -130,11 +128,12 @@ def hand_over(draft: Draft, workload: Workload, waiting: Mapping[WorkloadId, Wor
         return
     if stop.beneficiary is None or stop.beneficiary in waiting:
         return
-    heir, text = waiting[min(waiting)], stop.text
-    if stop.why != MOVE and not text.startswith(f"for {heir.spec.team} ("):
-        mate = heir.spec.team == workload.spec.team
-        text = f"for {heir.spec.name if mate else heir.spec.team}"
-    stop = evolve(stop, beneficiary=heir.workload_id, text=text)
+    heir = waiting[min(waiting)]
+    stop = evolve(stop, beneficiary=heir.workload_id)
+    if stop.why != MOVE:
+        right = rights.of_heir(heir, workload, attempt)
+        why = stop.why if stop.why in GOES_ON else right.why
+        stop = evolve(stop, why=why, text=right.text, rule=right.rule)
     draft.put(with_attempt(workload, evolve(attempt, stop=stop)))
 
 

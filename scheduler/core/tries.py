@@ -26,7 +26,7 @@ def in_vain(workload: Workload) -> int:
     """How many tries in a row, up to now, ended before anything ran."""
     count = 0
     for attempt in reversed(workload.attempts):
-        if _ran(attempt):
+        if ran(attempt):
             break
         if attempt.stop is None or attempt.stop.why in ITS_OWN:
             count += 1
@@ -39,7 +39,7 @@ def lost_in_a_row(workload: Workload) -> int:
     saved = {one.attempt_id for one in kept if one is not None}
     count = 0
     for attempt in reversed(workload.attempts):
-        if not _ran(attempt):
+        if not ran(attempt):
             continue
         if attempt.attempt_id in saved or not _was_lost(attempt):
             break
@@ -64,7 +64,7 @@ def _was_lost(attempt: Attempt) -> bool:
     return attempt.exit_code is None
 
 
-def _ran(attempt: Attempt) -> bool:
+def ran(attempt: Attempt) -> bool:
     """Also what ended by itself before its start was reported."""
     return attempt.started_ms is not None or (
         attempt.stop is None and attempt.exit_code is not None

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from itertools import chain
 
-from gpucommons.scheduler.core import stops
+from gpucommons.scheduler.core import stops, tries
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.lifecycle import WITHDRAWALS_REMEMBERED_MS
@@ -35,7 +35,7 @@ def noted(draft: Draft, workload: Workload) -> Workload:
     if others were stopped for it.
     """
     last = workload.attempts[-1] if workload.attempts else None
-    if workload.nomination is None and (last is None or last.started_ms is not None):
+    if workload.nomination is None and (last is None or tries.ran(last)):
         return workload
     stopped_ms = _stopped(draft).get(workload.workload_id)
     if stopped_ms is None or stopped_ms < _since_ms(workload):
@@ -46,7 +46,7 @@ def noted(draft: Draft, workload: Workload) -> Workload:
 
 def _since_ms(workload: Workload) -> int:
     """Who was stopped for it before that has served, or has been noted."""
-    ran = [one.ended_ms or 0 for one in workload.attempts if one.started_ms is not None]
+    ran = [one.ended_ms or 0 for one in workload.attempts if tries.ran(one)]
     return max((*ran, *workload.withdrawn_ms), default=0)
 
 

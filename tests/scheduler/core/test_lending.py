@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
+from gpucommons.scheduler.core.admission import REDEEM_WITHIN_MS
 from gpucommons.scheduler.core.state import Cancel, Started
 from gpucommons.scheduler.core.types import HoldClass, State, TeamName, WorkloadId
 
@@ -194,9 +195,9 @@ def test_what_its_owner_ends_is_not_lent_sooner_than_what_comes_to_its_end() -> 
 NOTEBOOK = a_notebook("ann", 1000)
 
 
-def a_lent_block() -> tuple[World, WorkloadId]:
+def a_lent_block(lend_after_ms: int = PAUSE_MS) -> tuple[World, WorkloadId]:
     teams = [a_team("vision", fixed_milli_gpu=1000), a_team("nlp")]
-    world = World(a_node(gpus=1), teams=teams, pools=[a_pool(lend_after_ms=PAUSE_MS)])
+    world = World(a_node(gpus=1), teams=teams, pools=[a_pool(lend_after_ms=lend_after_ms)])
     return world, world.run(a_job("borrower", team=NLP))
 
 
@@ -250,3 +251,44 @@ def test_what_a_notebook_found_free_is_lent_at_once() -> None:
     use_for(world, lease, 1000)
 
     assert world.state(waiting) is State.STARTING
+
+
+def a_block_with_half_a_gpu_lent(headroom_milli_gpu: int) -> tuple[World, WorkloadId]:
+    teams = [a_team("vision", fixed_milli_gpu=1000), a_team("nlp")]
+    pool = a_pool(lend_after_ms=PAUSE_MS, headroom_milli_gpu=headroom_milli_gpu)
+    world = World(a_node(gpus=1), teams=teams, pools=[pool])
+    return world, world.run(a_job("borrower", 500, team=NLP))
+
+
+def test_what_was_won_back_is_not_lent_beside_the_headroom_in_it() -> None:
+    world, borrower = a_block_with_half_a_gpu_lent(headroom_milli_gpu=500)
+
+    use_for(world, win_back(world, borrower), 1000)
+
+    assert world.state(borrower) is State.QUEUED
+    world.wait(PAUSE_MS)
+    assert world.state(borrower) is State.STARTING
+
+
+def test_what_was_won_back_is_not_lent_beside_a_smaller_notebook_in_it() -> None:
+    world, borrower = a_block_with_half_a_gpu_lent(headroom_milli_gpu=0)
+    use_for(world, win_back(world, borrower), 1000)
+
+    half = world.submit(a_notebook("ann", 500))
+
+    assert world.state(half) is State.GRANTED
+    assert world.state(borrower) is State.QUEUED
+    world.wait(PAUSE_MS)
+    assert world.state(borrower) is State.STARTING
+
+
+def test_what_nobody_took_up_is_not_lent_before_the_pause_either() -> None:
+    world, borrower = a_lent_block(2 * PAUSE_MS)
+    lease = win_back(world, borrower)
+
+    world.wait(REDEEM_WITHIN_MS)
+
+    assert world.state(lease) is State.WAITING
+    assert world.state(borrower) is State.QUEUED
+    world.wait(world.get(lease).not_before_ms - world.now)
+    assert world.state(lease) is State.GRANTED

@@ -44,8 +44,31 @@ def test_a_notice_goes_over_to_who_still_waits_for_it() -> None:
     world.ask(Cancel(workload_id=first, why="left"))
 
     after = world.stop_of(borrower)
-    assert (after.beneficiary, after.text) == (second, "for nlp")
+    assert (after.beneficiary, after.text) == (second, "for nlp (its notebooks)")
     assert (after.term_ms, after.kill_ms) == (before.term_ms, before.kill_ms)
+    world.wait(30_000)
+    world.end(borrower, 143)
+    (receipt,) = [event.data for event in world.events if event.kind == "evicted"]
+    assert (receipt["beneficiary_team"], receipt["rule"]) == ("nlp", "fixed quota of nlp")
+
+
+def test_who_waits_by_its_guarantee_inherits_a_notice_by_that_right() -> None:
+    teams = [
+        a_team("vision", guaranteed_milli_gpu=1000),
+        a_team("nlp", guaranteed_milli_gpu=1000),
+        a_team("ops"),
+    ]
+    world = World(a_node(gpus=2), teams=teams)
+    borrower = world.run(a_job("borrower", 2000, team="ops", owner="bob"))
+    first = world.submit(a_job("first"))
+    second = world.submit(a_job("second", team="nlp", owner="nils"))
+    assert world.stop_of(borrower).rule == "guarantee of vision"
+
+    world.ask(Cancel(workload_id=first))
+
+    stop = world.stop_of(borrower)
+    assert (stop.beneficiary, stop.why) == (second, "reclaim")
+    assert (stop.text, stop.rule) == ("for nlp (its guarantee)", "guarantee of nlp")
 
 
 def test_who_finishes_within_its_notice_was_not_stopped_for_anybody() -> None:

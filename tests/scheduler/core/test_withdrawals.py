@@ -277,6 +277,19 @@ def test_a_job_that_ran_was_not_in_vain(world: World) -> None:
     assert world.get(world.submit(JOB)).nomination is not None
 
 
+def test_a_job_that_fails_before_its_start_is_reported_was_not_in_vain(world: World) -> None:
+    for _ in range(3):
+        job = world.submit(replace(JOB, max_restarts=3))
+        victim = in_the_way(world, job)
+        world.wait(30_000)
+        world.end(victim, 143)
+        world.end(job, 1)
+        assert world.state(job) is State.QUEUED
+        world.ask(Cancel(workload_id=job))
+        world.start(victim)
+    assert world.get(world.submit(JOB)).nomination is not None
+
+
 def test_the_form_does_not_promise_what_will_not_be_won_back(world: World) -> None:
     for _ in range(3):
         leave(world, TICKET)
