@@ -12,7 +12,8 @@ from gpucommons.labextension.activity import collector_for
 @pytest.fixture
 def kernels() -> Any:
     """Those of a server whose admin passes over a kind of their own."""
-    kernels: Any = MappingKernelManager()
+    made: Any = MappingKernelManager
+    kernels = made()
     kernels.untracked_message_types = [*kernels.untracked_message_types, "our_probe"]
     collector_for(SimpleNamespace(kernel_manager=kernels), {})
     return kernels
