@@ -24,6 +24,8 @@ MAX_ENTRIES = 512
 #: What JupyterLab and others send to a kernel when a page opens or looks at it: nobody asked it to
 #: compute. Jupyter Server passes over the older ones of the kind by itself.
 _ONLY_LOOKS = (
+    "history_request",
+    "history_reply",
     "create_subshell_request",
     "create_subshell_reply",
     "delete_subshell_request",

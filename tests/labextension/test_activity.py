@@ -20,7 +20,7 @@ def kernels() -> Any:
 
 
 @pytest.mark.parametrize(
-    "kind", ["create_subshell_request", "kernel_info_request", "comm_info_request", "our_probe"]
+    "kind", ["create_subshell_request", "history_request", "kernel_info_request", "our_probe"]
 )
 def test_a_page_that_connects_to_a_kernel_is_no_activity(kernels: Any, kind: str) -> None:
     assert not kernels.track_message_type(kind)
