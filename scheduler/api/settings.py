@@ -53,6 +53,12 @@ async def put_config(config: models.ConfigModel, caller: AnyCaller) -> models.Te
     return await caller.run(settings.put_config, config)
 
 
+@router.post("/config/check")
+async def check_config(config: models.ConfigModel, caller: AnyCaller) -> models.ConfigChanges:
+    """What applying this would change, one sentence each; nothing is saved."""
+    return await caller.run(settings.check_config, config)
+
+
 @router.get("/config")
 async def get_config(caller: AnyCaller) -> models.ConfigModel:
     """The configuration in force."""

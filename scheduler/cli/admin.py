@@ -73,6 +73,11 @@ def apply(arguments: argparse.Namespace) -> int:
     """Apply a YAML file with pools, teams and policy."""
     config = read_config(arguments.file)
     with connect(arguments) as scheduler:
+        if arguments.dry_run:
+            planned = scheduler.send(calls.check_config(config))
+            text = "\n".join(planned.changes) or "Nothing would change."
+            show(planned, text, output=arguments.output)
+            return 0
         answer = scheduler.send(calls.put_config(config))
     show(
         answer,

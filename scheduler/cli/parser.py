@@ -176,6 +176,7 @@ def _add_admin(
     teams.set_defaults(run=admin.teams)
     apply = commands.add_parser("apply", parents=[shared], help="apply pools, teams and policy")
     apply.add_argument("-f", "--file", type=Path, required=True)
+    apply.add_argument("--dry-run", action="store_true", help="only say what would change")
     apply.set_defaults(run=admin.apply)
     quota = commands.add_parser("quota", help="change quotas").add_subparsers(required=True)
     change = quota.add_parser("set", parents=[shared], help="change one team's quota in one pool")

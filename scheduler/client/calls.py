@@ -74,6 +74,13 @@ def put_config(config: models.ConfigModel) -> Call[models.TeamList]:
     return Call(method="PUT", path=_path("config"), answer=models.TeamList, body=config)
 
 
+def check_config(config: models.ConfigModel) -> Call[models.ConfigChanges]:
+    """Say what :func:`put_config` would change; nothing is saved (admin)."""
+    return Call(
+        method="POST", path=_path("config", "check"), answer=models.ConfigChanges, body=config
+    )
+
+
 def get_config() -> Call[models.ConfigModel]:
     """The configuration in force, in the form :func:`put_config` takes (admin)."""
     return Call(method="GET", path=_path("config"), answer=models.ConfigModel)

@@ -34,6 +34,7 @@ from gpucommons.scheduler.models.attempts import (
     StopView,
 )
 from gpucommons.scheduler.models.configuration import (
+    ConfigChanges,
     ConfigModel,
     LayoutView,
     QuotaChange,
@@ -128,6 +129,7 @@ __all__ = [
     "CheckpointInput",
     "CheckpointReport",
     "CheckpointView",
+    "ConfigChanges",
     "ConfigModel",
     "Curve",
     "CurvePoint",

@@ -18,6 +18,12 @@ class ConfigModel(Model):
     removed_teams: list[Name] = Field(default=[], max_length=1000)
 
 
+class ConfigChanges(View):
+    """What a configuration would change, one sentence each, as the audit would tell it."""
+
+    changes: list[str]
+
+
 class QuotaChange(Model):
     """One row of the quota table."""
 

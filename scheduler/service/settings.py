@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.types import NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
 from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.preview import what_if
+from gpucommons.scheduler.service.preview import told_if, what_if
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, check, decision
 from gpucommons.scheduler.service.views.cluster import config_model, node_view, team_views
@@ -31,8 +31,7 @@ def put_config(
     """Apply pools, teams and policy in one step: all or none."""
     authorization.put_config(principal)
     cluster = service.loop.cluster
-    action = plan_config(config, cluster, service.settings.executor)
-    _check_managers(config, action, cluster, principal)
+    action = _planned(service, principal, config, cluster)
 
     def answer() -> models.TeamList:
         return models.TeamList(teams=team_views(principal, service.loop.cluster))
@@ -44,6 +43,26 @@ def put_config(
     check(verdict)
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: answer())
+
+
+def check_config(
+    service: Service, principal: Principal, config: models.ConfigModel
+) -> models.ConfigChanges:
+    """What a configuration would change, in the words of the audit; nothing is saved."""
+    authorization.check_config(principal)
+    cluster = service.loop.cluster
+    action = _planned(service, principal, config, cluster)
+    told, verdict = told_if(cluster, action, service.now_ms())
+    check(verdict)
+    return models.ConfigChanges(changes=list(told))
+
+
+def _planned(
+    service: Service, principal: Principal, config: models.ConfigModel, cluster: Cluster
+) -> PutConfig:
+    action = plan_config(config, cluster, service.settings.executor)
+    _check_managers(config, action, cluster, principal)
+    return action
 
 
 def _check_managers(

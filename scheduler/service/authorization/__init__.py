@@ -13,6 +13,7 @@ from gpucommons.scheduler.service.authorization.attempts import (
     report_progress,
 )
 from gpucommons.scheduler.service.authorization.cluster import (
+    check_config,
     get_config,
     metrics,
     nodes,
@@ -88,6 +89,7 @@ __all__ = [
     "attempt_snapshot",
     "attempt_uploads",
     "cancel",
+    "check_config",
     "curve",
     "drop",
     "end_lease",

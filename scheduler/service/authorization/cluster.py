@@ -37,6 +37,11 @@ def put_config(principal: Principal) -> None:
     must_be_admin(principal, "change pools, teams and policies")
 
 
+def check_config(principal: Principal) -> None:
+    """Who may save one: the answer tells how it is now."""
+    put_config(principal)
+
+
 def get_config(principal: Principal) -> None:
     """Admins."""
     must_be_admin(principal, "read the whole configuration")

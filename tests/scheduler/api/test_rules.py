@@ -53,6 +53,7 @@ RULES: dict[str, Rule] = {
         "PUT", "/nodes/n1/state", ("root-token",), NOT_ADMIN, body={"state": "ready"}
     ),
     "put_config": Rule("PUT", "/config", ("root-token",), NOT_ADMIN, body={}),
+    "check_config": Rule("POST", "/config/check", ("root-token",), NOT_ADMIN, body={}),
     "get_config": Rule("GET", "/config", ("root-token",), NOT_ADMIN),
     "set_quotas": Rule(
         "PUT",
