@@ -60,8 +60,14 @@ const takes = (
 ): CommandRegistry.ICommandOptions['describedBy'] => ({
   args: { type: 'object', properties }
 });
-const NO_ARGS = takes({});
 const JOB_ARGS = takes({ job: { type: 'string' } });
+
+/** Adds commands; those that do not say what they take take nothing. */
+function adder({ app }: ICommandOptions) {
+  const describedBy = takes({});
+  return (id: string, options: CommandRegistry.ICommandOptions) =>
+    app.commands.addCommand(id, { describedBy, ...options });
+}
 
 export function addCommands(options: ICommandOptions): void {
   addNotebookCommands(options);
@@ -70,27 +76,25 @@ export function addCommands(options: ICommandOptions): void {
 }
 
 function addNotebookCommands(options: ICommandOptions): void {
-  const { app, model, msg } = options;
-  const { commands } = app;
+  const { model, msg } = options;
+  const { commands } = options.app;
+  const add = adder(options);
   const { trans } = msg;
-  commands.addCommand(CommandIDs.showPanel, {
+  add(CommandIDs.showPanel, {
     label: trans.__('Show GPU Commons'),
     icon: gpuIcon,
-    describedBy: NO_ARGS,
     execute: () => {
       options.showPanel();
     }
   });
-  commands.addCommand(CommandIDs.reconnect, {
+  add(CommandIDs.reconnect, {
     label: trans.__('Reconnect to the Scheduler'),
-    describedBy: NO_ARGS,
     execute: () => {
       model.api.connect();
     }
   });
-  commands.addCommand(CommandIDs.keepGpu, {
+  add(CommandIDs.keepGpu, {
     label: trans.__('Keep the GPU %1 Minutes Longer', KEEP_MINUTES),
-    describedBy: NO_ARGS,
     isEnabled: () =>
       model.connection === 'ok' && (model.lease?.idle?.keeps_left ?? 0) > 0,
     execute: () =>
@@ -106,9 +110,8 @@ function addNotebookCommands(options: ICommandOptions): void {
         }
       })
   });
-  commands.addCommand(CommandIDs.dropGpu, {
+  add(CommandIDs.dropGpu, {
     label: trans.__('Drop to CPU…'),
-    describedBy: NO_ARGS,
     isEnabled: () => Boolean(model.lease?.slice),
     execute: () =>
       attempt(options, async () => {
@@ -134,12 +137,13 @@ async function saveAll(commands: CommandRegistry): Promise<void> {
 function addTrainCommands(options: ICommandOptions): void {
   const { app, train, msg, notebooks } = options;
   const { commands } = app;
+  const add = adder(options);
   const { trans } = msg;
   const hasNotebook = () => Boolean(notebooks?.currentWidget);
   notebooks?.currentChanged.connect(() => {
     commands.notifyCommandChanged(CommandIDs.trainNotebook);
   });
-  commands.addCommand(CommandIDs.trainNotebook, {
+  add(CommandIDs.trainNotebook, {
     // The palette shows no captions: why it cannot be chosen is part of its name there.
     label: () =>
       hasNotebook()
@@ -147,7 +151,6 @@ function addTrainCommands(options: ICommandOptions): void {
         : trans.__('Turn a Notebook into a Job (Open One First)'),
     isEnabled: hasNotebook,
     icon: gpuIcon,
-    describedBy: NO_ARGS,
     execute: () => {
       const panel = notebooks?.currentWidget;
       if (panel) {
@@ -161,7 +164,7 @@ function addTrainCommands(options: ICommandOptions): void {
       options.showPanel('first');
     }
   });
-  commands.addCommand(CommandIDs.trainFile, {
+  add(CommandIDs.trainFile, {
     label: trans.__('Run as a Job…'),
     icon: gpuIcon,
     describedBy: takes({
@@ -185,10 +188,10 @@ function addTrainCommands(options: ICommandOptions): void {
 }
 
 function addJobCommands(options: ICommandOptions): void {
-  const { app, model, train, msg } = options;
-  const { commands } = app;
+  const { model, train, msg } = options;
+  const add = adder(options);
   const { trans } = msg;
-  commands.addCommand(CommandIDs.openJob, {
+  add(CommandIDs.openJob, {
     label: trans.__('Open Job…'),
     describedBy: JOB_ARGS,
     execute: async (args: Args) => {
@@ -219,19 +222,10 @@ function addJobCommands(options: ICommandOptions): void {
         }
       })
   });
-  commands.addCommand(
-    CommandIDs.pauseJob,
-    act('pause', trans.__('Pause Job'), canPause)
-  );
-  commands.addCommand(
-    CommandIDs.resumeJob,
-    act('resume', trans.__('Resume Job'), canResume)
-  );
-  commands.addCommand(
-    CommandIDs.cancelJob,
-    act('cancel', trans.__('Cancel Job…'), canCancel)
-  );
-  commands.addCommand(CommandIDs.startSmaller, {
+  add(CommandIDs.pauseJob, act('pause', trans.__('Pause Job'), canPause));
+  add(CommandIDs.resumeJob, act('resume', trans.__('Resume Job'), canResume));
+  add(CommandIDs.cancelJob, act('cancel', trans.__('Cancel Job…'), canCancel));
+  add(CommandIDs.startSmaller, {
     label: trans.__('Start a Smaller Copy of the Job Now'),
     describedBy: JOB_ARGS,
     isEnabled: args => sizeNow(jobOf(options, args)) > 0,
@@ -252,7 +246,7 @@ function addJobCommands(options: ICommandOptions): void {
         options.openJob(job.id);
       })
   });
-  commands.addCommand(CommandIDs.runAgain, {
+  add(CommandIDs.runAgain, {
     label: trans.__('Run Job Again…'),
     describedBy: JOB_ARGS,
     isEnabled: args => jobOf(options, args) !== null,

@@ -3,7 +3,7 @@ import type * as React from 'react';
 
 import { Fragment, h } from './h';
 
-import { baseName, bytes, clock, gpus } from '../format';
+import { baseName, bytes, clock, duration, gpus } from '../format';
 import { FollowedJob } from '../followed';
 import { CommandIDs } from '../ids';
 import {
@@ -20,7 +20,6 @@ import {
   timeLeftMs
 } from '../jobs';
 import { IJob } from '../tokens';
-import { duration } from '../format';
 import { useNow, usePanel, useSignal, useTopics } from './context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
@@ -30,7 +29,7 @@ import { Standing } from './panel';
 import { TimelineView } from './timelineview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
-  const { model, msg, trans } = usePanel();
+  const { model, msg } = usePanel();
   const { followed } = props;
   useSignal(followed.changed);
   useTopics(model, ['status', 'jobs']);
@@ -38,11 +37,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
   if (job === null) {
     return (
       <div className="gc-JobPage">
-        <p className="gc-Muted">
-          {model.connection === 'ok'
-            ? trans.__('Looking for this job…')
-            : msg.connecting()}
-        </p>
+        <p className="gc-Muted">{msg.connecting()}</p>
       </div>
     );
   }
