@@ -21,7 +21,7 @@ from gpucommons.scheduler.core import withdrawals
 from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft, Guarantees
 from gpucommons.scheduler.core.evolving import evolve
-from gpucommons.scheduler.core.holds import mask_of
+from gpucommons.scheduler.core.holds import FULL, mask_of
 from gpucommons.scheduler.core.node_room import NodeRoom
 from gpucommons.scheduler.core.quota import quota_of
 from gpucommons.scheduler.core.resources import NodeState
@@ -143,6 +143,19 @@ def _unused(
     if hold_class is HoldClass.FIXED:
         return quota_of(draft.teams, team, pool).fixed_milli_gpu - use.fixed
     return guarantees.get(pool, {}).get(team, 0) - use.guaranteed
+
+
+def kept_for_notebooks(draft: Draft, pool: PoolName) -> int:
+    """How many whole GPUs of a pool nobody holds, and borrowers may not have for notebooks' sake."""
+    key = ("kept for notebooks", draft.room.changes, pool)
+    found = draft.searches.get(key)
+    if not isinstance(found, int):
+        found = draft.searches[key] = sum(
+            bool(one.blocks) and one.headroom == FULL and not one.blocked(HoldClass.FIXED)
+            for node in draft.room.usable(pool)
+            for one in node.devices.values()
+        )
+    return found
 
 
 def _keep_a_few(draft: Draft, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:

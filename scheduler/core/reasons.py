@@ -12,6 +12,7 @@ from gpucommons.scheduler.core import (
     beside_gpus,
     fragments,
     guarantee,
+    lending,
     notebooks,
     proportions,
     quota,
@@ -275,10 +276,15 @@ def _leaner(draft: Draft, workload: Workload) -> str | None:
 
 def _kept(draft: Draft, pool: PoolName) -> str:
     """``, and 2 more are kept for guarantees`` where borrowers may not have all that is free."""
-    count = draft.room.held_back(pool)
+    kept = {
+        "guarantees": draft.room.held_back(pool),
+        "notebooks": lending.kept_for_notebooks(draft, pool),
+    }
+    count = sum(kept.values())
     if not count:
         return ""
-    return f", and {count} more {'is' if count == 1 else 'are'} kept for guarantees"
+    whom = " and ".join(name for name, some in kept.items() if some)
+    return f", and {count} more {'is' if count == 1 else 'are'} kept for {whom}"
 
 
 def _free(whole_milli_gpu: int, part_milli_gpu: int, unit: str = "") -> str:

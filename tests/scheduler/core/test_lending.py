@@ -229,7 +229,9 @@ def test_what_was_won_back_for_a_notebook_is_not_lent_again_before_the_pause() -
     use_for(world, again, 1000)
     assert world.state(borrower) is State.QUEUED
     world.wait(won_ms + PAUSE_MS - world.now - 1)
-    assert world.state(borrower) is State.QUEUED
+    reason = world.get(borrower).reason
+    assert reason is not None
+    assert reason.text == "Needs 1 GPU; none is free, and 1 more is kept for notebooks."
     world.wait(1)
     assert world.state(borrower) is State.STARTING
 
