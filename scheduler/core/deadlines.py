@@ -165,10 +165,8 @@ def next_deadline(draft: Draft) -> Millis | None:
     """When time alone will next change something."""
     times = _look(draft)
     draft.clock.look(times, draft.now_ms)
-    if any(
-        _to_be_signalled(draft.workloads[i]) for i in draft.clock.overdue & draft.workloads.keys()
-    ):
-        # A notice of no length is over as soon as it is committed.
+    overdue = draft.clock.overdue & draft.workloads.keys()
+    if any(_is_to_end(draft, draft.workloads[workload_id]) for workload_id in overdue):
         return Millis(draft.now_ms + 1)
     due = [one.until_ms for one in draft.released if one.until_ms > draft.now_ms]
     due.extend(Millis(at) for at in _turns(draft))
@@ -184,9 +182,14 @@ def next_deadline(draft: Draft) -> Millis | None:
     return min(due, default=None)
 
 
-def _to_be_signalled(workload: Workload) -> bool:
+def _is_to_end(draft: Draft, workload: Workload) -> bool:
+    """A notice of no length is over as soon as it is committed, and who is spared may be late meanwhile."""
     attempt = workload.current
-    return attempt is not None and attempt.stop is not None and not attempt.stop.signalled
+    if attempt is None:
+        return False
+    if attempt.stop is not None:
+        return not attempt.stop.signalled
+    return attempt.spared_ms == draft.now_ms
 
 
 def _look(draft: Draft) -> Times:

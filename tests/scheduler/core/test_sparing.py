@@ -84,3 +84,21 @@ def test_who_finishes_within_its_notice_was_not_stopped_for_anybody() -> None:
     assert world.state(owner) is State.STARTING
     told = [event.kind for event in world.events if event.workload_id == borrower]
     assert told[-2:] == ["stop-announced", "succeeded"]
+
+
+def test_who_did_not_start_in_time_meanwhile_ends_as_soon_as_it_is_spared() -> None:
+    world = World(
+        a_node(gpus=1), teams=[a_team("vision", guaranteed_milli_gpu=1000), a_team("nlp")]
+    )
+    late = world.submit(a_job("late", team="nlp", owner="bob", start_timeout_ms=60_000))
+    world.wait(50_000)
+    owner = world.submit(a_job("owner"))
+    assert world.stop_of(late).beneficiary == owner
+    world.wait(20_000)
+
+    world.ask(Cancel(workload_id=owner))
+
+    assert world.stop_of(late) is None
+    assert world.outcome.wake_ms == world.now + 1
+    world.wait(1)
+    assert world.stop_of(late).why == "timeout"
