@@ -39,6 +39,10 @@ def _query(**items: str | int | float | bool | None) -> dict[str, str]:
     return {name: str(value) for name, value in items.items() if value is not None}
 
 
+def _post(path: str, answer: type[R], body: BaseModel) -> Call[R]:
+    return Call(method="POST", path=path, answer=answer, body=body)
+
+
 # --- who, what exists ------------------------------------------------------------------------
 
 
@@ -76,9 +80,7 @@ def put_config(config: models.ConfigModel) -> Call[models.TeamList]:
 
 def check_config(config: models.ConfigModel) -> Call[models.ConfigChanges]:
     """Say what :func:`put_config` would change; nothing is saved (admin)."""
-    return Call(
-        method="POST", path=_path("config", "check"), answer=models.ConfigChanges, body=config
-    )
+    return _post(_path("config", "check"), models.ConfigChanges, config)
 
 
 def get_config() -> Call[models.ConfigModel]:
@@ -208,22 +210,12 @@ def curve(ref: str) -> Call[models.Curve]:
 
 def report_progress(report: models.ProgressReport) -> Call[models.AttemptOrders]:
     """Tell how far the attempt is; the answer carries an announced stop."""
-    return Call(
-        method="POST",
-        path=_path("attempt", "progress"),
-        answer=models.AttemptOrders,
-        body=report,
-    )
+    return _post(_path("attempt", "progress"), models.AttemptOrders, report)
 
 
 def report_checkpoint(report: models.CheckpointReport) -> Call[models.AttemptOrders]:
     """Hand in a complete checkpoint; refused with ``StaleAttempt`` when no longer current."""
-    return Call(
-        method="POST",
-        path=_path("attempt", "checkpoints"),
-        answer=models.AttemptOrders,
-        body=report,
-    )
+    return _post(_path("attempt", "checkpoints"), models.AttemptOrders, report)
 
 
 # --- notebooks -------------------------------------------------------------------------------
@@ -289,12 +281,7 @@ def my_lease(server_name: str | None = None) -> Call[models.LeaseView]:
 
 def started(lease_id: str, report: models.StartedReport) -> Call[models.LeaseView]:
     """The server of a granted lease runs (hub)."""
-    return Call(
-        method="POST",
-        path=_path("leases", lease_id, "started"),
-        answer=models.LeaseView,
-        body=report,
-    )
+    return _post(_path("leases", lease_id, "started"), models.LeaseView, report)
 
 
 def end_lease(lease_id: str, report: models.EndReport) -> Call[models.LeaseView]:
@@ -318,22 +305,12 @@ def drop(lease_id: str) -> Call[models.LeaseView]:
 
 def reclaim(lease_id: str, request: models.ReclaimRequest) -> Call[models.LeaseView]:
     """Take an idle notebook's GPU back after its warning; busy ones need force (admin)."""
-    return Call(
-        method="POST",
-        path=_path("leases", lease_id, "reclaim"),
-        answer=models.LeaseView,
-        body=request,
-    )
+    return _post(_path("leases", lease_id, "reclaim"), models.LeaseView, request)
 
 
 def resize(lease_id: str, request: models.ResizeRequest) -> Call[models.LeaseView]:
     """Another memory limit for a notebook's slice, while it is in use (admin)."""
-    return Call(
-        method="POST",
-        path=_path("leases", lease_id, "resize"),
-        answer=models.LeaseView,
-        body=request,
-    )
+    return _post(_path("leases", lease_id, "resize"), models.LeaseView, request)
 
 
 def report_activity(lease_id: str, report: models.ActivityReport) -> Call[models.LeaseView]:
