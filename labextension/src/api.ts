@@ -60,6 +60,9 @@ export class Api {
   /** Failures in a row; 0 once the server has spoken. */
   retries = 0;
 
+  /** The server was stopped on purpose: whether it is back is asked seldom. */
+  isStopped = false;
+
   /** Open the socket now; also the *Retry* of the panel, which does not wait for the back-off. */
   connect(): void {
     window.clearTimeout(this._timer);
@@ -78,14 +81,15 @@ export class Api {
       this.message.emit(JSON.parse(String(event.data)) as ServerMessage);
     };
     socket.onclose = () => {
+      const delay = retryDelay(this.retries++, this._random());
       this.isConnected = false;
+      this.connectedChanged.emit(false);
       this._timer = window.setTimeout(
         () => {
           this.connect();
         },
-        retryDelay(this.retries++, this._random())
+        this.isStopped ? delay * 20 : delay
       );
-      this.connectedChanged.emit(false);
     };
     this._socket = socket;
   }

@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 
 import {
+  beganWords,
   canCancel,
   canPause,
   cancelWords,
@@ -23,6 +24,14 @@ const progress = {
   at_ms: 0
 };
 const request = { roles: [] };
+
+it('says from where a job began that has saved nothing of its own', () => {
+  const began = makeAttempt({ resumed_from_step: 17 });
+  expect(beganWords(makeJob(), msg)).toMatch(/beginning/);
+  expect(beganWords(makeJob({ attempts: [began] }), msg)).toBe(
+    'began from step 17'
+  );
+});
 
 describe('a row of the list', () => {
   it('says how far a running job is and when it was saved', () => {

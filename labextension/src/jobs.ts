@@ -168,6 +168,14 @@ export function stepText(job: IJob, step: number, msg: Messages): string {
   return msg.progress(msg.unit(stepWord(job.progress)), count(step), null);
 }
 
+/** What a job without a checkpoint of its own would lose: it may go on from another's. */
+export function beganWords(job: IJob, msg: Messages): string {
+  const from = job.attempts.at(-1)?.resumed_from_step;
+  return from == null
+    ? msg.trans.__('starts from the beginning if stopped')
+    : msg.trans.__('began from %1', stepText(job, from, msg));
+}
+
 export interface IJobRow {
   dot: Dot;
   /** "running · 2 borrowed". */

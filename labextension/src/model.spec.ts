@@ -110,8 +110,19 @@ describe('leases and use', () => {
     stop('another', 'reclaimed', 'reclaimed by root: not this one');
     expect(model.stopped).toBeNull();
 
+    vi.useFakeTimers();
     FakeSocket.last.hangUp();
     expect(model.stopped).toBe('reclaimed by root: a demo at noon');
+    // It is not asked for ever whether it is back.
+    for (let minutes = 0, seen = 1; minutes < 60; minutes++) {
+      vi.advanceTimersByTime(60_000);
+      if (FakeSocket.all.length > seen) {
+        seen = FakeSocket.all.length;
+        FakeSocket.last.hangUp();
+      }
+    }
+    expect(FakeSocket.all.length).toBeLessThan(25);
+    vi.useRealTimers();
 
     model.setLease({ ...makeLease(), id: 'anew' });
     expect(model.stopped).toBeNull();

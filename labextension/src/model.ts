@@ -174,6 +174,7 @@ export class Model implements IFollowing {
     } else {
       this._markAge();
     }
+    this.api.isStopped = (this.stopped ?? this.returnedAfterMs) !== null;
     this.changed.emit('status');
   }
 

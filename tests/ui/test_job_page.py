@@ -72,6 +72,20 @@ def test_the_page_of_a_waiting_job_starts_it_smaller(lab: LabServer, open_lab: O
     assert [sent["parent"] for sent in lab.asked("jobs")[asked:]] == [scene.WAITING]
 
 
+def test_in_a_narrow_page_every_button_is_within_it(job_page: Page) -> None:
+    widget = job_page.locator(".gc-JobPage-widget")
+    widget.evaluate("node => { node.style.maxWidth = '230px'; }")
+    header = job_page.locator(".gc-JobHeader")
+    expect(header).to_have_css("width", "210px")
+
+    right = header.bounding_box()
+    assert right is not None
+    for name in ("Pause", "Cancel", "Run again…"):
+        box = header.get_by_role("button", name=name).bounding_box()
+        assert box is not None
+        assert box["x"] + box["width"] <= right["x"] + right["width"]
+
+
 def test_a_log_line_is_text_never_markup(job_page: Page) -> None:
     log = job_page.get_by_role("log")
 

@@ -9,13 +9,13 @@ import { PanelContext } from './context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
 
-function page(connection: Connection): string {
+function page(connection: Connection, state = 'running'): string {
   const parent = {
     send: () => true,
     release: () => undefined,
     attemptLine: () => ''
   };
-  const followed = new FollowedJob('j-1', parent, makeJob());
+  const followed = new FollowedJob('j-1', parent, makeJob({ state }));
   const context = { model: { connection }, msg } as never;
   return renderToStaticMarkup(
     React.createElement(
@@ -52,4 +52,9 @@ it('says that nothing was printed or reported only where that is known', () => {
       2
     );
   }
+});
+
+it('stops and follows only a log that goes on', () => {
+  expect(page('ok')).toContain('Pause scrolling');
+  expect(page('ok', 'succeeded')).not.toContain('Pause scrolling');
 });

@@ -7,6 +7,7 @@ import { baseName, bytes, clock, duration, gpus } from '../format';
 import { FollowedJob } from '../followed';
 import { CommandIDs } from '../ids';
 import {
+  beganWords,
   canCancel,
   canPause,
   canResume,
@@ -144,7 +145,7 @@ function Facts({ job }: { job: IJob }): React.JSX.Element {
                 stepText(job, saved.step, msg),
                 bytes(saved.size_bytes)
               )
-            : trans.__('starts from the beginning if stopped')}
+            : beganWords(job, msg)}
         </Fact>
       ) : null}
       <Fact head={msg.gpuH(job.held_milli_gpu_s)}>

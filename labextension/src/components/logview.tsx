@@ -7,6 +7,7 @@ import * as React from 'react';
 import { h } from './h';
 
 import { FollowedJob } from '../followed';
+import { isFinal } from '../jobs';
 import { usePanel, useSignal } from './context';
 import { LinkButton } from './parts';
 
@@ -29,13 +30,15 @@ export function LogView(props: {
           {props.workers > 1 ? (
             <RankSelect followed={followed} workers={props.workers} />
           ) : null}
-          <LinkButton
-            onClick={() => {
-              setFollowing(!isFollowing);
-            }}
-          >
-            {isFollowing ? trans.__('Pause scrolling') : trans.__('Follow')}
-          </LinkButton>
+          {followed.job && isFinal(followed.job) ? null : (
+            <LinkButton
+              onClick={() => {
+                setFollowing(!isFollowing);
+              }}
+            >
+              {isFollowing ? trans.__('Pause scrolling') : trans.__('Follow')}
+            </LinkButton>
+          )}
         </span>
       </div>
       {followed.log.dropped > 0 ? (
