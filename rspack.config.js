@@ -94,8 +94,9 @@ class ShorterLoader {
 }
 
 module.exports = {
-  // One short hash in a chunk's name instead of two long ones.
+  // One short hash in a chunk's name instead of two long ones, and a short name of where it lands.
   output: {
+    chunkLoadingGlobal: 'gpucommons',
     chunkFilename: '[name].[contenthash:8].js',
     cssChunkFilename: '[name].[contenthash:8].css'
   },
