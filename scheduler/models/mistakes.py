@@ -34,10 +34,17 @@ _OTHERWISE = "it is empty, too long, or has characters that may not stand there"
 
 def said(mistake: Mapping[str, Any]) -> str:
     """One of the mistakes that pydantic lists, without what was sent: that may be a secret."""
-    if mistake.get("type") != "string_pattern_mismatch":
+    kind, limits = mistake.get("type"), mistake.get("ctx", {})
+    if kind in ("int_type", "int_from_float", "int_parsing", "int_parsing_size"):
+        return "a whole number is needed"
+    if kind == "greater_than_equal":
+        return f"it is {limits['ge']} at least"
+    if kind == "less_than_equal":
+        return f"it is {limits['le']} at most"
+    if kind != "string_pattern_mismatch":
         message = str(mistake.get("msg", "not valid"))
         return message.removeprefix("Value error, ").rstrip(".")
-    pattern = str(mistake.get("ctx", {}).get("pattern", ""))
+    pattern = str(limits.get("pattern", ""))
     if pattern.startswith(_ID):
         return "an id has 32 hexadecimal digits in five groups"
     return _SENTENCES.get(pattern, _OTHERWISE)

@@ -160,8 +160,8 @@ async def test_no_other_write_exists(served: Any, api: Any, path: str) -> None:
         ("jobs", {**REQUEST, "owner": "bob"}, "owner: Extra inputs are not permitted"),
         ("jobs", [], "body:"),
         (f"jobs/{JOB_ID}/cancel", {"force": True}, "force: Extra inputs"),
-        (f"leases/{LEASE_ID}/keep", {"minutes": 31}, "minutes: Input should be less"),
-        (f"leases/{LEASE_ID}/keep", {"minutes": "30"}, "minutes: Input should be a valid integer"),
+        (f"leases/{LEASE_ID}/keep", {"minutes": 31}, "minutes: it is 30 at most"),
+        (f"leases/{LEASE_ID}/keep", {"minutes": "30"}, "minutes: a whole number is needed"),
     ],
 )
 async def test_a_wrong_body_is_refused_here(
