@@ -466,5 +466,7 @@ def test_dark_lab_has_the_same_panel(people: LogIn, product: Product) -> None:
 
     expect(page.locator("body[data-jp-theme-light=false]")).to_be_attached()
     expect(section(panel, "My GPU")).to_contain_text("of A100-40")
-    expect(page.locator(".gc-JobPage:visible")).to_contain_text("accuracy")
+    # The curve and the log come each in its own time.
+    expect(page.locator(".gc-JobPage:visible")).to_contain_text("accuracy 96")
+    expect(page.locator(".gc-JobPage:visible .gc-Log")).to_contain_text("epoch 100")
     picture(page, "job-dark")
