@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import cache
 from http import HTTPStatus
 from typing import Any
 
@@ -117,7 +118,8 @@ class Admin(PageHandler):
             pools=pools.pools,
             waiting=waiting.with_pieces(
                 waiting.waiting_rows(jobs, leases, nodes.now_ms),
-                lambda of: pieces.pieces(nodes, idle_ms, of),
+                # Most wait in the same pools.
+                cache(lambda of: pieces.pieces(nodes, idle_ms, of)),
             ),
             idle=idle.idle_rows(activities) if activities else (),
         )
