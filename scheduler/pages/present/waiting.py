@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -50,7 +50,7 @@ def waiting_rows(
 
 
 def with_pieces(
-    rows: Sequence[WaitingRow], pieces: Callable[[Collection[str]], Pieces]
+    rows: Sequence[WaitingRow], pieces: Callable[[tuple[str, ...]], Pieces]
 ) -> tuple[WaitingRow, ...]:
     """The same rows; those that only fragmentation keeps waiting say what is free where."""
     return tuple(
