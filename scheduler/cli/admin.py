@@ -19,20 +19,11 @@ _MIB_PER_GIB = 1024
 
 #: Audit rows that are shown.
 _CHANGES = 50
-_CHANGED = (
-    "quota-changed",
-    "team-created",
-    "team-changed",
-    "team-removed",
-    "pool-created",
-    "pool-changed",
-    "policy-changed",
-)
 
 
 def _changes(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
-        answer = scheduler.send(calls.events(kinds=_CHANGED, newest=_CHANGES))
+        answer = scheduler.send(calls.events(kinds=models.CHANGE_KINDS, newest=_CHANGES))
     rows = ((clock(event.at_ms), event.by, event.text) for event in reversed(answer.events))
     show(answer, table(("WHEN", "WHO", "WHAT, OLD → NEW"), rows), output=arguments.output)
     return 0

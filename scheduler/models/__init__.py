@@ -56,6 +56,7 @@ from gpucommons.scheduler.models.fields import (
     View,
 )
 from gpucommons.scheduler.models.history import (
+    CHANGE_KINDS,
     REPORT_COLUMNS,
     EventList,
     EventView,
@@ -114,6 +115,7 @@ from gpucommons.scheduler.models.teams import (
 )
 
 __all__ = [
+    "CHANGE_KINDS",
     "HUB_FIELDS",
     "NOTEBOOK_OPTIONS",
     "REPORT_COLUMNS",

@@ -38,6 +38,16 @@ class ReportRow(View):
     lost_milli_gpu_h: int
 
 
+#: Event kinds of what admins change: the audit rows.
+CHANGE_KINDS = (
+    "quota-changed",
+    "team-created",
+    "team-changed",
+    "team-removed",
+    "pool-created",
+    "pool-changed",
+    "policy-changed",
+)
 #: Columns of a report, as the page and the spreadsheets of page and command name them.
 REPORT_COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost")
 

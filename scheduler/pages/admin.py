@@ -164,7 +164,7 @@ class Admin(PageHandler):
         """Audit rows: all for admins, a lead's own teams; the API sees to that. None for others."""
         if not _watches(me):
             return None
-        asked = calls.events(kinds=list(quotas.CHANGED), newest=_CHANGES)
+        asked = calls.events(kinds=models.CHANGE_KINDS, newest=_CHANGES)
         return quotas.change_rows((await self.ask(asked)).events)
 
     async def _receipts(self) -> tuple[evictions.EvictionRow, ...]:

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import (
+    CHANGE_KINDS,
     EventView,
     PoolView,
     QuotaChange,
@@ -27,17 +28,6 @@ _HELD_WORDS = {
     "guaranteed": "guaranteed",
     "borrowed": "borrowed",
 }
-
-#: Event kinds of what admins change: the audit rows.
-CHANGED = (
-    "quota-changed",
-    "team-created",
-    "team-changed",
-    "team-removed",
-    "pool-created",
-    "pool-changed",
-    "policy-changed",
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -129,7 +119,7 @@ def change_rows(events: Sequence[EventView]) -> tuple[ChangeRow, ...]:
     return tuple(
         ChangeRow(at_ms=event.at_ms, by=event.by, text=event.text)
         for event in reversed(events)
-        if event.kind in CHANGED
+        if event.kind in CHANGE_KINDS
     )
 
 
