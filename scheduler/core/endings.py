@@ -12,6 +12,7 @@ from gpucommons.scheduler.core import lending, stops, tries, withdrawals
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
+from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -99,13 +100,6 @@ def _stop_words(draft: Draft, workload: Workload, stop: Stop, end: End) -> str:
     kept = "nothing was saved" if saved is None else f"{step_word(workload)} {saved.step} is saved"
     unclean = ", it had to be killed" if end.killed else ""
     return f"Stopped {stop.text}: {kept}, {lost / 60_000_000:.1f} GPU-min lost{unclean}"
-
-
-def step_word(workload: Workload) -> str:
-    """What the job itself counts in: a loop whose metrics say the epoch counts epochs."""
-    told = workload.progress
-    counts_epochs = told is not None and told.metrics.get("epoch") == told.step
-    return "epoch" if counts_epochs else "step"
 
 
 def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core import leases, resizing, settings, stops, withdrawals
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.endings import cancelled, fail, step_word
+from gpucommons.scheduler.core.endings import cancelled, fail
+from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move
 from gpucommons.scheduler.core.state import (
     Action,

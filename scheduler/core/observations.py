@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core import settings, stops
 from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.endings import End, end_attempt, step_word
+from gpucommons.scheduler.core.endings import End, end_attempt
+from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import (

@@ -297,6 +297,8 @@ class Attempt:
     resumed_from: Checkpoint | None = None
     #: When an announced stop was taken back; the executor is told until the attempt ends.
     spared_ms: Millis | None = None
+    #: How many files it changed in its working folder that the next attempt finds; None = not known.
+    files_kept: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

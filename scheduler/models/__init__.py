@@ -74,6 +74,7 @@ from gpucommons.scheduler.models.jobs import (
     Quote,
     RoleRequest,
     SnapshotView,
+    WayToGoOnView,
 )
 from gpucommons.scheduler.models.leases import (
     HUB_FIELDS,
@@ -207,6 +208,7 @@ __all__ = [
     "UploadView",
     "UserName",
     "View",
+    "WayToGoOnView",
     "WayView",
     "WhoAmI",
     "Why",

@@ -52,6 +52,8 @@ class AttemptView(View):
     exit_code: int | None = None
     ended_text: str | None = None
     resumed_from_step: int | None = None
+    #: How many files it changed in its working folder that the next attempt finds; None = not known.
+    files_kept: int | None = None
     stop: StopView | None = None
 
 

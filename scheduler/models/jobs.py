@@ -108,6 +108,25 @@ class PauseView(View):
 OBJECT_LABEL = "kubernetes-object"
 
 
+class WayToGoOnView(View):
+    """What becomes of a job's work when it is stopped, as far as that is known."""
+
+    #: Strongest first. ``process_image`` is for releases to come.
+    way: Literal["checkpoint", "process_image", "working_folder", "start_over"]
+    #: "goes on from step 5,430"
+    text: str
+    #: Of the checkpoint.
+    step: int | None = None
+    #: What a stop now costs: "Starts over when resumed: 12 min of work is lost."
+    stop_text: str
+    #: So much work a stop now would have repeated, at most; None where nothing runs.
+    repeats_ms: int | None = None
+    #: How often it began from the start although it had run before.
+    began_anew: int = 0
+    #: The same in words; empty where it never did.
+    began_anew_text: str = ""
+
+
 class JobView(View):
     """A job as everyone sees it. ``owner`` is empty where policy hides it."""
 
@@ -135,6 +154,8 @@ class JobView(View):
     forecast: ForecastView | None = None
     progress: ProgressView | None = None
     checkpoint: CheckpointView | None = None
+    #: None where nothing of it ran yet, and once it is over.
+    way_to_go_on: WayToGoOnView | None = None
     attempts: list[AttemptView] = []
     #: The newest pauses that are over; one that lasts is its state.
     pauses: list[PauseView] = []

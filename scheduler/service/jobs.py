@@ -60,7 +60,8 @@ class JobFilter:
 
 def _view(service: Service, principal: Principal, workload: Workload) -> models.JobView:
     likely = service.forecasts.of(workload)
-    return job_view(workload, principal, service.loop.cluster, likely)
+    now_ms = service.now_ms()
+    return job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
 
 
 def submit(

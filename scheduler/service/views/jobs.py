@@ -8,6 +8,8 @@ from pathlib import PurePosixPath
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.ways import way_to_go_on
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.quota import pool_of
 from gpucommons.scheduler.core.state import Cluster, Intent, Submit
@@ -54,6 +56,8 @@ def job_view(
     principal: Principal,
     cluster: Cluster,
     forecast: Forecast | None = None,
+    *,
+    now_ms: int,
 ) -> models.JobView:
     """A job as this caller sees it."""
     spec = workload.spec
@@ -88,6 +92,7 @@ def job_view(
         forecast=forecast_view(forecast) if in_full else None,
         progress=_progress(workload) if in_full else None,
         checkpoint=_checkpoint(workload) if in_full else None,
+        way_to_go_on=way_view(workload, now_ms) if in_full else None,
         attempts=[attempt_view(attempt) for attempt in attempts],
         pauses=[
             models.PauseView(from_ms=pause.from_ms, to_ms=pause.to_ms)
@@ -176,6 +181,7 @@ def attempt_view(attempt: Attempt) -> models.AttemptView:
         exit_code=attempt.exit_code,
         ended_text=attempt.ended_text,
         resumed_from_step=None if attempt.resumed_from is None else attempt.resumed_from.step,
+        files_kept=attempt.files_kept,
         stop=stop_view(attempt.stop),
     )
 
@@ -258,6 +264,22 @@ def _checkpoint(workload: Workload) -> models.CheckpointView | None:
     if found is None:
         return None
     return models.CheckpointView(step=found.step, size_bytes=found.size_bytes, at_ms=found.at_ms)
+
+
+def way_view(workload: Workload, now_ms: int) -> models.WayToGoOnView | None:
+    """What becomes of its work when it is stopped."""
+    way = None if is_final(workload) else way_to_go_on(workload)
+    if way is None:
+        return None
+    return models.WayToGoOnView(
+        way=way.way.value,
+        text=words.goes_on(way),
+        step=way.step,
+        stop_text=words.after_a_stop(way, now_ms),
+        repeats_ms=None if way.since_ms is None else max(0, now_ms - way.since_ms),
+        began_anew=way.began_anew,
+        began_anew_text=words.began_anew(way),
+    )
 
 
 def _source(spec: Spec) -> str | None:

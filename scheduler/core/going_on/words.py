@@ -1,0 +1,68 @@
+"""The way to go on in words: one sentence for each, the same on every screen and in every message."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
+
+_SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
+#: Below so many of a unit, the unit itself; beyond, the next larger one.
+_FEW = 120
+_TWICE = 2
+
+
+def goes_on(way: WayToGoOn) -> str:
+    """A clause without a subject: ``goes on from step 5,430``."""
+    match way.way:
+        case Way.CHECKPOINT:
+            return f"goes on from {way.unit} {way.step:,}"
+        case Way.WORKING_FOLDER:
+            return "finds its files again and starts the command anew"
+        case Way.START_OVER:
+            return f"starts over, because {way.because}"
+        case Way.PROCESS_IMAGE:
+            return "goes on where it stopped"
+
+
+def after_a_stop(way: WayToGoOn, now_ms: int) -> str:
+    """What a stop now costs, as a sentence: said before a pause."""
+    if way.since_ms is None:
+        return _sentence(goes_on(way))
+    spent_ms = max(0, now_ms - way.since_ms)
+    work = spent(spent_ms)
+    match way.way:
+        case Way.CHECKPOINT if spent_ms < _SECOND:
+            return _sentence(goes_on(way))
+        case Way.CHECKPOINT:
+            return f"{_sentence(goes_on(way))[:-1]}; {work} of work since then is repeated."
+        case Way.WORKING_FOLDER:
+            least = "what it did since it last saved is repeated"
+            return f"{_sentence(goes_on(way))[:-1]}; {least}, {work} of work at most."
+        case Way.START_OVER:
+            return f"Starts over when resumed: {work} of work is lost."
+        case Way.PROCESS_IMAGE:
+            return _sentence(goes_on(way))
+
+
+def began_anew(way: WayToGoOn) -> str:
+    """How often it began from the start although it had run before; empty where it never did."""
+    if not way.began_anew:
+        return ""
+    times = "once" if way.began_anew == 1 else f"{way.began_anew:,} times"
+    if way.began_anew == _TWICE:
+        times = "twice"
+    if way.way is Way.WORKING_FOLDER:
+        return f"Its command was started anew {times}; whether it went on is not known."
+    return f"It has started over {times}."
+
+
+def spent(length_ms: int) -> str:
+    """Work for people, rounded up so that no loss is made smaller: ``40 s``, ``12 min``, ``3 h``."""
+    for unit_ms, name in ((_SECOND, "s"), (_MINUTE, "min")):
+        count = -(-length_ms // unit_ms)
+        if count < _FEW:
+            return f"{count} {name}"
+    return f"{-(-length_ms // _HOUR)} h"
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:]}."

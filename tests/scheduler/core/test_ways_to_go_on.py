@@ -1,0 +1,155 @@
+"""What is said of a stopped job is known: from where it goes on, and what is done again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders import World, a_job, a_node, a_team
+
+from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn, way_to_go_on
+from gpucommons.scheduler.core.state import CheckpointReported, Pause, ProgressReported, Resume
+from gpucommons.scheduler.core.types import Checkpoint, Millis, Progress, Workload, WorkloadId
+
+
+@pytest.fixture
+def world() -> World:
+    return World(a_node(gpus=2), teams=[a_team(guaranteed_milli_gpu=2000)])
+
+
+def save(world: World, job: WorkloadId, step: int) -> None:
+    attempt_id = world.attempt_id(job)
+    saved = Checkpoint(
+        attempt_id=attempt_id,
+        step=step,
+        path=f"checkpoints/step-{step}",
+        size_bytes=1,
+        sha256="0" * 64,
+        at_ms=world.now,
+    )
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=saved))
+
+
+def way_of(world: World, job: WorkloadId) -> WayToGoOn:
+    found = way_to_go_on(world.get(job))
+    assert found is not None
+    return found
+
+
+def with_files(workload: Workload, count: int | None) -> Workload:
+    attempts = tuple(replace(attempt, files_kept=count) for attempt in workload.attempts)
+    return replace(workload, attempts=attempts)
+
+
+def test_of_a_job_that_never_ran_nothing_is_said(world: World) -> None:
+    assert way_to_go_on(world.get(world.submit(a_job()))) is None
+
+
+def test_a_job_without_a_checkpoint_starts_over_and_all_its_work_is_lost(world: World) -> None:
+    job = world.run(a_job())
+    world.wait(12 * 60_000)
+    way = way_of(world, job)
+    assert way.way is Way.START_OVER
+    assert words.goes_on(way) == "starts over, because it has saved no checkpoint"
+    said = words.after_a_stop(way, world.now)
+    assert said == "Starts over when resumed: 12 min of work is lost."
+
+
+def test_a_checkpoint_is_named_with_the_work_since_then(world: World) -> None:
+    job = world.run(a_job())
+    world.wait(60_000)
+    save(world, job, 5430)
+    world.wait(40_000)
+    way = way_of(world, job)
+    assert way.way is Way.CHECKPOINT
+    assert words.goes_on(way) == "goes on from step 5,430"
+    said = words.after_a_stop(way, world.now)
+    assert said == "Goes on from step 5,430; 40 s of work since then is repeated."
+
+
+def test_what_counts_epochs_reads_epochs(world: World) -> None:
+    job = world.run(a_job())
+    progress = Progress(step=3, metrics={"epoch": 3.0})
+    world.step(ProgressReported(attempt_id=world.attempt_id(job), progress=progress))
+    save(world, job, 3)
+    assert words.goes_on(way_of(world, job)) == "goes on from epoch 3"
+
+
+def test_an_attempt_that_resumed_repeats_its_own_work_only(world: World) -> None:
+    job = world.run(a_job())
+    save(world, job, 7)
+    world.wait(600_000)
+    world.ask(Pause(workload_id=job))
+    world.end(job, 143)
+    assert way_of(world, job).since_ms is None
+    assert words.after_a_stop(way_of(world, job), world.now) == "Goes on from step 7."
+    world.ask(Resume(workload_id=job))
+    world.start(job)
+    world.wait(5_000)
+    assert way_of(world, job).since_ms == world.now - 5_000
+
+
+@pytest.mark.parametrize(
+    ("files", "way", "text"),
+    [
+        (3, Way.WORKING_FOLDER, "finds its files again and starts the command anew"),
+        (
+            0,
+            Way.START_OVER,
+            "starts over, because it has saved no checkpoint and changed no file in its working"
+            " folder",
+        ),
+        (None, Way.START_OVER, "starts over, because it has saved no checkpoint"),
+    ],
+)
+def test_files_count_once_they_are_known_to_be_kept(
+    world: World, files: int | None, way: Way, text: str
+) -> None:
+    job = world.run(a_job())
+    found = way_to_go_on(with_files(world.get(job), files))
+    assert found is not None
+    assert (found.way, words.goes_on(found)) == (way, text)
+
+
+def test_a_checkpoint_is_stronger_than_files(world: World) -> None:
+    job = world.run(a_job())
+    save(world, job, 7)
+    found = way_to_go_on(with_files(world.get(job), 9))
+    assert found is not None
+    assert found.way is Way.CHECKPOINT
+
+
+def test_of_files_it_is_said_that_how_much_is_repeated_is_a_bound(world: World) -> None:
+    job = world.run(a_job())
+    world.wait(90_000)
+    found = way_to_go_on(with_files(world.get(job), 1))
+    assert found is not None
+    assert words.after_a_stop(found, world.now) == (
+        "Finds its files again and starts the command anew; what it did since it last saved is"
+        " repeated, 90 s of work at most."
+    )
+
+
+def test_how_often_it_began_anew_is_counted_and_said(world: World) -> None:
+    job = world.run(a_job())
+    said = []
+    for _ in range(3):
+        world.ask(Pause(workload_id=job))
+        world.end(job, 143)
+        world.ask(Resume(workload_id=job))
+        world.start(job)
+        said.append(words.began_anew(way_of(world, job)))
+    assert said == [
+        "It has started over once.",
+        "It has started over twice.",
+        "It has started over 3 times.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("length_ms", "said"),
+    [(0, "0 s"), (1, "1 s"), (119_000, "119 s"), (119_001, "2 min"), (7_200_000, "2 h")],
+)
+def test_lost_work_is_rounded_up(length_ms: int, said: str) -> None:
+    assert words.spent(Millis(length_ms)) == said
