@@ -9,8 +9,9 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ POOL_TIMEOUT_S = 5
 READERS = 5
 #: Any number; all our replicas use the same one to migrate one after the other.
 _MIGRATION_LOCK = 0x47C0_4401
+_MAKING = threading.Lock()
 
 #: A server that is cut off is noticed within seconds: whoever waits for it may hold the lead.
 _POSTGRESQL = {
@@ -128,14 +130,24 @@ def _engine(address: URL, *, alone: bool = False) -> Engine:
         options += [own] if isinstance(own, str) else own
         arguments = {**chosen, "options": " ".join(options)}
         return create_engine(address, pool_pre_ping=True, connect_args=arguments, **pool)
-    # Created here so that nobody else can read it; the log beside it takes over the mode.
-    path = database_file(address)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600))
+    _make_once(database_file(address).resolve())
     engine = create_engine(address, **pool)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _make_once(path: Path) -> None:
+    """Make the file so that nobody else can read it; the log beside it takes over the mode.
+
+    A file that is there is not opened: closing any descriptor of a file drops every POSIX lock that
+    the process holds on it. SQLite's own would go with them, and the next foreign reader, taking
+    itself for the last one, would delete the log into which this process goes on writing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    # Another thread connects after the new file's descriptor is closed, and not before.
+    with _MAKING, suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600))
 
 
 def database_file(address: URL) -> Path:

@@ -92,6 +92,14 @@ def kill(scheduler: subprocess.Popen[str]) -> None:
     scheduler.stdout.close()
 
 
+def look_in(database: Path) -> None:
+    """As somebody does with ``sqlite3``: another process opens the database, reads, and goes."""
+    code = (
+        "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute('select * from events')"
+    )
+    subprocess.run([sys.executable, "-c", f"{code}; c.close()", str(database)], check=True)
+
+
 def ask(store: Store, ids: IdSource, action: object) -> None:
     intent = Intent(
         intent_id=IntentId(next(ids)),
@@ -138,6 +146,7 @@ def test_nothing_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path) -
                 command = (sys.executable, "-c", WORKER, str(starts), seconds)
                 jobs.append(submit(store, ids, len(jobs), command))
             time.sleep(chance.uniform(0.0, 0.7))
+            look_in(tmp_path / "store.db")
             kill(scheduler)
             scheduler = boot(tmp_path)
         wait_for_all(store, jobs)
