@@ -60,6 +60,11 @@ class AttemptFolder:
         return self.path / "exit.json"
 
     @property
+    def given_back(self) -> Path:
+        """What became of the files that it made; written once they were copied, or could not be."""
+        return self.path / "given-back.json"
+
+    @property
     def notice(self) -> Path:
         """Announced stop, for the job to read."""
         return self.path / "notice" / "notice.json"

@@ -40,6 +40,7 @@ class Surroundings:
     environ: Mapping[str, str]
     account: Account | None = None
     superseded: tuple[str, ...] = ()
+    earlier: tuple[str, ...] = ()
     max_unpacked_bytes: int = 4 << 30
     max_results_bytes: int = 16 << 30
     max_log_bytes: int = 64 << 20
@@ -75,6 +76,8 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         secrets=dict(spec.secrets),
         account=around.account,
         superseded=around.superseded,
+        earlier=around.earlier,
+        job_id=launch.workload.workload_id,
     )
 
 

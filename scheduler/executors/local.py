@@ -43,6 +43,7 @@ from gpucommons.scheduler.executors.supervision import (
     wake,
 )
 from gpucommons.scheduler.executors.watch import Watch
+from gpucommons.scheduler.working_folder.holders import kill_holders
 
 _LOG = logging.getLogger(__name__)
 
@@ -155,6 +156,7 @@ class LocalExecutor:
             account=machine.account,
             prepared=machine.prepared,
             superseded=self._superseded(launch),
+            earlier=self._earlier(launch),
             max_log_bytes=settings.max_log_bytes,
             max_unpacked_bytes=settings.max_unpacked_bytes,
             max_results_bytes=settings.max_results_bytes,
@@ -171,6 +173,10 @@ class LocalExecutor:
         kept = {launch.attempt.attempt_id, resumed.attempt_id if resumed else None}
         earlier = (a.attempt_id for a in launch.workload.attempts if a.attempt_id not in kept)
         return tuple(str(self.folder(attempt_id).run) for attempt_id in earlier)
+
+    def _earlier(self, launch: Launch) -> tuple[str, ...]:
+        before = [a for a in launch.workload.attempts if a.number < launch.attempt.number]
+        return tuple(str(self.folder(a.attempt_id).run) for a in reversed(before))
 
     def _spawn(self, folder: AttemptFolder, attempt_id: AttemptId) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
@@ -272,7 +278,7 @@ class LocalExecutor:
             if not folder.supervisor.exists():
                 return None
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
-            if kill_marked(attempt.attempt_id):
+            if kill_marked(attempt.attempt_id) | kill_holders(folder.path.resolve() / "run"):
                 return None
             text = "Its supervisor was killed from outside."
             result = {"exit_code": None, "start_failed": False, "killed": True, "text": text}

@@ -55,7 +55,7 @@ class Plan:
     max_unpacked_bytes: int
     max_log_bytes: int
     home: str
-    #: Below ``home``; None = results stay with the attempt.
+    #: Below ``home``: results go to ``results/JOB`` there; None = to that of the home itself.
     results_to: str | None
     max_results_bytes: int = 16 << 30
     #: Variable → name of a file in ``home/.gpucommons/secrets``.
@@ -63,6 +63,9 @@ class Plan:
     account: Account | None = None
     #: Folders of earlier attempts that nothing refers to any more.
     superseded: tuple[str, ...] = ()
+    #: Of all earlier attempts, newest first: one of them has the working folder.
+    earlier: tuple[str, ...] = ()
+    job_id: str = ""
     #: How long other workers may take to leave when one has failed, and stragglers at the end.
     leave_s: float = 10.0
 
@@ -79,7 +82,11 @@ class Plan:
             for worker in document.pop("workers")
         )
         return cls(
-            **{**document, "superseded": tuple(document["superseded"])},
+            **{
+                **document,
+                "superseded": tuple(document["superseded"]),
+                "earlier": tuple(document.get("earlier", ())),
+            },
             workers=workers,
             account=Account(**{**account, "groups": tuple(account["groups"])}) if account else None,
         )

@@ -12,7 +12,6 @@ from contextlib import suppress
 
 import psutil
 
-from gpucommons.scheduler.core.types import AttemptId
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 
 _LOG = logging.getLogger(__name__)
@@ -61,7 +60,7 @@ def _living(folder: AttemptFolder) -> psutil.Process | None:
     return process if process.create_time() == facts["created_s"] else None
 
 
-def kill_marked(attempt_id: AttemptId) -> bool:
+def kill_marked(attempt_id: str) -> bool:
     """Kill whatever carries this attempt's mark; True while something did."""
     found = False
     for process in psutil.process_iter():

@@ -23,12 +23,14 @@ import psutil
 
 from gpucommons.gpu.cgroups import enter
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
-from gpucommons.scheduler.storage.worker import NOT_KEPT
 
 _PR_SET_CHILD_SUBREAPER = 36
+#: Between two looks for what an earlier attempt left behind.
+_STRAYS_S = 0.05
 #: Also without a signal the order to stop is looked for this often.
 LOOK_S = 1.0
 #: The logs of all workers together are as long as so many full ones.
@@ -41,6 +43,7 @@ class Supervisor:
     def __init__(self, folder: AttemptFolder, plan: Plan) -> None:
         self._folder = folder
         self._plan = plan
+        self._files = OwnFiles(folder=folder, plan=plan, run=self._errand)
         self._workers: dict[int, subprocess.Popen[bytes]] = {}
         self._codes: dict[int, int] = {}
         #: Of each worker, where it says why its command does not run.
@@ -57,7 +60,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Prepare, start, watch, end."""
-        problem = self._prepare()
+        problem = self._files.prepare(self._wait_for_strays)
         self._obey()
         if self._stopping:
             problem = "It was stopped before it began."
@@ -70,70 +73,44 @@ class Supervisor:
                 self._folder.log(0).write_text(problem + "\n")
         self._leave_nobody()
         self._pump.close()
-        not_kept = self._collect() if problem is None and self._succeeded() else None
-        self._write_exit(problem, not_kept)
+        kept: Mapping[str, Any] = {}
+        if problem is None:
+            if self._succeeded() and not self._stopping:
+                # Before its end is known: jobs that wait for it may look for what it made.
+                self._files.give_back()
+            else:
+                kept = self._files.kept()
+        self._write_exit(problem, kept)
 
     # --- before and after --------------------------------------------------------------------
 
-    def _errand(self, *words: str, stdin: Path | None = None) -> str | None:
-        """Run an errand as the user, but never beyond the time to kill; returns what went wrong."""
+    def _errand(self, words: Sequence[str], snapshot: Path | None) -> Done:
+        """Run an errand as the user, but never beyond the time to kill."""
         try:
-            errand = self._send_on_errand(words, stdin or Path(os.devnull))
+            errand = send_on_errand(self._plan, words, snapshot)
         except OSError as error:
-            return f"nothing can be run as the job's user: {error}"
+            return Done(problem=f"nothing can be run as the job's user: {error}")
         with errand:
             while True:
                 try:
-                    _, said = errand.communicate(timeout=max(0.05, self._patience_s()))
+                    said, complained = errand.communicate(timeout=max(0.05, self._patience_s()))
                 except subprocess.TimeoutExpired:
                     self._obey()
                     if self._is_time_to_kill():
                         errand.kill()
                 else:
                     break
-        return None if errand.returncode == 0 else said.strip()[-500:] or "it was killed"
+        if errand.returncode == 0:
+            return Done(said=said.decode())
+        return Done(problem=complained.decode(errors="replace").strip()[-500:] or "it was killed")
 
-    def _send_on_errand(self, words: Sequence[str], stdin: Path) -> subprocess.Popen[str]:
-        with stdin.open("rb") as source:
-            return subprocess.Popen(
-                [sys.executable, "-m", "gpucommons.scheduler.executors.errand", *words],
-                stdin=source,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-                text=True,
-                umask=0o077,
-                cwd="/",
-                **as_user(self._plan.account),
-            )
-
-    def _prepare(self) -> str | None:
-        """Unpack the snapshot into the job's folder; returns what went wrong."""
-        run, plan = self._folder.run, self._plan
-        try:
-            run.mkdir(mode=0o700, exist_ok=True)
-            if plan.account is not None:
-                os.chown(run, plan.account.uid, plan.account.gid)
-        except OSError as error:
-            return f"its folder could not be made: {error.strerror}"
-        if plan.superseded:
-            self._errand("clear", *plan.superseded)
-        source = Path(plan.snapshot) if plan.snapshot else None
-        if source is not None:
-            limit = str(plan.max_unpacked_bytes)
-            return self._errand("unpack", str(run / "work"), "--max-bytes", limit, stdin=source)
-        return self._errand("make", str(run / "work"))
+    def _wait_for_strays(self) -> bool:
+        time.sleep(_STRAYS_S)
+        self._obey()
+        return not self._stopping
 
     def _succeeded(self) -> bool:
         return not any(self._codes.values()) and len(self._codes) == len(self._plan.workers)
-
-    def _collect(self) -> str | None:
-        results, below = self._folder.run / "results", self._plan.results_to
-        if below is None:
-            return None
-        limit = str(self._plan.max_results_bytes)
-        words = ("--job", self._plan.job, "--max-bytes", limit)
-        problem = self._errand("collect", str(results), self._plan.home, below, *words)
-        return f"the results could not be copied to {below}: {problem}" if problem else None
 
     def _exit_code(self) -> int | None:
         """What the attempt as a whole ended with: 0 only where each worker did."""
@@ -141,17 +118,18 @@ class Supervisor:
             return self._first_failure
         return next((code for code in self._codes.values() if code), 0)
 
-    def _write_exit(self, problem: str | None, not_kept: str | None) -> None:
+    def _write_exit(self, problem: str | None, kept: Mapping[str, Any]) -> None:
         refusal = self._refusal()
         never_ran = len(self._codes) < len(self._plan.workers) or refusal is not None
         self._write(
             self._folder.exit,
             {
-                "exit_code": self._exit_code() if not_kept is None else NOT_KEPT,
+                "exit_code": self._exit_code(),
                 "codes": {str(rank): self._codes[rank] for rank in sorted(self._codes)},
                 "start_failed": never_ran and not self._stopping,
                 "killed": self._killed,
-                "text": problem or not_kept or refusal or "",
+                "text": problem or refusal or "",
+                "kept": dict(kept),
                 "ended_ms": int(time.time() * 1000),
             },
         )

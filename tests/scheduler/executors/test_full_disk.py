@@ -92,7 +92,7 @@ def test_the_end_of_an_attempt_is_written_once_the_disk_takes_it(
     monkeypatch.setattr(supervisor_module, "write_json", write)
     folder = AttemptFolder(tmp_path)
     supervisor = Supervisor(folder, _plan(1))
-    supervisor._write_exit(None, None)
+    supervisor._write_exit(None, {})
     supervisor._pump.close()
     found = read_json(folder.exit)
     assert found is not None

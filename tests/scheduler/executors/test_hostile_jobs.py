@@ -7,14 +7,13 @@ import os
 from pathlib import Path
 
 import psutil
-import pytest
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
-from gpucommons.scheduler.confined_files import Refused, empty
+from gpucommons.scheduler.confined_files import empty
 from gpucommons.scheduler.core.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.errand import collect
 from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
 
 #: A process that forks and leaves, for ever: whoever lists processes always comes too late.
 MAYFLY = """
@@ -81,46 +80,22 @@ def test_a_cancelled_job_does_not_hold_on_by_copying_results(
     launch = a_launch(*python(code), results_to="runs")
     executor.start(launch)
     runs = home / "runs"
-    until(lambda: any(path.stat().st_size for path in runs.glob("zeros.*.partial")))
+    until(lambda: any(path.stat().st_size for path in runs.rglob("zeros.*.partial")))
 
     cancel(executor, launch)
+    ended(executor)
 
-    assert "could not be copied" in ended(executor).text
-    assert not (runs / "zeros").exists()
-    (partial,) = runs.iterdir()
+    assert not (runs / "results" / "digits-1").exists()
+    assert not executor.folder(launch.attempt.attempt_id).given_back.exists()
+    (partial,) = runs.rglob("zeros.*.partial")
     assert partial.stat().st_size < 8 << 30
     partial.unlink()
 
 
-def test_results_of_trillions_of_zeros_are_not_copied(tmp_path: Path) -> None:
-    results, home = tmp_path / "results", tmp_path / "home"
-    results.mkdir()
-    home.mkdir()
-    (results / "zeros").touch()
-    os.truncate(results / "zeros", 1 << 40)
-
-    with pytest.raises(Refused, match="zeros"):
-        collect(results, home, "runs", job="j", max_bytes=1 << 20)
-
-    assert list((home / "runs").iterdir()) == []
-
-
-def test_results_in_many_files_are_limited_together(tmp_path: Path) -> None:
-    results, home = tmp_path / "results", tmp_path / "home"
-    results.mkdir()
-    home.mkdir()
-    for name in "abc":
-        (results / name).write_bytes(b"x" * 600)
-
-    with pytest.raises(Refused):
-        collect(results, home, "runs", job="j", max_bytes=1000)
-
-
-def test_results_in_a_thousand_folders_are_refused_in_words_once_all_others_are_copied(
-    tmp_path: Path,
-) -> None:
-    results, home = tmp_path / "results", tmp_path / "home"
-    results.mkdir()
+def test_results_in_a_thousand_folders_are_named_and_all_others_are_copied(tmp_path: Path) -> None:
+    run, home = tmp_path / "run", tmp_path / "home"
+    results = run / "results"
+    results.mkdir(parents=True)
     home.mkdir()
     deep = os.open(results, os.O_RDONLY)
     for _ in range(1500):
@@ -133,10 +108,13 @@ def test_results_in_a_thousand_folders_are_refused_in_words_once_all_others_are_
     (results / "z").mkdir()
     (results / "z" / "model").write_text("weights")
 
-    with pytest.raises(Refused, match=r"more than 100 folders .* all others were copied"):
-        collect(results, home, "runs", job="j", max_bytes=1 << 20)
+    wanted = Wanted(job="j", job_id="1", home=home, below="runs", max_bytes=1 << 20)
+    found = give_back(run, {}, wanted)
 
-    assert (home / "runs" / "z" / "model").read_text() == "weights"
+    assert [one.reason for one in found.left_out] == [
+        "lies below more than 100 folders in one another"
+    ]
+    assert (home / "runs" / "results" / "j" / "z" / "model").read_text() == "weights"
     empty(results)
 
 

@@ -17,7 +17,6 @@ from launches import a_launch, ended, gone, lines, python, stopping, until
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.executors.local import LocalExecutor
 from gpucommons.scheduler.executors.secret_files import is_missing
-from gpucommons.scheduler.storage.worker import NOT_KEPT
 
 
 def test_a_worker_sees_our_variables_and_none_of_the_services_secrets(
@@ -96,51 +95,6 @@ def test_a_full_log_says_so_and_the_job_goes_on(executor: LocalExecutor) -> None
 
     assert ended(executor).exit_code == 0
     assert lines(executor, launch)[-1] == "[gpucommons: the log is full; what follows is not kept]"
-
-
-def test_results_come_back_to_the_home_folder(executor: LocalExecutor, home: Path) -> None:
-    code = (
-        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d + '/a');"
-        "open(d + '/a/x.txt', 'w').write('42'); os.symlink('/etc/passwd', d + '/link')"
-    )
-    executor.start(a_launch(*python(code), results_to="runs/today"))
-
-    assert ended(executor).exit_code == 0
-    assert (home / "runs" / "today" / "a" / "x.txt").read_text() == "42"
-    assert not (home / "runs" / "today" / "link").exists()
-
-
-def test_results_replace_nothing_in_the_home_folder(executor: LocalExecutor, home: Path) -> None:
-    (home / "runs").mkdir()
-    (home / "runs" / "x.json").write_text("the user's own")
-    code = (
-        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d);"
-        "open(d + '/x.json', 'w').write('42')"
-    )
-    launch = a_launch(*python(code), results_to="runs")
-    executor.start(launch)
-
-    assert ended(executor).exit_code == 0
-    assert (home / "runs" / "x.json").read_text() == "the user's own"
-    beside = home / "runs" / f"x.{launch.workload.spec.name}.json"
-    assert beside.read_text() == "42"
-
-
-def test_results_do_not_follow_a_link_out_of_the_home(
-    executor: LocalExecutor, home: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "outside").mkdir()
-    (home / "runs").symlink_to(tmp_path / "outside")
-    code = (
-        "import os; d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d);"
-        "open(d + '/x.txt', 'w').write('42')"
-    )
-    executor.start(a_launch(*python(code), results_to="runs"))
-
-    end = ended(executor)
-    assert "could not be copied" in end.text
-    assert end.exit_code == NOT_KEPT  # a job without its results has not succeeded
-    assert list((tmp_path / "outside").iterdir()) == []
 
 
 def test_the_snapshot_is_what_runs(executor: LocalExecutor, tmp_path: Path) -> None:

@@ -8,13 +8,16 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from launches import a_launch, ended, lines, python
 
+from gpucommons.scheduler.core.types import AttemptId
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.working_folder.giving_back import MARK
 
 #: An interpreter that every account may run; ours may lie in root's home.
 SYSTEM_PYTHON = shutil.which("python3", path="/usr/bin:/bin")
@@ -112,8 +115,8 @@ def test_a_job_is_its_user_and_reaches_nothing_of_the_services(
         "writes": False,
     }
     assert (over.exit_code, over.text) == (0, "")
-    copied = place / "home" / "runs"
-    assert [path.name for path in copied.iterdir()] == ["x.txt"]
+    copied = place / "home" / "runs" / "results" / "digits-1"
+    assert sorted(path.name for path in copied.iterdir()) == [MARK, "x.txt"]
     assert (copied / "x.txt").stat().st_uid == UID
 
 
@@ -124,7 +127,28 @@ def test_a_result_cannot_be_laid_where_only_root_may_write(
     (place / "private").mkdir(mode=0o700)
     (place / "home").rename(place / "moved")
     (place / "home").symlink_to(place / "private")
-    theirs.start(a_launch(*python(LOOK), results_to="runs"))
+    launch = a_launch(*python(LOOK), results_to="runs")
+    theirs.start(launch)
 
-    assert "could not be copied" in ended(theirs).text
+    assert ended(theirs).exit_code == 0
+    assert "runs/results cannot be written: Permission denied" in (
+        theirs.folder(launch.attempt.attempt_id).given_back.read_text()
+    )
     assert list((place / "private").iterdir()) == []
+
+
+def test_the_working_folder_is_handed_over_and_strays_are_found_under_their_account(
+    theirs: LocalExecutor,
+) -> None:
+    code = "import os; open('log', 'a').write('x'); print(open('log').read(), os.getuid())"
+    first = a_launch(*python(code))
+    theirs.start(first)
+    assert ended(theirs).exit_code == 0
+    theirs.forget(first.attempt.attempt_id)
+    now = replace(first.attempt, attempt_id=AttemptId("a2"), number=2)
+    workload = replace(first.workload, attempts=(first.attempt, now))
+    second = replace(first, attempt=now, workload=workload)
+    theirs.start(second)
+
+    assert ended(theirs).exit_code == 0
+    assert lines(theirs, second) == [f"xx {UID}"]

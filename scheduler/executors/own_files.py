@@ -1,0 +1,142 @@
+"""A job's files before and after its commands: what its supervisor has done with them, as their owner.
+
+Each step is an errand of the job's user, and may be repeated: the supervisor can be killed at any
+moment, and the next attempt goes on from whatever was done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.plan import Plan, as_user
+from gpucommons.scheduler.executors.supervision import kill_marked, kill_overdue
+from gpucommons.scheduler.working_folder import taking_over
+from gpucommons.scheduler.working_folder.giving_back import Outcome
+from gpucommons.scheduler.working_folder.holders import kill_holders
+
+ERRAND = "gpucommons.scheduler.executors.errand"
+#: A GPU waits meanwhile: what is not counted by then is "at least".
+COUNT_S = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """What became of an errand."""
+
+    said: str = ""
+    #: What went wrong; None = nothing.
+    problem: str | None = None
+
+    def document(self) -> dict[str, Any]:
+        """What it answered."""
+        return dict(json.loads(self.said))
+
+
+#: Runs an errand on a snapshot's bytes, but never beyond the time to kill.
+Run = Callable[[Sequence[str], Path | None], Done]
+
+
+def send_on_errand(
+    plan: Plan, words: Sequence[str], snapshot: Path | None, stdout: int = subprocess.PIPE
+) -> subprocess.Popen[bytes]:
+    """Start an errand as the job's user, with the snapshot's bytes on its standard input."""
+    with (snapshot or Path(os.devnull)).open("rb") as source:
+        return subprocess.Popen(
+            [sys.executable, "-m", ERRAND, *words],
+            stdin=source,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            umask=0o077,
+            cwd="/",
+            **as_user(plan.account),
+        )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OwnFiles:
+    """The files of one attempt."""
+
+    folder: AttemptFolder
+    plan: Plan
+    run: Run
+
+    def prepare(self, wait: Callable[[], bool]) -> str | None:
+        """Give the attempt its working folder; returns what went wrong.
+
+        ``wait`` passes a moment while something of an earlier attempt is still there; False = no more.
+        """
+        own, plan = self.folder.run, self.plan
+        try:
+            own.mkdir(mode=0o700, exist_ok=True)
+            if plan.account is not None:
+                os.chown(own, plan.account.uid, plan.account.gid)
+        except OSError as error:
+            return f"its folder could not be made: {error.strerror}"
+        taken = self.run(["take-over", str(own), *plan.earlier], None)
+        if taken.problem is not None:
+            return f"its working folder could not be handed over: {taken.problem}"
+        # Whoever was in it before the rename is in it still.
+        while plan.earlier and self._end_strays():
+            if not wait():
+                return "processes of the attempt before hold its working folder and do not end"
+        if plan.superseded:
+            self.run(["clear", *plan.superseded], None)
+        return None if taken.document()["taken"] else self._make()
+
+    def _end_strays(self) -> bool:
+        """End what an earlier attempt may have left; True while there was something."""
+        before = AttemptFolder(Path(self.plan.earlier[0]).parent)
+        alive = before.supervised()
+        if alive:
+            # Its node was fenced, so nothing of it may go on.
+            kill_overdue(before)
+        marked = kill_marked(before.path.name)
+        account = self.plan.account
+        held = kill_holders(
+            self.folder.path.resolve() / self.folder.run.name / taking_over.NAME,
+            uid=None if account is None else account.uid,
+        )
+        return alive or marked or held
+
+    def _make(self) -> str | None:
+        words = ["make", str(self.folder.run), "--max-bytes", str(self.plan.max_unpacked_bytes)]
+        return self.run([*words, *self._on_snapshot()], self._snapshot).problem
+
+    @property
+    def _snapshot(self) -> Path | None:
+        return Path(self.plan.snapshot) if self.plan.snapshot else None
+
+    def _on_snapshot(self) -> list[str]:
+        return ["--snapshot"] if self.plan.snapshot else []
+
+    def kept(self) -> dict[str, Any]:
+        """How much the next attempt finds: files that are new or changed since the snapshot."""
+        words = ["count", str(self.folder.run), "--seconds", str(COUNT_S), *self._on_snapshot()]
+        done = self.run(words, self._snapshot)
+        return {} if done.problem is not None else done.document()
+
+    def give_back(self) -> None:
+        """Copy what the job made to its owner's folder, and write down what became of it.
+
+        One that was cut short is repeated when the job is over.
+        """
+        plan, limit = self.plan, str(self.plan.max_results_bytes)
+        names = ["--job", plan.job, "--job-id", plan.job_id, "--max-bytes", limit]
+        place = [str(self.folder.run), plan.home, f"./{plan.results_to or ''}"]
+        done = self.run(["give-back", *place, *names, *self._on_snapshot()], self._snapshot)
+        if done.problem is None:
+            write_json(self.folder.given_back, done.document())
+
+
+def outcome(folder: AttemptFolder) -> Outcome | None:
+    """What became of an attempt's files; None before they were copied."""
+    document = read_json(folder.given_back)
+    return None if document is None else Outcome.from_json(document)

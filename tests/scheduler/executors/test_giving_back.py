@@ -1,0 +1,244 @@
+"""What a job wrote comes back to ``results/JOB/`` of its owner, and nothing there is hurt."""
+
+from __future__ import annotations
+
+import errno
+import io
+import json
+import os
+import shutil
+import tarfile
+from pathlib import Path
+
+import pytest
+from launches import a_launch, ended, python
+
+from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.own_files import outcome
+from gpucommons.scheduler.working_folder import giving_back
+from gpucommons.scheduler.working_folder.changes import baseline, changes
+from gpucommons.scheduler.working_folder.giving_back import MARK, Outcome, Wanted, give_back
+
+MIB = 1 << 20
+
+
+def run_and_look(executor: LocalExecutor, code: str, **spec: object) -> Outcome:
+    launch = a_launch(*python(code), **spec)
+    executor.start(launch)
+    assert ended(executor).exit_code == 0
+    found = outcome(executor.folder(launch.attempt.attempt_id))
+    assert found is not None
+    return found
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if not path.is_dir() and path.name != MARK
+    )
+
+
+def a_snapshot(folder: Path, **files: str) -> None:
+    with tarfile.open(folder / "abc.tar", "w") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text)
+            archive.addfile(member, io.BytesIO(text.encode()))
+
+
+def test_new_and_changed_files_come_back_beside_the_script(
+    executor: LocalExecutor, home: Path, tmp_path: Path
+) -> None:
+    a_snapshot(tmp_path, same="as submitted", other="as submitted")
+    code = (
+        "import os; os.makedirs('out/deep'); open('out/deep/model.pt', 'w').write('12345');"
+        "open('other', 'w').write('changed'); os.makedirs('__pycache__');"
+        "open('__pycache__/x.pyc', 'w').write('x'); os.symlink('/etc/passwd', 'link');"
+        "d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d);"
+        "open(d + '/best.json', 'w').write('{}'); os.mkfifo('pipe')"
+    )
+    found = run_and_look(executor, code, snapshot="abc", results_to="runs/today")
+
+    came = home / "runs" / "today" / "results" / "digits-1"
+    assert names(came) == ["best.json", "other", "out/deep/model.pt"]
+    assert (found.folder, found.count) == ("runs/today/results/digits-1", 3)
+    assert [(file.path, file.size_bytes) for file in found.files] == [
+        ("best.json", 2),
+        ("other", 7),
+        ("out/deep/model.pt", 5),
+    ]
+    assert [(one.path, one.reason) for one in found.left_out] == [
+        ("link", "is a link"),
+        ("pipe", "is not a regular file"),
+    ]
+
+
+def test_without_a_folder_they_come_to_the_home(executor: LocalExecutor, home: Path) -> None:
+    found = run_and_look(executor, "open('x', 'w').write('42')", results_to=None)
+
+    assert found.folder == "results/digits-1"
+    assert (home / "results" / "digits-1" / "x").read_text() == "42"
+
+
+def test_a_job_that_wrote_nothing_makes_no_folder(executor: LocalExecutor, home: Path) -> None:
+    assert run_and_look(executor, "pass") == Outcome()
+    assert list(home.iterdir()) == []
+
+
+# --- what lies there already, and what stands in the way --------------------------------------
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    (folder / "work").mkdir(parents=True)
+    (folder / "work" / "model").write_text("new")
+    return folder
+
+
+def wanted(home: Path, job_id: str = "one", **changed: object) -> Wanted:
+    fields: dict[str, object] = {"below": "", "max_bytes": MIB, "job": "digits-1", "home": home}
+    return Wanted(job_id=job_id, **{**fields, **changed})  # type: ignore[arg-type] # as given
+
+
+def test_two_jobs_of_one_name_come_to_two_folders(run: Path, home: Path) -> None:
+    (home / "results" / "digits-1").mkdir(parents=True)
+    (home / "results" / "digits-1" / "model").write_text("the user's own")
+
+    first, second = give_back(run, {}, wanted(home)), give_back(run, {}, wanted(home, "two"))
+
+    assert (first.folder, second.folder) == ("results/digits-1.2", "results/digits-1.3")
+    assert (home / "results" / "digits-1" / "model").read_text() == "the user's own"
+
+
+def test_an_empty_folder_of_that_name_stays_empty(run: Path, home: Path) -> None:
+    (home / "results" / "digits-1").mkdir(parents=True)
+
+    assert give_back(run, {}, wanted(home)).folder == "results/digits-1.2"
+    assert list((home / "results" / "digits-1").iterdir()) == []
+
+
+def test_a_copy_that_was_killed_is_repeated_and_leaves_nothing_behind(
+    run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as dying:
+        dying.setattr(giving_back, "_named", killed)
+        dying.setattr(giving_back, "_drop", lambda *_: None)
+        with pytest.raises(KeyboardInterrupt):
+            give_back(run, {}, wanted(home))
+    assert not (home / "results" / "digits-1").exists()
+
+    assert give_back(run, {}, wanted(home)).folder == "results/digits-1"
+    assert give_back(run, {}, wanted(home)).folder == "results/digits-1"
+    assert [path.name for path in (home / "results").iterdir()] == ["digits-1"]
+
+
+def test_results_do_not_follow_a_link_out_of_the_home(
+    run: Path, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (home / "results").symlink_to(tmp_path / "outside")
+
+    found = give_back(run, {}, wanted(home))
+
+    assert found.folder is None
+    assert found.problem == "results cannot be written: Not a directory"
+    assert list((tmp_path / "outside").iterdir()) == []
+
+
+def test_results_that_were_replaced_by_a_link_bring_nothing(
+    run: Path, home: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "secret").mkdir()
+    (tmp_path / "secret" / "key").write_text("k")
+    (run / "results").symlink_to(tmp_path / "secret")
+
+    assert [file.path for file in give_back(run, {}, wanted(home)).files] == ["model"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_may_not_be_written_is_named(run: Path, home: Path) -> None:
+    home.chmod(0o500)
+    found = give_back(run, {}, wanted(home))
+    home.chmod(0o700)
+
+    assert found.problem == "results cannot be written: Permission denied"
+
+
+def test_a_home_that_is_missing_is_said(run: Path, home: Path) -> None:
+    home.rmdir()
+
+    assert "No such file or directory" in give_back(run, {}, wanted(home)).problem
+
+
+def test_a_disk_without_room_is_said_before_anything_is_written(
+    run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(1, 1, MIB))  # type: ignore[attr-defined] # as it answers
+    found = give_back(run, {}, wanted(home))
+
+    assert "1 MiB are free" in found.problem
+    assert list(home.iterdir()) == []
+
+
+def test_a_disk_that_fills_up_meanwhile_leaves_nothing_half(
+    run: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(giving_back, "add_file", full)
+        found = give_back(run, {}, wanted(home))
+
+    assert found.problem == "results cannot be written: No space left on device"
+    assert list((home / "results").iterdir()) == []
+
+
+def test_beyond_the_limit_the_smallest_come_and_the_others_are_named(run: Path, home: Path) -> None:
+    with (run / "work" / "huge").open("wb") as file:
+        file.truncate(50 << 30)
+
+    found = give_back(run, {}, wanted(home))
+
+    assert [file.path for file in found.files] == ["model"]
+    assert [(one.path, one.reason) for one in found.left_out] == [
+        ("huge", "is beyond the 1 MiB that are copied for a job")
+    ]
+
+
+def test_of_very_many_files_some_come_and_the_others_are_said(run: Path, home: Path) -> None:
+    for number in range(20):
+        (run / "work" / f"f{number}").touch()
+
+    found = give_back(run, {}, wanted(home, max_files=10))
+
+    assert found.count == 10
+    assert found.left_out[-1].reason == "not looked at: there are more than 10 files"
+
+
+def test_a_look_ends_after_its_time(run: Path) -> None:
+    ticks = iter(range(100))
+    found = changes(run / "work", {}, max_s=0.5, now_s=lambda: float(next(ticks)))
+
+    assert (found.files, found.more) == ([], True)
+
+
+def test_a_file_of_the_same_size_and_other_content_has_changed(run: Path, tmp_path: Path) -> None:
+    a_snapshot(tmp_path, model="old", same="new")
+    (run / "work" / "same").write_text("new")
+    with (tmp_path / "abc.tar").open("rb") as snapshot:
+        since = baseline(snapshot)
+
+    assert [file.path for file in changes(run / "work", since).files] == ["model"]
+
+
+def test_a_folder_says_whose_results_it_holds(run: Path, home: Path) -> None:
+    give_back(run, {}, wanted(home))
+
+    mark = json.loads((home / "results" / "digits-1" / MARK).read_text())
+    assert mark == {"job": "digits-1", "job_id": "one"}
