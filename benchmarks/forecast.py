@@ -4,8 +4,10 @@
 run lengths and calibration from the days before, and forecasts the start of jobs on the last days
 at the moment of their submission: jobs that start at once are counted, not forecast. One line of
 JSON per trace: how many starts lay before the end of their window (the aim is 90 %) and inside it
-(80 %), how wide windows were, and for how many jobs it said *unknown*. Jobs that wait in the same
-hours wait for the same thing: the interval of a share counts them as calibration does.
+(80 %), how wide windows were, and for how many jobs it said *unknown*. Windows that rest on typical
+run times for want of like runs are given apart (``thin``), as are those that took the place of windows
+that were wrong too often (``wrong_percent``): neither counts among the others. Jobs that wait in the
+same hours wait for the same thing: the interval of a share counts them as calibration does.
 """
 
 from __future__ import annotations
@@ -28,14 +30,14 @@ from gpucommons.scheduler.core.state import Cluster, Outcome
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate
-from gpucommons.scheduler.forecast.forecast import Forecast, told, window_to_show
+from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, told_of, window_to_show
 from gpucommons.scheduler.forecast.runs import History, Run, run_of
 from gpucommons.scheduler.forecast.windows import (
     TOGETHER_MS,
+    Basis,
     Estimate,
     apart,
     calibrate,
-    raw_window,
     wait_class,
 )
 from gpucommons.scheduler.simulation.conditions import Conditions
@@ -44,6 +46,8 @@ from gpucommons.scheduler.simulation.setting import set_up, simulation_of
 from gpucommons.scheduler.simulation.trace import Trace, read_trace
 
 _DAY_MS = 86_400_000
+#: How the classes of waits end whose windows rest on typical run times.
+_THIN = " thin"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,11 +267,12 @@ def told_in_order(
     for moment, found in zip(replay.moments, lengths, strict=True):
         now_ms = found.made_ms
         known = [_known_at(one, now_ms) for one, _ in kept]
-        for workload_id, waits in found.waits.items():
+        for workload_id in found.waits:
             workload = moment.cluster.workloads[workload_id]
-            name, raw = wait_class(workload), raw_window(waits)
+            raw, thin = foreseen(found, workload_id)
+            name = wait_class(workload, thin=thin)
             calibration = calibrate((one for one in known if one.wait_class == name), now_ms)
-            forecast = told(raw, calibration, now_ms, endless=bool(found.endless))
+            forecast = told_of(found, workload_id, calibration)
             said += [forecast] if moment.held_back else []
             if raw is not None:
                 one = Estimate(
@@ -276,7 +281,7 @@ def told_in_order(
                     wait_class=name,
                     raw=raw,
                     window=window_to_show(raw, calibration),
-                    withheld=forecast.window is None,
+                    withheld=forecast.window is None or forecast.basis is Basis.WRONG,
                     started_ms=replay.starts.get(workload_id),
                 )
                 kept.append((one, moment.held_back))
@@ -303,7 +308,10 @@ def summary(
     """
     held = [one for one, held_back in estimates if held_back and not one.withheld]
     unknown = sum(one.window is None for one in forecasts)
+    thin = [one for one in held if one.wait_class.endswith(_THIN)]
+    held = [one for one in held if not one.wait_class.endswith(_THIN)]
     in_line = [one for one in held if not one.wait_class.endswith("promised")]
+    wrong = sum(one.basis is Basis.WRONG for one in forecasts)
     return {
         "jobs": replay.jobs,
         "gpus": replay.gpus,
@@ -311,8 +319,11 @@ def summary(
         "had_to_wait": replay.waited,
         "forecast": len(forecasts),
         "unknown_percent": _percent(unknown, len(forecasts)),
+        "thin_percent": _percent(len(thin), len(forecasts)),
+        "wrong_percent": _percent(wrong, len(forecasts)),
         **_rightness(replay, held),
         "in_line": _rightness(replay, in_line),
+        "thin": _rightness(replay, thin),
     }
 
 

@@ -17,10 +17,10 @@ from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_ar
 from gpucommons.scheduler.forecast.futures import FUTURES, shared
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook, returned_left
 from gpucommons.scheduler.forecast.runs import History
+from gpucommons.scheduler.forecast.windows import HORIZON_MS, raw_window
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 
-_DAY_MS = 86_400_000
 #: What a restart costs is in the history of those that were restarted.
 _HERE = Conditions(restart_ms=0)
 
@@ -30,8 +30,7 @@ class Budget:
     """How far and how finely to look."""
 
     futures: int = FUTURES
-    #: Beyond two weeks nobody plans by a forecast.
-    horizon_ms: int = 14 * _DAY_MS
+    horizon_ms: int = HORIZON_MS
     #: Cycles of one future; the grid needs about 200 for two weeks.
     cycles: int = 300
     #: Ends that are closer together than this part of the time until then share a cycle.
@@ -62,6 +61,8 @@ class Lengths:
     waits: Mapping[WorkloadId, tuple[int | None, ...]] = field(default_factory=dict)
     #: Workloads of whose end nothing is known: who waits for them waits for ever, here.
     endless: frozenset[WorkloadId] = frozenset()
+    #: For those of whom that says no end: the same with typical run times for what is not known.
+    thin: Mapping[WorkloadId, tuple[int | None, ...]] = field(default_factory=dict)
 
 
 def waiting(cluster: Cluster) -> tuple[WorkloadId, ...]:
@@ -78,40 +79,63 @@ def estimate(
     wanted: Sequence[WorkloadId] | None = None,
     arriving: Arriving = nothing_arrives,
 ) -> Generator[None, None, Lengths]:
-    """Play all futures; yields after every cycle, returns the lengths of everybody wanted."""
+    """Play all futures; yields after every cycle, returns the lengths of everybody wanted.
+
+    Whoever has no end in sight in them is played again, with what is typical for whatever has no
+    known end: those who have one are told nothing that rests on it.
+    """
     wanted = waiting(cluster) if wanted is None else wanted
     outlooks = {
         one.workload_id: outlook(one, cluster, history)
         for one in cluster.workloads.values()
         if not is_final(one)
     }
-    starts: list[Mapping[WorkloadId, Millis]] = []
-    in_sight = wanted
-    for number in range(budget.futures):
-        if not in_sight:
-            break
-        ends = _ends(outlooks, number, budget.futures)
-        future = Simulation(cluster.apart(), now_ms=cluster.now_ms, conditions=_HERE, left_ms=ends)
-        coming = iter(arriving(number))
-        starts.append((yield from _starts(future, in_sight, budget, coming)))
-        # The end of a window needs a start in each future: without one, the others are not asked.
-        in_sight = tuple(starts[-1])
-    starts += [{}] * (budget.futures - len(starts))
+    all_futures = _Futures(cluster=cluster, outlooks=outlooks, budget=budget, arriving=arriving)
+    waits = yield from all_futures.played(wanted, thin=False)
+    without = [one for one in wanted if raw_window(waits[one]) is None]
+    thin = (yield from all_futures.played(without, thin=True)) if without else {}
     return Lengths(
         made_ms=cluster.now_ms,
-        waits={
-            one: tuple(_length(found.get(one), cluster.now_ms) for found in starts)
-            for one in wanted
-        },
+        waits=waits,
         endless=frozenset(i for i, one in outlooks.items() if one.basis is Basis.NOTHING),
+        thin=thin,
     )
 
 
-def _ends(
-    outlooks: Mapping[WorkloadId, Outlook], number: int, futures: int
-) -> dict[WorkloadId, int | None]:
-    """How much longer everything runs, in this future."""
-    return {i: one.left_ms(shared(i, one.group, number, futures)) for i, one in outlooks.items()}
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Futures:
+    """One cluster, to be played on as often as there are futures."""
+
+    cluster: Cluster
+    outlooks: Mapping[WorkloadId, Outlook]
+    budget: Budget
+    arriving: Arriving
+
+    def played(
+        self, wanted: Sequence[WorkloadId], *, thin: bool
+    ) -> Generator[None, None, Mapping[WorkloadId, tuple[int | None, ...]]]:
+        """The lengths of the waits of everybody wanted, one per future."""
+        starts: list[Mapping[WorkloadId, Millis]] = []
+        now_ms, in_sight = self.cluster.now_ms, wanted
+        for number in range(self.budget.futures):
+            if not in_sight:
+                break
+            ends = self._ends(number, thin=thin)
+            future = Simulation(self.cluster.apart(), now_ms=now_ms, conditions=_HERE, left_ms=ends)
+            coming = iter(self.arriving(number))
+            starts.append((yield from _starts(future, in_sight, self.budget, coming)))
+            # The end of a window needs a start in each future; a thin one is content with most.
+            in_sight = wanted if thin and starts[-1] else tuple(starts[-1])
+        starts += [{}] * (self.budget.futures - len(starts))
+        return {one: tuple(_length(found.get(one), now_ms) for found in starts) for one in wanted}
+
+    def _ends(self, number: int, *, thin: bool) -> dict[WorkloadId, int | None]:
+        """How much longer everything runs, in this future."""
+        futures = self.budget.futures
+        return {
+            i: one.left_ms(shared(i, one.group, number, futures), thin=thin)
+            for i, one in self.outlooks.items()
+        }
 
 
 def _starts(

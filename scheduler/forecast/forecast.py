@@ -1,26 +1,30 @@
-"""What people are told about one wait: a window and how right such windows were, or why none."""
+"""What people are told about one wait: a window and how right such windows were; a wide range and how
+little it rests on; or why there is none.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.types import Millis, TeamName
+from gpucommons.scheduler.core.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast import words
+from gpucommons.scheduler.forecast.estimating import Lengths
 from gpucommons.scheduler.forecast.windows import (
+    HORIZON_MS,
+    Basis,
     Calibration,
     Unknown,
     Window,
     calibrated,
+    open_window,
+    raw_window,
     said_from,
     said_to,
+    widest,
 )
 
-_WHY_NOT = {
-    Unknown.HISTORY: "too little is known about how long the work in its way runs",
-    Unknown.NOT_IN_SIGHT: "not in sight within two weeks",
-    Unknown.CALIBRATION: "past estimates were wrong too often",
-}
+_TOO_LITTLE = "too little is known about how long the work in its way runs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,12 +50,14 @@ class Forecast:
     made_ms: Millis
     #: Lengths from ``made_ms``, rounded as people speak; None where it is unknown.
     window: Window | None = None
+    #: What the window rests on.
+    basis: Basis = Basis.KNOWN
     unknown: Unknown | None = None
-    #: Where it is unknown and a time limit says at least this.
+    #: Where little is known and a time limit says at least this.
     bound: Bound | None = None
     #: Teams whose notebooks are all that it waits for without an end in sight.
     notebooks_of: tuple[TeamName, ...] = ()
-    #: Where it is unknown: it would start after so long if what is idle stays so and is returned.
+    #: Where little is known: it would start after so long if what is idle stays so and is returned.
     #: No promise, as an idle notebook may be used again.
     if_idle_ms: int | None = None
     #: Of ten past windows of such waits, so many were right; None before that can be said.
@@ -60,18 +66,38 @@ class Forecast:
     ways: tuple[Way, ...] = ()
 
     @property
+    def span(self) -> str:
+        """The window in a few words: ``10–25 min``, ``between 5 min and 3 h``; empty without one."""
+        window = self.window
+        if window is None:
+            return ""
+        if self.basis is Basis.KNOWN:
+            return words.span(window.from_ms, window.to_ms)
+        return words.wide(window.from_ms, window.to_ms, horizon_ms=HORIZON_MS)
+
+    @property
+    def note(self) -> str:
+        """How far the window is to be trusted, in a few words; empty where that is not known yet."""
+        if self.basis is Basis.WRONG:
+            return "past estimates were often wrong"
+        if self.basis is Basis.THIN:
+            behind = _behind(self.notebooks_of)
+            return f"few notebooks to judge by: {behind}" if behind else "few jobs to judge by"
+        right = self.right_of_ten
+        return "" if right is None else f"past estimates right {right} of 10"
+
+    @property
     def text(self) -> str:
         """One sentence: ``Likely 10–25 min (past estimates right 8 of 10).``."""
+        bound = "" if self.bound is None else f"; {self.bound.text}"
         if self.window is None:
-            why = _behind(self.notebooks_of) or _WHY_NOT[self.unknown or Unknown.HISTORY]
-            bound = "" if self.bound is None else f"; {self.bound.text}"
+            if self.unknown is Unknown.NOT_IN_SIGHT:
+                return f"Likely not within two weeks{bound}."
+            why = _behind(self.notebooks_of) or _TOO_LITTLE
             return f"Likely start unknown: {why}{self._if_idle()}{bound}."
-        past = (
-            ""
-            if self.right_of_ten is None
-            else f" (past estimates right {self.right_of_ten} of 10)"
-        )
-        return f"Likely {words.span(self.window.from_ms, self.window.to_ms)}{past}."
+        if self.basis is Basis.KNOWN:
+            return f"Likely {self.span} ({self.note})." if self.note else f"Likely {self.span}."
+        return f"Likely {self.span}, {self.note}{self._if_idle()}{bound}."
 
     def _if_idle(self) -> str:
         if self.if_idle_ms is None:
@@ -93,13 +119,42 @@ def told(
         unknown = Unknown.HISTORY if endless else Unknown.NOT_IN_SIGHT
         return Forecast(made_ms=made_ms, unknown=unknown)
     if calibration.off:
-        return Forecast(made_ms=made_ms, unknown=Unknown.CALIBRATION)
+        return Forecast(made_ms=made_ms, window=_said(widest(raw)), basis=Basis.WRONG)
     window = window_to_show(raw, calibration)
     return Forecast(made_ms=made_ms, window=window, right_of_ten=calibration.right_of_ten)
 
 
+def told_of(lengths: Lengths, workload_id: WorkloadId, calibration: Calibration) -> Forecast:
+    """What to say of one wait. ``calibration`` is that of such waits, known or thin."""
+    raw, thin = foreseen(lengths, workload_id)
+    if raw is None or not thin:
+        return told(raw, calibration, lengths.made_ms, endless=bool(lengths.endless))
+    window = _said(widest(raw)) if calibration.off else window_to_show(raw, calibration)
+    return Forecast(made_ms=lengths.made_ms, window=window, basis=Basis.THIN)
+
+
+def bounded(said: Forecast, bound: Bound) -> Forecast:
+    """The same with what time limits say: no range ends later than that."""
+    window = said.window
+    if window is not None and window.to_ms > bound.length_ms:
+        from_ms = min(window.from_ms, words.rounded_down(bound.length_ms))
+        window = replace(window, from_ms=from_ms, to_ms=bound.length_ms)
+    return replace(said, window=window, bound=bound)
+
+
+def foreseen(lengths: Lengths, workload_id: WorkloadId) -> tuple[Window | None, bool]:
+    """What the futures gave for one wait, and whether that rests on typical run times."""
+    raw = raw_window(lengths.waits[workload_id])
+    if raw is not None:
+        return raw, False
+    return open_window(lengths.thin.get(workload_id, ())), True
+
+
 def window_to_show(raw: Window, calibration: Calibration) -> Window:
     """The window as people read it, were it shown."""
-    window = calibrated(raw, calibration)
+    return _said(calibrated(raw, calibration))
+
+
+def _said(window: Window) -> Window:
     from_ms, to_ms = said_from(window.from_ms), said_to(window.to_ms)
     return Window(from_ms=from_ms, median_ms=window.median_ms, to_ms=max(from_ms, to_ms))

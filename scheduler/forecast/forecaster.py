@@ -35,11 +35,11 @@ from gpucommons.scheduler.forecast.estimating import (
     returns,
     waiting,
 )
-from gpucommons.scheduler.forecast.forecast import Bound, Forecast, told
+from gpucommons.scheduler.forecast.forecast import Bound, Forecast, bounded, foreseen, told_of
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
-from gpucommons.scheduler.forecast.windows import Calibration, Unknown, raw_window, wait_class
+from gpucommons.scheduler.forecast.windows import Basis, Calibration, Unknown, wait_class
 from gpucommons.scheduler.store.base import Epoch, Store
 
 T = TypeVar("T")
@@ -267,11 +267,11 @@ class Forecaster:
 
     def _told(self, cluster: Cluster, lengths: Lengths) -> dict[WorkloadId, Forecast]:
         found = {}
-        for one, waits in lengths.waits.items():
-            calibration = self.calibration(cluster.workloads[one])
-            endless = bool(lengths.endless)
-            said = told(raw_window(waits), calibration, lengths.made_ms, endless=endless)
-            if said.unknown is Unknown.HISTORY:
+        for one in lengths.waits:
+            _, thin = foreseen(lengths, one)
+            name = wait_class(cluster.workloads[one], thin=thin)
+            said = told_of(lengths, one, self._calibrations.get(name, Calibration()))
+            if said.basis is Basis.THIN or said.unknown is Unknown.HISTORY:
                 said = replace(said, notebooks_of=endless_notebooks(cluster, one, lengths))
             before = self._forecasts.get(one)
             found[one] = said if before is None else replace(said, ways=before.ways)
@@ -280,8 +280,8 @@ class Forecaster:
     def _bounded(
         self, cluster: Cluster, found: dict[WorkloadId, Forecast], budget: Budget
     ) -> dict[WorkloadId, Forecast] | None:
-        """What is unknown gets what time limits say; None when it is to stop."""
-        unknown = [one for one, said in found.items() if said.window is None]
+        """What little is known of gets what time limits say; None when it is to stop."""
+        unknown = [one for one, said in found.items() if _is_vague(said)]
         one_by_one = replace(budget, cycles=min(_LIMITS, budget.cycles), coarse=0, finest_ms=0)
         starts = self._pace(if_nothing_ends_early(cluster, unknown, one_by_one))
         if starts is None:
@@ -291,15 +291,15 @@ class Forecaster:
             spec, theirs = cluster.workloads[one].spec, cluster.workloads[holder].spec
             # Who may read this forecast is of its team: names of others are by policy.
             name = theirs.name if theirs.team == spec.team else None
-            found[one] = replace(found[one], bound=Bound(length_ms=length_ms, holder=name))
+            found[one] = bounded(found[one], Bound(length_ms=length_ms, holder=name))
         return self._if_idle_stays(cluster, found, one_by_one)
 
     def _if_idle_stays(
         self, cluster: Cluster, found: dict[WorkloadId, Forecast], one_by_one: Budget
     ) -> dict[WorkloadId, Forecast] | None:
-        """What is still unknown gets what the return of idle notebooks would give."""
+        """What is still vague gets what the return of idle notebooks would give."""
         rule_ms = self._idle_after_ms
-        unknown = [one for one, said in found.items() if said.window is None and not said.bound]
+        unknown = [one for one, said in found.items() if _is_vague(said) and not said.bound]
         if not unknown or rule_ms is None or not returns(cluster, rule_ms):
             return found
         playing = if_nothing_ends_early(cluster, unknown, one_by_one, idle_after_ms=rule_ms)
@@ -310,6 +310,10 @@ class Forecaster:
             length_ms = words.rounded_up(starts[one] - cluster.now_ms)
             found[one] = replace(found[one], if_idle_ms=length_ms)
         return found
+
+
+def _is_vague(said: Forecast) -> bool:
+    return said.window is None or said.basis is not Basis.KNOWN
 
 
 def _listed(found: Iterator[Way]) -> Generator[None, None, tuple[Way, ...]]:

@@ -13,13 +13,13 @@ from gpucommons.scheduler.core.lifecycle import WAITING_STATES
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.forecast.estimating import Lengths
-from gpucommons.scheduler.forecast.forecast import Forecast, window_to_show
+from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, window_to_show
 from gpucommons.scheduler.forecast.windows import (
     REMEMBERED,
+    Basis,
     Calibration,
     Estimate,
     calibrate,
-    raw_window,
     wait_class,
 )
 from gpucommons.scheduler.store.base import Epoch, Store
@@ -75,11 +75,12 @@ class EstimateLedger:
             if one.started_ms is None and not one.left:
                 open_at[one.workload_id] = max(one.made_ms, open_at.get(one.workload_id, Millis(0)))
         new = []
-        for workload_id, waits in lengths.waits.items():
-            raw, workload = raw_window(waits), cluster.workloads[workload_id]
+        for workload_id in lengths.waits:
+            raw, thin = foreseen(lengths, workload_id)
+            workload, said = cluster.workloads[workload_id], told[workload_id]
             if raw is None or not _is_due(workload, open_at.get(workload_id), lengths.made_ms):
                 continue
-            name = wait_class(workload)
+            name = wait_class(workload, thin=thin)
             new.append(
                 Estimate(
                     workload_id=workload_id,
@@ -87,7 +88,7 @@ class EstimateLedger:
                     wait_class=name,
                     raw=raw,
                     window=window_to_show(raw, calibrations.get(name, Calibration())),
-                    withheld=told[workload_id].window is None,
+                    withheld=said.window is None or said.basis is Basis.WRONG,
                 )
             )
         self._all().update((_key(one), one) for one in new)

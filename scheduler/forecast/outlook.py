@@ -1,8 +1,9 @@
 """How much longer one workload will hold its devices, from the best that is known of it.
 
 Its own progress (so many steps of so many, at this pace) says more than others' runs; runs like it
-say more than its time limit; a limit alone says only what cannot be. Nothing at all is *unknown*,
-and is never replaced by a guess.
+say more than its time limit; a limit alone says only what cannot be. Where none of these is known,
+what is typical stands in for it, for those alone who would otherwise be told nothing: what rests on
+it is called a range with little to judge by.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Millis, Workload
 from gpucommons.scheduler.forecast.runs import Curve, History, attempt_ms, likeness, ran_ms
+from gpucommons.scheduler.forecast.typical import Typical, typical
 
 #: A pace is believed after so many steps.
 _MIN_STEPS = 2
@@ -50,14 +52,21 @@ class Outlook:
     limit_ms: int | None = None
     #: An idle notebook is returned then, unless its user comes back.
     returned_ms: int | None = None
+    #: What is typical, for where the rest says nothing; None where nothing will end it.
+    typical: Typical | None = None
 
-    def left_ms(self, share: float) -> int | None:
-        """The time that it needs no longer than in ``share`` of the cases; None = not in sight."""
+    def left_ms(self, share: float, *, thin: bool = False) -> int | None:
+        """The time that it needs no longer than in ``share`` of the cases; None = not in sight.
+
+        ``thin``: what is typical stands in where nothing else is known.
+        """
         if self.returned_ms is not None:
             if share <= _RETURNED:
                 return self.returned_ms
             share = (share - _RETURNED) / (1 - _RETURNED)
         known = [ms for ms in (self._left(share), self.limit_ms) if ms is not None]
+        if not known and thin and self.typical is not None:
+            return self.typical.left_ms(share)
         return min(known, default=None)
 
     def _left(self, share: float) -> int | None:
@@ -85,6 +94,7 @@ def outlook(workload: Workload, cluster: Cluster, history: History) -> Outlook:
     done_ms = _done(workload, now_ms)
     like = likeness(workload)
     curve = history.curve(like, done_ms)
+    few = history.few(like)
     basis = Basis.HISTORY if curve is not None else Basis.NOTHING
     if curve is None and limit_ms is not None:
         basis = Basis.LIMIT
@@ -95,6 +105,7 @@ def outlook(workload: Workload, cluster: Cluster, history: History) -> Outlook:
         curve=curve,
         limit_ms=limit_ms,
         returned_ms=returned_left(workload, now_ms),
+        typical=typical(workload.spec.kind, few, done_ms, limit_ms),
     )
 
 

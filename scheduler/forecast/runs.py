@@ -160,6 +160,14 @@ class History:
                 return curve
         return None
 
+    def few(self, like: Likeness) -> tuple[int, ...]:
+        """The lengths of the ended runs of the narrowest circle that has any."""
+        for circle in like.circles:
+            found = tuple(length for length, ended in self._runs.get(circle, ()) if ended)
+            if found:
+                return found
+        return ()
+
     def _curve(self, circle: tuple[str, ...]) -> Curve:
         if circle not in self._curves:
             self._curves[circle] = Curve(self._runs.get(circle, ()))

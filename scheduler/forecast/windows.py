@@ -25,13 +25,14 @@ from gpucommons.scheduler.forecast.futures import quantile
 START, END = 0.1, 0.9
 #: Compared waits, newest first: more would answer too late when something changes.
 REMEMBERED = 200
-#: So many decide whether windows are withheld: they come back as soon as they would be right.
+#: So many decide whether a wide range is shown instead of a window: windows come back as soon as they
+#: would be right.
 RECENT = 40
-#: Below so many windows are not withheld: one miss would decide.
+#: Below so many none is replaced: one miss would decide.
 MIN_COMPARED = 20
 MIN_SHOWN = 10
-#: Starts before the end of their windows below this share, and windows are withheld: the aim is
-#: nine of ten, and of 20 such waits fewer than 14 would be so by chance once in four hundred times.
+#: Starts before the end of their windows below this share, and wide ranges are shown instead: the aim
+#: is nine of ten, and of 20 such waits fewer than 14 would be so by chance once in four hundred times.
 TOO_SELDOM = 0.7
 #: Waits count as at least so long where it is asked which of them cover the same time.
 TOGETHER_MS = 600_000
@@ -52,8 +53,21 @@ class Unknown(StrEnum):
     HISTORY = "history"
     #: It does not start within the horizon.
     NOT_IN_SIGHT = "not-in-sight"
-    #: Past windows were wrong too often.
-    CALIBRATION = "calibration"
+
+
+class Basis(StrEnum):
+    """What a window rests on; for all but the first, its words say how little that is."""
+
+    #: Runs like those in the way, limits and progress; its record is counted.
+    KNOWN = "known"
+    #: Typical run times, where too few like runs have ended; its record is counted apart.
+    THIN = "thin"
+    #: Windows were wrong too often lately: as wide as they may be stretched.
+    WRONG = "wrong"
+
+
+#: Beyond two weeks nobody plans by a forecast: a range that ends here says "or more".
+HORIZON_MS = 14 * 86_400_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +91,7 @@ class Estimate:
     raw: Window
     #: As it was calibrated and rounded.
     window: Window
-    #: People were told *unknown* instead.
+    #: People were told a wider range instead, or *unknown*.
     withheld: bool = False
     #: When it got its devices.
     started_ms: Millis | None = None
@@ -110,13 +124,13 @@ class Calibration:
         return self.in_time < TOO_SELDOM
 
 
-def wait_class(workload: Workload) -> str:
+def wait_class(workload: Workload, *, thin: bool = False) -> str:
     """Waits that are alike: in the same line, of notebooks or of jobs; for a device that is being
-    cleared, or for one that nobody gives up yet.
+    cleared, or for one that nobody gives up yet; forecast from like runs, or from typical ones.
     """
     kind = "notebook" if is_lease(workload) else "job"
     promised = " promised" if workload.nomination is not None else ""
-    return f"{kind} {workload.spec.pools[0]}{promised}"
+    return f"{kind} {workload.spec.pools[0]}{promised}{' thin' if thin else ''}"
 
 
 def raw_window(lengths: Sequence[int | None]) -> Window | None:
@@ -125,6 +139,22 @@ def raw_window(lengths: Sequence[int | None]) -> Window | None:
     if first is None or median is None or last is None:
         return None
     return Window(from_ms=first, median_ms=median, to_ms=last)
+
+
+def open_window(lengths: Sequence[int | None]) -> Window | None:
+    """A window that may end beyond the horizon; None where most futures show no start at all."""
+    if not lengths:
+        return None
+    first, median, last = (quantile(lengths, part) for part in (START, 0.5, END))
+    if first is None or median is None:
+        return None
+    return Window(from_ms=first, median_ms=median, to_ms=HORIZON_MS if last is None else last)
+
+
+def widest(raw: Window) -> Window:
+    """As wide as a window may be stretched: for where past ones were wrong too often."""
+    from_ms, to_ms = _stretched(raw.from_ms, 1 / MOST_STRETCH), _stretched(raw.to_ms, MOST_STRETCH)
+    return Window(from_ms=from_ms, median_ms=raw.median_ms, to_ms=min(to_ms, HORIZON_MS))
 
 
 def calibrated(raw: Window, calibration: Calibration) -> Window:

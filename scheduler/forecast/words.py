@@ -34,15 +34,32 @@ def rounded_up(length_ms: int) -> int:
     return _MARKS[max(1, bisect_left(_MARKS, length_ms))]
 
 
+def wide(from_ms: int, to_ms: int, *, horizon_ms: int) -> str:
+    """A wide window, each end in its own unit: ``between 5 min and 3 h``, ``within 3 h``."""
+    end = "two weeks or more" if to_ms >= horizon_ms else length(to_ms)
+    if not from_ms:
+        return f"within {end}"
+    if from_ms >= to_ms:
+        return f"in {end}" if to_ms >= horizon_ms else f"about {end}"
+    number, unit = length(from_ms).split()
+    return f"between {number if end.endswith(unit) else f'{number} {unit}'} and {end}"
+
+
+def length(length_ms: int) -> str:
+    """A rounded length in the unit in which people say it: ``5 min``, ``3 h``, ``2 d``."""
+    unit, name = _unit(length_ms)
+    return f"{-(-length_ms // unit)} {name}"
+
+
+def _unit(length_ms: int) -> tuple[int, str]:
+    if length_ms <= _LAST_MINUTES:
+        return _MINUTE, "min"
+    return (_HOUR, "h") if length_ms <= _LAST_HOURS else (_DAY, "d")
+
+
 def span(from_ms: int, to_ms: int) -> str:
     """A rounded window: ``10–25 min``."""
-    unit, name = (
-        (_MINUTE, "min")
-        if to_ms <= _LAST_MINUTES
-        else (_HOUR, "h")
-        if to_ms <= _LAST_HOURS
-        else (_DAY, "d")
-    )
+    unit, name = _unit(to_ms)
     low, high = from_ms // unit, -(-to_ms // unit)
     if low == 0:
         return f"under {high} {name}"

@@ -22,9 +22,16 @@ class ForecastView(View):
     to_ms: int | None = None
     #: Of ten past windows of such waits, so many were right; None before that can be said.
     right_of_ten: int | None = None
-    #: Why there is no window: ``history``, ``not-in-sight``, ``calibration``.
+    #: What the window rests on: ``known``; ``thin``: typical run times, with few runs to judge by;
+    #: ``wrong``: windows were wrong too often lately, so it is wider.
+    basis: str = "known"
+    #: The window in a few words: "10–25 min", "between 5 min and 3 h"; empty without one.
+    span: str = ""
+    #: How far it is to be trusted: "few jobs to judge by", "past estimates right 8 of 10".
+    note: str = ""
+    #: Why there is no window: ``history``, ``not-in-sight``.
     unknown: str | None = None
-    #: Then, where a time limit says so: it starts within this length at the latest.
+    #: Where little is known and a time limit says so: it starts within this length at the latest.
     at_latest_ms: int | None = None
     #: All of it in one sentence.
     text: str

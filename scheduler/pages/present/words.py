@@ -119,15 +119,17 @@ def likely(forecast: ForecastView | None) -> str:
         return ""
     if forecast.from_ms is None or forecast.to_ms is None:
         return "unknown"
-    return span(forecast.from_ms, forecast.to_ms)
+    return forecast.span or span(forecast.from_ms, forecast.to_ms)
 
 
 def likely_note(forecast: ForecastView | None) -> str:
-    """What stands below the window: ``right 8 of 10``, or why there is none."""
+    """What stands below the window: ``right 8 of 10``, how little it rests on, or why there is none."""
     if forecast is None:
         return ""
     if forecast.to_ms is None:
         return forecast.text.removeprefix("Likely start unknown: ")
+    if forecast.basis != "known":
+        return forecast.note
     return "" if forecast.right_of_ten is None else f"right {forecast.right_of_ten} of 10"
 
 

@@ -17,9 +17,9 @@ from gpucommons.scheduler.forecast.forecast import Forecast, told, window_to_sho
 from gpucommons.scheduler.forecast.futures import FUTURES, quantile, share, shared
 from gpucommons.scheduler.forecast.windows import (
     MOST_STRETCH,
+    Basis,
     Calibration,
     Estimate,
-    Unknown,
     Window,
     apart,
     calibrate,
@@ -193,14 +193,14 @@ def test_a_wait_that_goes_on_after_its_window_is_a_miss_already() -> None:
     assert calibrate([replace(one, left=True) for one in late], NOW).compared == 0
 
 
-def test_windows_that_were_wrong_too_often_are_withheld() -> None:
+def test_windows_that_were_wrong_too_often_give_way_to_a_wide_range_that_says_so() -> None:
     past = [waited(300 if n % 2 else 15, window(10, 20), n) for n in range(60)]
     learned = calibrate(past, NOW)
     assert learned.off
     said = told(window(10, 20), learned, NOW, endless=False)
-    assert (said.window, said.unknown) == (None, Unknown.CALIBRATION)
-    assert said.text == "Likely start unknown: past estimates were wrong too often."
-    # What was withheld counts for the stretch, so that windows can come back.
+    assert (said.basis, said.unknown) == (Basis.WRONG, None)
+    assert said.text == "Likely between 2 and 90 min, past estimates were often wrong."
+    # What was replaced counts for the stretch, so that windows can come back.
     again = calibrate(
         [*past, *(waited(15, window(10, 20), 100 + n, shown=False) for n in range(200))], NOW
     )
@@ -220,7 +220,7 @@ def test_without_a_window_it_says_why() -> None:
         "Likely start unknown: too little is known about how long the work in its way runs."
     )
     far = told(None, Calibration(), NOW, endless=False)
-    assert far.text == "Likely start unknown: not in sight within two weeks."
+    assert far.text == "Likely not within two weeks."
     assert isinstance(far, Forecast)
 
 
