@@ -2,7 +2,26 @@
 // private members stay long, and the loader brings a parser of version ranges that can only warn.
 // All of it is sent to every browser, so sheets become a chunk of their own kind, private names
 // short, and the parts of the loader that this extension does not need are replaced by shorter ones.
+const { writeFileSync } = require('node:fs');
 const { rspack } = require('@rspack/core');
+
+/** What this writes says which files each page brings; `npm run size` adds them up. */
+const CHUNKS = 'build/chunks.json';
+
+class ListsChunks {
+  apply(compiler) {
+    compiler.hooks.done.tap('ListsChunks', stats => {
+      const { namedChunkGroups } = stats.toJson({
+        all: false,
+        chunkGroups: true
+      });
+      const files = Object.entries(namedChunkGroups ?? {}).map(
+        ([name, { assets }]) => [name, assets.map(each => each.name)]
+      );
+      writeFileSync(CHUNKS, JSON.stringify(Object.fromEntries(files)));
+    });
+  }
+}
 
 class SheetsAsSheets {
   apply(compiler) {
@@ -100,7 +119,7 @@ module.exports = {
     chunkFilename: '[name].[contenthash:8].js',
     cssChunkFilename: '[name].[contenthash:8].css'
   },
-  plugins: [new SheetsAsSheets(), new ShorterLoader()],
+  plugins: [new SheetsAsSheets(), new ShorterLoader(), new ListsChunks()],
   optimization: {
     // Nobody reads these names: the shortest will do.
     mangleExports: 'size',

@@ -13,16 +13,15 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { Api, told } from './api';
+import { Api } from './api';
 import { addCommands } from './commands';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './documents';
 import { CATEGORY, CommandIDs, PANEL_RANK } from './ids';
-import type { JobWidget } from './jobwidget';
+import { JobWidget } from './jobwidget';
 import { messages } from './messages';
 import { Model } from './model';
 import { Notices } from './notices';
-import { pagesBy } from './pages';
 import { GpuPanel } from './panel';
 import { addRunningJobs } from './running';
 import { applySettings } from './settings';
@@ -90,27 +89,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
     restorer?.add(panel, panel.id);
 
     const tracker = new WidgetTracker<JobWidget>({ namespace: 'gpucommons' });
-    const pages = pagesBy(async (id): Promise<JobWidget> => {
-      // The page's code is fetched when the first job is opened.
-      const { JobWidget: Page } = await import('./jobwidget');
-      const page = new Page(context, id);
-      page.disposed.connect(() => {
-        pages.forget(id);
-      });
-      // Notebook 7 keeps its main area for one document, and its lower panel opens closed.
-      shell.add(page, labShell ? 'main' : 'right');
-      await tracker.add(page);
-      return page;
-    });
+    const pageOf = (id: string): JobWidget =>
+      tracker.find(each => each.jobId === id) ?? new JobWidget(context, id);
     const openJob = (id: string) => {
-      pages.get(id).then(
-        page => {
-          shell.activateById(page.id);
-        },
-        (error: unknown) => {
-          model.failed.emit(told(error));
-        }
-      );
+      const page = pageOf(id);
+      if (!tracker.has(page)) {
+        // Notebook 7 keeps its main area for one document, and its lower panel opens closed.
+        shell.add(page, labShell ? 'main' : 'right');
+        void tracker.add(page);
+      }
+      shell.activateById(page.id);
     };
 
     addCommands({

@@ -1,17 +1,22 @@
-/** A job's page as a tab of the main area. */
+/** A job's page as a tab of the main area. What draws it comes when the first is opened. */
 import { MainAreaWidget } from '@jupyterlab/apputils';
 import { ReactWidget } from '@jupyterlab/ui-components';
 import type * as React from 'react';
 
-import { h } from './components/h';
-
+import { chunk } from './components/chunk';
 import { IPanelContext, PanelContext } from './components/context';
-import { JobPage } from './components/jobpage';
+import { h } from './components/h';
 import { keepFocus } from './focus';
 import { FollowedJob } from './followed';
 import { gpuIcon } from './icons';
 import { hasRequest } from './jobs';
 import { IJob } from './tokens';
+
+const JobPage = chunk(() =>
+  import(/* webpackChunkName: "page-job" */ './jobpage/jobpage').then(
+    page => page.JobPage
+  )
+);
 
 class JobContent extends ReactWidget {
   constructor(

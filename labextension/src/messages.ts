@@ -1,22 +1,11 @@
 /**
- * Every sentence of the panel, in one place: translated, and asserted literally by the UI tests.
+ * Every sentence of the panel as Lab starts with it: translated, and asserted literally by the UI
+ * tests. Those of a page that comes when it is opened stand beside its code.
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import {
-  baseName,
-  bytes,
-  clock,
-  countdown,
-  duration,
-  gpuHours,
-  gpus,
-  length,
-  ordinal,
-  span
-} from './format';
+import { countdown, duration, gpus, ordinal, span } from './format';
 import type { Connection } from './model';
-import { IMistake, isWhole, ITrainForm, NumberName, range } from './request';
 import { sliceMessages } from './sliceMessages';
 import { IForecast, IJob } from './tokens';
 
@@ -61,6 +50,17 @@ export function messages(trans: TranslationBundle) {
     /** Of what there is to read, nothing came: that is not the same as nothing being there. */
     notLoaded(): string {
       return trans.__('This cannot be loaded now.');
+    },
+
+    loading(): string {
+      return trans.__('Loading…');
+    },
+
+    /** Code that the server did not give: it is away, or holds another version by now. */
+    partNotLoaded(): string {
+      return trans.__(
+        'This part could not be loaded. Where GPU Commons was updated since this page was opened, reload the page.'
+      );
     },
 
     retry(): string {
@@ -182,21 +182,6 @@ export function messages(trans: TranslationBundle) {
         : trans.__('starts within %1', duration(forecast.at_latest_ms));
     },
 
-    /** A sentence: the window and how right such were, or why there is none. */
-    likelyInFull(forecast: IForecast): string {
-      const window = this.window(forecast);
-      if (window === null) {
-        return forecast.text;
-      }
-      return forecast.right_of_ten == null
-        ? trans.__('Likely %1.', window)
-        : trans.__(
-            'Likely %1 (past estimates right %2 of 10).',
-            window,
-            forecast.right_of_ten
-          );
-    },
-
     startNowWith(milliGpu: number, workers: number): string {
       return workers > 1
         ? trans.__('Start now with %1 × %2', workers, gpus(milliGpu))
@@ -234,89 +219,14 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    savedIsLost(step: string): string {
-      return trans.__(
-        'Starts from the beginning: %1, saved before, is not used.',
-        step
-      );
-    },
-
-    resumedAt(step: string, held: string): string {
-      return trans.__('resumed at %1 on %2', step, held);
-    },
-
     attempt(number: number): string {
       return trans.__('attempt %1', number);
     },
 
-    waited(ms: number): string {
-      return trans.__('waited %1', length(ms));
-    },
-
-    paused(ms: number): string {
-      return trans.__('paused %1', length(ms));
-    },
-
-    gpuH(milliGpuS: number): string {
-      return trans.__('%1 GPU-h', gpuHours(milliGpuS));
-    },
-
-    lost(milliGpuS: number): string {
-      return milliGpuS === 0
-        ? trans.__('nothing lost to stops')
-        : trans.__('%1 GPU-min lost to stops', (milliGpuS / 60_000).toFixed(1));
-    },
-
     // --- train --------------------------------------------------------------------------------
-
-    thisFile(path: string, savedMs: number | null): string {
-      const which =
-        savedMs === null
-          ? baseName(path)
-          : trans.__('saved %1', clock(savedMs));
-      return path.endsWith('.ipynb')
-        ? trans.__('This notebook (%1)', which)
-        : trans.__('This script (%1)', which);
-    },
 
     openFirst(): string {
       return trans.__('Open a notebook or script first');
-    },
-
-    number(name: NumberName): string {
-      return {
-        workers: trans.__('Workers'),
-        minWorkers: trans.__('At least'),
-        cpus: trans.__('CPU cores'),
-        memoryGib: trans.__('Memory, GiB')
-      }[name];
-    },
-
-    mistake({ field, line }: IMistake, form: ITrainForm): string {
-      if (field === 'arguments') {
-        return trans.__('Close every quotation mark.');
-      }
-      if (field === 'secrets') {
-        return trans.__(
-          '“%1” is no secret’s name: write VARIABLE=name, never a value.',
-          line
-        );
-      }
-      const words: [string, number, number] = [
-        this.number(field),
-        ...range(field, form)
-      ];
-      return isWhole(field)
-        ? trans.__('%1: a whole number from %2 to %3.', ...words)
-        : trans.__('%1: a number from %2 to %3.', ...words);
-    },
-
-    sameAs(job: string): string {
-      return trans.__('The same as %1', job);
-    },
-
-    files(count: number, sizeBytes: number): string {
-      return trans._n('%1 file, %2', '%1 files, %2', count, bytes(sizeBytes));
     }
   };
 }

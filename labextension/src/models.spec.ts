@@ -2,13 +2,16 @@
 import { describe, expect, it } from 'vitest';
 
 import { announcement } from './announce';
-import { chosenMetrics, curveView, ticks } from './curve';
 import { FollowedJob, mergePoints } from './followed';
+import { chosenMetrics, curveView, ticks } from './jobpage/curve';
+import { jobMessages } from './jobpage/messages';
+import { timeline } from './jobpage/timeline';
 import { LogBuffer, plain } from './log';
 import { teamBars } from './team';
 import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
-import { timeline } from './timeline';
 import { ICurvePoint, ITeamUse } from './tokens';
+
+const jobMsg = jobMessages(msg);
 
 function use(changes: Partial<ITeamUse>): ITeamUse {
   return {
@@ -39,10 +42,10 @@ describe('the likely start', () => {
   });
 
   it('says how right past windows were once that is known', () => {
-    expect(msg.likelyInFull(makeForecast())).toBe(
+    expect(jobMsg.likelyInFull(makeForecast())).toBe(
       'Likely 10–25 min (past estimates right 8 of 10).'
     );
-    expect(msg.likelyInFull(makeForecast({ right_of_ten: null }))).toBe(
+    expect(jobMsg.likelyInFull(makeForecast({ right_of_ten: null }))).toBe(
       'Likely 10–25 min.'
     );
   });
@@ -50,7 +53,7 @@ describe('the likely start', () => {
   it('says in the words of the scheduler why it is unknown', () => {
     const text = 'Likely start unknown: not in sight within two weeks.';
 
-    expect(msg.likelyInFull(makeForecast({ to_ms: null, text }))).toBe(text);
+    expect(jobMsg.likelyInFull(makeForecast({ to_ms: null, text }))).toBe(text);
   });
 
   it('says what a time limit promises where no window is known', () => {
@@ -112,7 +115,7 @@ describe('what happened', () => {
   });
 
   it('shows waits and attempts to scale', () => {
-    const { segments } = timeline(job, 1_200_000, msg);
+    const { segments } = timeline(job, 1_200_000, jobMsg);
 
     expect(segments.map(each => [each.kind, each.label])).toEqual([
       ['waited', 'waited 4 min'],
@@ -128,7 +131,7 @@ describe('what happened', () => {
     state => {
       const ended = [makeAttempt({ state: 'ended', ended_ms: 60_000 })];
       const over = makeJob({ state, attempts: ended, ended_ms: 60_000 });
-      const [segment] = timeline(over, 60_000, msg).segments;
+      const [segment] = timeline(over, 60_000, jobMsg).segments;
 
       expect(segment?.kind).toBe(state === 'succeeded' ? 'running' : state);
     }
@@ -146,9 +149,13 @@ describe('what happened', () => {
     ];
     const over = makeJob({ state: 'succeeded', attempts, ended_ms: 336_000 });
 
-    expect(timeline(over, 336_000, msg).segments.map(one => one.label)).toEqual(
-      ['attempt 1 · 1 min 52 s', 'waited 1 min 55 s', 'attempt 2 · 1 min 49 s']
-    );
+    expect(
+      timeline(over, 336_000, jobMsg).segments.map(one => one.label)
+    ).toEqual([
+      'attempt 1 · 1 min 52 s',
+      'waited 1 min 55 s',
+      'attempt 2 · 1 min 49 s'
+    ]);
   });
 
   it.each([
@@ -158,13 +165,13 @@ describe('what happened', () => {
   ])('goes on after the colon: %s', (ended_text, said) => {
     const attempts = [makeAttempt({ ended_ms: 60_000, ended_text })];
 
-    expect(timeline(makeJob({ attempts }), 60_000, msg).receipts[0]?.text).toBe(
-      said
-    );
+    expect(
+      timeline(makeJob({ attempts }), 60_000, jobMsg).receipts[0]?.text
+    ).toBe(said);
   });
 
   it('tells each stop with its time', () => {
-    expect(timeline(job, 1_200_000, msg).receipts[0]?.text).toBe(
+    expect(timeline(job, 1_200_000, jobMsg).receipts[0]?.text).toBe(
       'attempt 1: stopped for nlp (its guarantee)'
     );
   });
@@ -172,7 +179,7 @@ describe('what happened', () => {
   it('shows a job that has only waited', () => {
     const waiting = makeJob({ state: 'queued' });
 
-    expect(timeline(waiting, 60_000, msg).segments).toMatchObject([
+    expect(timeline(waiting, 60_000, jobMsg).segments).toMatchObject([
       { kind: 'waited', percent: 100, label: 'waiting · 1 min' }
     ]);
   });
@@ -209,7 +216,7 @@ describe('what happened', () => {
       ['waited 1 min']
     ]
   ])('tells waiting from pausing of a job %s', (_, each, labels) => {
-    const { segments } = timeline(each, 60_000, msg);
+    const { segments } = timeline(each, 60_000, jobMsg);
 
     expect(segments.map(segment => segment.label)).toEqual(labels);
   });

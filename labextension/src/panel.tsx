@@ -58,7 +58,9 @@ export class GpuPanel extends ReactWidget {
 
   /** What draws the panel is fetched when it is first shown. */
   private async _draw(): Promise<void> {
-    this._Panel ??= (await import('./components/panel')).Panel;
+    this._Panel ??= (
+      await import(/* webpackChunkName: "panel" */ './components/panel')
+    ).Panel;
     this.update();
   }
 

@@ -4,6 +4,7 @@ import { makeJob, msg } from './testing/make';
 import { fakeApi } from './testing/sockets';
 import { EMPTY_FORM } from './request';
 import { ICandidate, TrainModel } from './train';
+import { trainMessages } from './trainform/messages';
 
 const QUOTE = { hold_class: 'guaranteed', text: 'Fits.' };
 
@@ -216,10 +217,10 @@ describe('a number', () => {
 
   it('that is wrong says what may stand there', () => {
     const { form } = train();
-    expect(msg.mistake({ field: 'workers' }, form)).toBe(
+    expect(trainMessages(msg).mistake({ field: 'workers' }, form)).toBe(
       'Workers: a whole number from 1 to 1024.'
     );
-    expect(msg.mistake({ field: 'memoryGib' }, form)).toBe(
+    expect(trainMessages(msg).mistake({ field: 'memoryGib' }, form)).toBe(
       'Memory, GiB: a number from 0.25 to 16384.'
     );
   });

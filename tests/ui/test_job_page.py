@@ -246,3 +246,33 @@ def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:
     job_page.goto(job_page.url.replace("?reset", ""))
 
     expect(job_page.locator(".gc-JobPage h1")).to_have_text("digits-7")
+
+
+def test_lab_starts_without_the_code_of_pages(open_lab: Open) -> None:
+    page = open_lab()
+    fetched = """() => performance.getEntriesByType("resource").map(each => each.name)
+        .filter(name => name.includes("extensions/gpucommons/"))"""
+
+    expect(page.locator("li.gc-Job").first).to_be_visible()
+    names = page.evaluate(fetched)
+
+    assert any("/panel." in name for name in names)
+    assert not any("/page-job." in name for name in names)
+    open_job(page)
+    assert any("/page-job." in name for name in page.evaluate(fetched))
+
+
+def test_a_page_whose_code_does_not_come_says_so_and_tries_again(open_lab: Open) -> None:
+    page = open_lab()
+    page.route("**/page-job.*", lambda route: route.fulfill(status=404))
+    page.get_by_role("button", name="digits-7", exact=True).click()
+    tab = page.locator(".gc-JobPage-widget")
+
+    expect(tab).to_contain_text(
+        "This part could not be loaded. Where GPU Commons was updated since this page was opened,"
+        " reload the page."
+    )
+    page.unroute("**/page-job.*")
+    tab.get_by_role("button", name="Try again").click()
+
+    expect(page.locator(".gc-JobPage h1")).to_have_text("digits-7")

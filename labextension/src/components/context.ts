@@ -27,6 +27,12 @@ export function usePanel(): IPanelContext & { trans: TranslationBundle } {
   return { ...context, trans: context.msg.trans };
 }
 
+/** The sentences of a part together with those of all parts: they come with its code. */
+export function useWords<W>(words: (msg: Messages) => W): W {
+  const { msg } = usePanel();
+  return React.useMemo(() => words(msg), [words, msg]);
+}
+
 /** Draw anew whenever the signal says so. */
 export function useSignal<S, A>(
   signal: ISignal<S, A>,

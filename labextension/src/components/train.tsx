@@ -1,302 +1,48 @@
-/** *Train*: what to run, on how much, for how long; what the quota says to it; submit. */
-import * as React from 'react';
+/** The section *Train*: its form comes as a chunk once there is something to run. */
+import type * as React from 'react';
 
-import { Fragment, h } from './h';
-
-import { baseName, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
-import { isFinal, stepText } from '../jobs';
-import type { Messages } from '../messages';
-import { ITrainForm, offeredSizes } from '../request';
-import type { Connection } from '../model';
-import type { ITeam } from '../tokens';
-import type { TrainModel } from '../train';
-import { usePanel, useSignal, useTopics } from './context';
-import { IOption, Segmented, SelectField } from './fields';
-import { ActionButton, Callout, Section } from './parts';
-import { TrainMore } from './trainmore';
+import { chunk } from './chunk';
+import { usePanel, useSignal } from './context';
+import { h } from './h';
+import { LinkButton, Section } from './parts';
 
-const OTHER_FILE = 'other';
-const NO_LIMIT = 'none';
-const TONES: Record<string, 'borrow' | 'guaranteed'> = {
-  'over-quota': 'borrow',
-  guaranteed: 'guaranteed'
-};
-const PLACES = { first: 'gc-what', submit: 'gc-submit' };
+const Form = chunk(() =>
+  import(/* webpackChunkName: "page-train" */ '../trainform/form').then(
+    ({ TrainForm }) => TrainForm
+  )
+);
 
 export function Train(): React.JSX.Element {
-  const { model, train, trans } = usePanel();
+  const { train, trans } = usePanel();
   useSignal(train.changed);
-  useTopics(model, ['status', 'teams']);
   return (
     <Section
       id="train"
       title={trans.__('Train')}
       isWanted={train.wanted !== null}
     >
-      <Form />
+      {train.form.source === null && train.wanted === null ? (
+        <Nothing />
+      ) : (
+        <Form />
+      )}
     </Section>
   );
 }
 
-function Form(): React.JSX.Element {
-  const { model, train, msg, commands, trans } = usePanel();
-  const { form } = train;
-  const hindrance = whyNot(train, model.connection, msg);
-  const node = useFocus(train);
+function Nothing(): React.JSX.Element {
+  const { msg, commands, trans } = usePanel();
   return (
-    <form
-      className="gc-Train"
-      ref={node}
-      // What was refused may be mended elsewhere by now: a secret, made in a terminal.
-      onPointerEnter={() => {
-        train.lookAgain();
-      }}
-      onFocus={() => {
-        train.lookAgain();
-      }}
-      onSubmit={event => {
-        event.preventDefault();
-      }}
-    >
-      <WhatToRun />
-      <Segmented
-        label={
-          form.workers > 1
-            ? trans.__('GPUs of each of %1 workers', form.workers)
-            : trans.__('GPUs')
-        }
-        value={String(form.milliGpu)}
-        options={sizes(form, model.myTeams, msg)}
-        onChange={value => {
-          train.update({ milliGpu: Number(value) });
+    <p className="gc-Muted">
+      {msg.openFirst()}.{' '}
+      <LinkButton
+        onClick={() => {
+          void commands.execute(CommandIDs.trainFile, { asks: true });
         }}
-      />
-      <SelectField
-        id="gc-time"
-        label={trans.__('Time limit')}
-        value={form.maxRunS === null ? NO_LIMIT : String(form.maxRunS)}
-        options={timeLimits(form.maxRunS, model.timeLimits, msg)}
-        onChange={value => {
-          train.update({ maxRunS: value === NO_LIMIT ? null : Number(value) });
-        }}
-      />
-      {train.isExpanded ? <TrainMore /> : null}
-      <GoesOn form={form} msg={msg} />
-      <QuotaLine train={train} />
-      <div className="gc-Row gc-Buttons">
-        <ActionButton
-          id={PLACES.submit}
-          isPrimary={train.problem === null}
-          hindrance={hindrance}
-          isBusy={train.isBusy}
-          describedBy="gc-quote"
-          onClick={() => {
-            void submit();
-          }}
-        >
-          {train.isBusy
-            ? trans.__('Submitting…')
-            : train.problem === null || hindrance !== null
-              ? trans.__('Submit')
-              : // What was refused lies outside of the form: it may be mended by now.
-                trans.__('Submit again')}
-        </ActionButton>
-        <ActionButton
-          isExpanded={train.isExpanded}
-          onClick={() => {
-            train.setExpanded(!train.isExpanded);
-            if (train.isExpanded) {
-              train.goTo('more');
-            }
-          }}
-        >
-          {train.isExpanded ? trans.__('Less') : trans.__('More…')}
-        </ActionButton>
-      </div>
-    </form>
-  );
-
-  async function submit(): Promise<void> {
-    const job = await train.submit();
-    if (job !== null) {
-      // What was asked for is done with.
-      train.setExpanded(false);
-      model.add(job);
-      // Who meanwhile types elsewhere is not taken away from there: the row and a notice are enough.
-      // A button that rests while it is sent may have lost the focus to nobody.
-      const { activeElement, body } = document;
-      if (activeElement === body || node.current?.contains(activeElement)) {
-        void commands.execute(CommandIDs.openJob, { job: job.id });
-      }
-    }
-  }
-}
-
-/** Why the form cannot be sent as it is; null where it can. */
-function whyNot(
-  train: TrainModel,
-  connection: Connection,
-  msg: Messages
-): string | null {
-  const away = msg.outOfReach(connection);
-  if (away !== null || train.form.source === null) {
-    return away ?? msg.openFirst();
-  }
-  const [mistake] = train.mistakes;
-  return mistake ? msg.mistake(mistake, train.form) : train.refusal;
-}
-
-/** Sends the focus where it was asked to, and keeps a button in sight that lines push down. */
-function useFocus(train: TrainModel): React.RefObject<HTMLFormElement> {
-  const node = React.useRef<HTMLFormElement>(null);
-  React.useEffect(() => {
-    const { wanted } = train;
-    const field =
-      wanted === 'more'
-        ? node.current?.querySelector<HTMLElement>('.gc-More :is(input,select)')
-        : wanted && document.getElementById(PLACES[wanted]);
-    if (field) {
-      train.wanted = null;
-      field.focus();
-    }
-    const { activeElement } = document;
-    if (activeElement?.id === PLACES.submit) {
-      activeElement.scrollIntoView({ block: 'nearest' });
-    }
-  });
-  return node;
-}
-
-/** What becomes of the progress that the job in question has saved. */
-function GoesOn(props: {
-  form: ITrainForm;
-  msg: Messages;
-}): React.JSX.Element | null {
-  const { form, msg } = props;
-  const job = form.source?.kind === 'job' ? form.source.job : null;
-  if (!job?.checkpoint || isFinal(job)) {
-    return null;
-  }
-  return (
-    <p className="gc-Hint" role="status">
-      {msg.savedIsLost(stepText(job, job.checkpoint.step, msg))}
+      >
+        {trans.__('Another file…')}
+      </LinkButton>
     </p>
   );
-}
-
-function WhatToRun(): React.JSX.Element {
-  const { train, msg, commands, trans } = usePanel();
-  const { source, functionName } = train.form;
-  const functions = train.candidate?.functions ?? [];
-  const options: IOption[] = train.candidates.map((candidate, index) => ({
-    value: candidate.path,
-    label:
-      index > 0
-        ? baseName(candidate.path)
-        : msg.thisFile(candidate.path, candidate.savedMs)
-  }));
-  if (source?.kind === 'file' && !train.candidate) {
-    options.unshift({ value: source.path, label: baseName(source.path) });
-  }
-  if (source?.kind === 'job') {
-    options.unshift({ value: '', label: msg.sameAs(source.job.name) });
-  }
-  if (source === null) {
-    options.unshift({
-      value: '',
-      label: msg.openFirst()
-    });
-  }
-  options.push({ value: OTHER_FILE, label: trans.__('Another file…') });
-  return (
-    <>
-      <SelectField
-        id={PLACES.first}
-        label={trans.__('What to run')}
-        value={source?.kind === 'file' ? source.path : ''}
-        options={options}
-        onChange={value => {
-          if (value === OTHER_FILE) {
-            void commands.execute(CommandIDs.trainFile, { asks: true });
-          } else if (value !== '') {
-            train.choose(value);
-          }
-        }}
-      />
-      {train.candidate?.isDirty ? (
-        <p className="gc-Muted gc-Hint">
-          {trans.__('Unsaved changes are saved on submit.')}
-        </p>
-      ) : null}
-      {functions.length > 0 ? (
-        <SelectField
-          id="gc-function"
-          label={trans.__('Part of it')}
-          value={functionName}
-          options={[
-            { value: '', label: trans.__('The whole notebook') },
-            ...functions.map(name => ({
-              value: name,
-              label: `${name}(resume_dir)`
-            }))
-          ]}
-          onChange={value => {
-            train.update({ functionName: value });
-          }}
-        />
-      ) : null}
-    </>
-  );
-}
-
-function QuotaLine(props: { train: TrainModel }): React.JSX.Element | null {
-  const { model } = usePanel();
-  const { quote, problem, isAsking } = props.train;
-  const said = problem ?? quote?.text;
-  // That the scheduler is away is said above, once.
-  if (said === undefined || model.connection !== 'ok') {
-    return null;
-  }
-  const [lead, rest] = problem === null ? leadOf(said) : ['', said];
-  const tone = problem === null ? TONES[quote?.hold_class ?? ''] : 'error';
-  return (
-    <Callout tone={tone ?? 'info'} id="gc-quote">
-      {/* It keeps its height while another is asked for: *Submit* stays under the pointer. */}
-      <span className={isAsking ? 'gc-mod-stale' : ''} aria-busy={isAsking}>
-        {lead ? <b>{lead} </b> : null}
-        {rest}
-      </span>
-    </Callout>
-  );
-}
-
-/** A short first sentence ("Borrowed.") is the verdict and stands out. */
-export function leadOf(text: string): [string, string] {
-  const match = /^(.{1,24}?\.)\s+(.+)$/s.exec(text);
-  return match ? [match[1] ?? '', match[2] ?? ''] : ['', text];
-}
-
-function sizes(
-  form: ITrainForm,
-  teams: readonly ITeam[],
-  msg: Messages
-): IOption[] {
-  return offeredSizes(form.team, teams, form.milliGpu).map(size => ({
-    value: String(size),
-    label: size === 0 ? msg.trans.__('CPU') : gpus(size)
-  }));
-}
-
-function timeLimits(
-  chosen: number | null,
-  offered: readonly (number | null)[],
-  msg: Messages
-): IOption[] {
-  const all = offered.includes(chosen) ? offered : [chosen, ...offered];
-  return all.map(limit => ({
-    value: limit === null ? NO_LIMIT : String(limit),
-    label:
-      limit === null ? msg.trans.__('The team’s limit') : duration(limit * 1000)
-  }));
 }

@@ -4,12 +4,12 @@
  */
 import * as React from 'react';
 
-import { h } from './h';
+import { h } from '../components/h';
 
 import { FollowedJob } from '../followed';
 import { isFinal } from '../jobs';
-import { usePanel, useSignal } from './context';
-import { LinkButton } from './parts';
+import { usePanel, useSignal } from '../components/context';
+import { LinkButton } from '../components/parts';
 
 /** So close to the end counts as "at the end". */
 const NEAR_PX = 24;

@@ -1,9 +1,10 @@
 /** *More…* of *Train*: workers, team, priority, secrets, and the files that go along. */
 import { bytes } from '../format';
 import type { Priority } from '../tokens';
-import { usePanel } from './context';
+import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
-import { Fragment, h } from './h';
+import { Fragment, h } from '../components/h';
+import { trainMessages } from './messages';
 
 const SHOWN_FILES = 8;
 /** A name, not a sentence: it stays as it is in every language. */
@@ -130,7 +131,8 @@ function Pairs(props: {
 }
 
 function Files(): React.JSX.Element | null {
-  const { train, msg, trans } = usePanel();
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
   const { files, filesProblem } = train;
   if (filesProblem !== null) {
     return <p className="gc-Error">{filesProblem}</p>;

@@ -1,7 +1,7 @@
 /** A job's page: what it is, what happened to it, its curve, its log. */
 import type * as React from 'react';
 
-import { Fragment, h } from './h';
+import { Fragment, h } from '../components/h';
 
 import { baseName, bytes, clock, duration, gpus } from '../format';
 import { FollowedJob } from '../followed';
@@ -21,12 +21,25 @@ import {
   timeLeftMs
 } from '../jobs';
 import { IJob } from '../tokens';
-import { useNow, usePanel, useSignal, useTopics } from './context';
+import {
+  useNow,
+  usePanel,
+  useSignal,
+  useTopics,
+  useWords
+} from '../components/context';
 import { CurveView } from './curveview';
+import { jobMessages } from './messages';
 import { LogView } from './logview';
-import { JobLink, StartNow } from './jobs';
-import { ActionButton, Bar, Callout, LinkButton, Pill } from './parts';
-import { Standing } from './panel';
+import { JobLink, StartNow } from '../components/jobs';
+import {
+  ActionButton,
+  Bar,
+  Callout,
+  LinkButton,
+  Pill
+} from '../components/parts';
+import { Standing } from '../components/panel';
 import { TimelineView } from './timelineview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
@@ -124,7 +137,8 @@ function Fact(props: {
 }
 
 function Facts({ job }: { job: IJob }): React.JSX.Element {
-  const { model, msg, trans } = usePanel();
+  const { model, trans } = usePanel();
+  const msg = useWords(jobMessages);
   const now = useNow(model);
   const saved = job.checkpoint;
   return (
@@ -233,7 +247,8 @@ const OPEN_PATH = 'filebrowser:open-path';
 
 /** Why it waits, that it will be stopped, how it ended, where its results are. */
 function Notes({ job }: { job: IJob }): React.JSX.Element | null {
-  const { model, msg, commands, trans } = usePanel();
+  const { model, commands, trans } = usePanel();
+  const msg = useWords(jobMessages);
   const now = useNow(model);
   const stop = currentAttempt(job)?.stop;
   const results = job.request?.results_to;

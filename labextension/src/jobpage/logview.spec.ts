@@ -2,7 +2,7 @@ import { describe, expect, it } from 'vitest';
 
 import { LogBuffer } from '../log';
 import { syncLines } from './logview';
-import { leadOf } from './train';
+import { leadOf } from '../trainform/form';
 
 function texts(node: HTMLElement): string[] {
   return Array.from(node.children, row => row.textContent ?? '');

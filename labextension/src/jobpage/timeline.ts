@@ -1,8 +1,8 @@
 /** "What happened" to a job: waits and attempts to scale, and the receipts of its stops. No DOM. */
-import { clock, length } from './format';
-import { isFinal, stepText } from './jobs';
-import type { Messages } from './messages';
-import { IAttempt, IJob } from './tokens';
+import { clock, length } from '../format';
+import { isFinal, stepText } from '../jobs';
+import { IAttempt, IJob } from '../tokens';
+import type { JobMessages } from './messages';
 
 export type SegmentKind =
   | 'waited'
@@ -37,7 +37,11 @@ export interface ITimeline {
 /** Shorter waits are the moment between two attempts, not worth a segment. */
 const SHORTEST_WAIT = 0.004;
 
-export function timeline(job: IJob, nowMs: number, msg: Messages): ITimeline {
+export function timeline(
+  job: IJob,
+  nowMs: number,
+  msg: JobMessages
+): ITimeline {
   const end = isFinal(job) ? (job.ended_ms ?? job.since_ms) : nowMs;
   const start = job.submitted_ms;
   const whole = Math.max(1, end - start);
@@ -128,7 +132,7 @@ function lastEnded(job: IJob): boolean {
   return last === undefined || last.ended_ms != null;
 }
 
-function receipts(job: IJob, msg: Messages): IReceipt[] {
+function receipts(job: IJob, msg: JobMessages): IReceipt[] {
   return job.attempts.flatMap(attempt => {
     const said: IReceipt[] = [];
     const say = (key: string, atMs: number, text: string) =>

@@ -3,8 +3,9 @@ import { HTMLSelect } from '@jupyterlab/ui-components';
 import type * as React from 'react';
 
 import { isWhole, ITrainForm, NumberName, range } from '../request';
-import { usePanel } from './context';
-import { h } from './h';
+import { usePanel, useWords } from '../components/context';
+import { h } from '../components/h';
+import { trainMessages } from './messages';
 
 export interface IOption {
   value: string;
@@ -82,7 +83,8 @@ export function TextField(props: {
 
 /** What is typed stays as it is typed: whoever clears a field to write another number may. */
 export function NumberField(props: { field: NumberName }): React.JSX.Element {
-  const { train, msg } = usePanel();
+  const { train } = usePanel();
+  const msg = useWords(trainMessages);
   const { field } = props;
   const [min, max] = range(field, train.form);
   return (
@@ -110,7 +112,8 @@ function Checked(props: {
   label: string;
   children: (marks: object) => React.ReactNode;
 }): React.JSX.Element {
-  const { train, msg } = usePanel();
+  const { train } = usePanel();
+  const msg = useWords(trainMessages);
   const id = `gc-${props.field}`;
   const mistake = train.mistakes.find(each => each.field === props.field);
   return (

@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 import type { Connection } from '../model';
 import { FollowedJob } from '../followed';
 import { makeJob, msg } from '../testing/make';
-import { PanelContext } from './context';
+import { PanelContext } from '../components/context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
 

@@ -1,13 +1,13 @@
 /** The metric curve in SVG: an axis at each side, a mark where an attempt began. */
 import * as React from 'react';
 
-import { h } from './h';
+import { h } from '../components/h';
 
-import { chosenMetrics, curveView, IBox, ISeries } from '../curve';
+import { chosenMetrics, curveView, IBox, ISeries } from './curve';
 import { metric } from '../format';
 import { stepWord } from '../jobs';
 import { ICurvePoint } from '../tokens';
-import { usePanel } from './context';
+import { usePanel } from '../components/context';
 
 const HEIGHT = 210;
 const TONES = ['first', 'second'];

@@ -1,19 +1,21 @@
 /** "What happened": waits and attempts to scale, then the receipts of the stops. */
 import type * as React from 'react';
 
-import { h } from './h';
+import { h } from '../components/h';
 
 import { stepText } from '../jobs';
-import { timeline } from '../timeline';
+import { jobMessages } from './messages';
+import { timeline } from './timeline';
 import { IJob } from '../tokens';
-import { useNow, usePanel } from './context';
-import { JobLink } from './jobs';
+import { useNow, usePanel, useWords } from '../components/context';
+import { JobLink } from '../components/jobs';
 
 /** A label needs about so much of the page; a shorter one would be a letter and three dots. */
 const NARROW_PERCENT = 6;
 
 export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
-  const { model, msg, trans } = usePanel();
+  const { model, trans } = usePanel();
+  const msg = useWords(jobMessages);
   useNow(model);
   const line = timeline(job, model.shownMs, msg);
   return (

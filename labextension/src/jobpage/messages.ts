@@ -1,0 +1,50 @@
+/** Sentences of a job's page, which come with its code. */
+import { gpuHours, length } from '../format';
+import type { Messages } from '../messages';
+import { IForecast } from '../tokens';
+
+export type JobMessages = ReturnType<typeof jobMessages>;
+
+export function jobMessages(msg: Messages) {
+  const { trans } = msg;
+  return {
+    ...msg,
+
+    /** A sentence: the window and how right such were, or why there is none. */
+    likelyInFull(forecast: IForecast): string {
+      const window = this.window(forecast);
+      if (window === null) {
+        return forecast.text;
+      }
+      return forecast.right_of_ten == null
+        ? trans.__('Likely %1.', window)
+        : trans.__(
+            'Likely %1 (past estimates right %2 of 10).',
+            window,
+            forecast.right_of_ten
+          );
+    },
+
+    resumedAt(step: string, held: string): string {
+      return trans.__('resumed at %1 on %2', step, held);
+    },
+
+    waited(ms: number): string {
+      return trans.__('waited %1', length(ms));
+    },
+
+    paused(ms: number): string {
+      return trans.__('paused %1', length(ms));
+    },
+
+    gpuH(milliGpuS: number): string {
+      return trans.__('%1 GPU-h', gpuHours(milliGpuS));
+    },
+
+    lost(milliGpuS: number): string {
+      return milliGpuS === 0
+        ? trans.__('nothing lost to stops')
+        : trans.__('%1 GPU-min lost to stops', (milliGpuS / 60_000).toFixed(1));
+    }
+  };
+}
