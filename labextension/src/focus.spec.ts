@@ -41,3 +41,13 @@ it('knows the button that the focus went on to', async () => {
 
   expect(document.activeElement).toBe(button('a'));
 });
+
+it('stays within the part where no other button is left', async () => {
+  document.body.append(document.createElement('button'));
+  node.tabIndex = -1;
+  button('a').focus();
+  node.textContent = 'Loading…';
+  await settled();
+
+  expect(document.activeElement).toBe(node);
+});

@@ -3,7 +3,8 @@
 export function keepFocus(node: HTMLElement): void {
   let path: HTMLElement[] = [];
   node.addEventListener('focusin', event => {
-    path = event.composedPath() as HTMLElement[];
+    const whole = event.composedPath() as HTMLElement[];
+    path = whole.slice(0, whole.indexOf(node) + 1);
   });
   node.addEventListener('focusout', () => {
     const left = path;
@@ -22,11 +23,14 @@ export function keepFocus(node: HTMLElement): void {
     const { body } = document;
     if (path[0]?.isConnected === false && document.activeElement === body) {
       // Among what it stood with, then among what that stood with.
-      path.some(each => {
+      const found = path.some(each => {
         const next = each.querySelector<HTMLElement>('button:enabled');
         next?.focus();
         return document.activeElement !== body;
       });
+      if (!found) {
+        node.focus();
+      }
     }
   }).observe(node, { childList: true, subtree: true });
 }

@@ -271,8 +271,9 @@ def test_without_a_notebook_the_command_says_to_open_one(lab: LabServer, open_la
     expect(item).to_have_class(re.compile("lm-mod-disabled"))
     picture(page, "panel-no-notebook")
     page.keyboard.press("Escape")
-    submit = section(page, "Train").get_by_role("button", name="Submit")
-    expect(submit).to_have_attribute("title", "Open a notebook or script first")
+    train = section(page, "Train")
+    expect(train).to_contain_text("Open a notebook or script first.")
+    expect(train.get_by_role("button", name="Another file…")).to_be_visible()
 
 
 def test_the_notebook_toolbar_turns_the_notebook_into_a_job(open_lab: Open) -> None:
