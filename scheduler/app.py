@@ -6,6 +6,7 @@ Nothing is decided here: every part is made and handed to those that need it.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,7 @@ from gpucommons.scheduler.core.leases import NOT_STARTED
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cancel, Cluster, Restarted
 from gpucommons.scheduler.core.types import Attempt, Millis, Workload
+from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor, LogChunk
@@ -62,6 +64,7 @@ class Scheduler:
     service: Service
     forecaster: Forecaster
     upkeep: Upkeep
+    log_following: LogFollowing
     retention: Retention
     attempt_key: bytes = field(repr=False)
     where: Premises
@@ -137,6 +140,13 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             first_config=first_config,
             record=where.record,
             also=where.also(service),
+        ),
+        log_following=LogFollowing(
+            loop=loop,
+            logs=service.logs,
+            store=store,
+            now_ms=loop.now,
+            steady_s=time.monotonic,
         ),
         retention=Retention(
             store=store,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.acting import current_attempts
 from gpucommons.scheduler.core.state import Cluster, Observation, ProgressReported
-from gpucommons.scheduler.core.types import WorkloadId
-from gpucommons.scheduler.store.base import LogPoint
+from gpucommons.scheduler.core.types import REPORTED, WorkloadId
+from gpucommons.scheduler.store.base import Epoch, LogPoint, Store
+
+#: Points, each with the job that it belongs to.
+Curves = Iterable[tuple[WorkloadId, LogPoint]]
 
 
 @dataclass(kw_only=True)
@@ -19,6 +22,8 @@ class Inbox:
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: list[Observation] = field(default_factory=list)
+    #: Points of curves that were read, of jobs that may be over by now.
+    points: list[tuple[WorkloadId, LogPoint]] = field(default_factory=list)
 
     def put(self, observation: Observation) -> None:
         """Keep one more."""
@@ -35,30 +40,50 @@ class Inbox:
         with self.lock:
             del self.waiting[:count]
 
+    def put_points(self, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Keep points of a curve."""
+        with self.lock:
+            self.points.extend((workload_id, point) for point in points)
+
+    def write_points(self, store: Store, epoch: Epoch, seen: Curves) -> None:
+        """Have what was read written together with what attempts told; it is dropped once it is."""
+        with self.lock:
+            read = tuple(self.points)
+        curves: dict[WorkloadId, list[LogPoint]] = defaultdict(list)
+        for workload_id, point in (*read, *seen):
+            curves[workload_id].append(point)
+        if curves:
+            store.add_points(epoch, curves)
+        with self.lock:
+            del self.points[: len(read)]
+
     def clear(self) -> None:
         """They are no longer ours to record."""
         with self.lock:
             self.waiting.clear()
+            self.points.clear()
 
 
-def curves_of(
-    cluster: Cluster, seen: Sequence[Observation]
-) -> Mapping[WorkloadId, Sequence[LogPoint]]:
+def points_of(cluster: Cluster, seen: Sequence[Observation]) -> Curves:
     """Points of the jobs' curves, from reports of attempts that are current."""
-    curves: dict[WorkloadId, list[LogPoint]] = defaultdict(list)
-    reports = [one for one in seen if isinstance(one, ProgressReported) and one.progress.metrics]
+    reports = [one for one in seen if isinstance(one, ProgressReported) and _makes_a_point(one)]
     current = current_attempts(cluster) if reports else {}
     for report in reports:
         if report.attempt_id not in current:
             continue
         workload, attempt = current[report.attempt_id]
         progress = report.progress
-        curves[workload.workload_id].append(
+        yield (
+            workload.workload_id,
             LogPoint(
                 attempt_number=attempt.number,
                 step=progress.step,
                 at_ms=progress.at_ms,
                 metrics=dict(progress.metrics),
-            )
+            ),
         )
-    return curves
+
+
+def _makes_a_point(report: ProgressReported) -> bool:
+    """What was read elsewhere comes with its points."""
+    return bool(report.progress.metrics) and report.progress.source == REPORTED

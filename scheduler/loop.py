@@ -24,16 +24,16 @@ from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.recalling import recalled
 from gpucommons.scheduler.core.state import Cluster, Observation, Outcome, ProgressReported
-from gpucommons.scheduler.core.types import AttemptId, Millis
+from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
 from gpucommons.scheduler.deciding import Advance, Step
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Executor
-from gpucommons.scheduler.inbox import Inbox, curves_of
+from gpucommons.scheduler.inbox import Inbox, points_of
 from gpucommons.scheduler.leadership.base import Leadership
 from gpucommons.scheduler.ledger import LedgerKeeper
 from gpucommons.scheduler.onward_clock import OnwardClock
 from gpucommons.scheduler.pulse import Pulse
-from gpucommons.scheduler.store.base import Epoch, Mirror, Store
+from gpucommons.scheduler.store.base import Epoch, LogPoint, Mirror, Store
 
 _LOG = logging.getLogger(__name__)
 
@@ -171,6 +171,11 @@ class Loop:
             raise Unavailable("Another replica leads; try again in a moment.")
         self._inbox.put(observation)
         self._alarm.within(PROGRESS_S if isinstance(observation, ProgressReported) else 0)
+
+    def keep_points(self, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Points of a job's curve were read: the next cycle writes them."""
+        self._inbox.put_points(workload_id, points)
+        self._alarm.within(PROGRESS_S)
 
     def subscribe(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call back after each commit, from the loop's thread; returns what ends that."""
@@ -343,9 +348,7 @@ class Loop:
 
     def _commit(self, outcome: Outcome, seen: Sequence[Observation]) -> None:
         store, changes = self._around.store, outcome.changes
-        curves = curves_of(self._cluster, seen)
-        if curves:
-            store.add_points(self._epoch, curves)
+        self._inbox.write_points(store, self._epoch, points_of(self._cluster, seen))
         if changes.empty:
             self._cluster = outcome.cluster
             return

@@ -7,6 +7,7 @@ import contextlib
 import importlib
 import logging
 import signal
+from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucommons.gpu import unix_sockets
@@ -27,6 +28,8 @@ log = logging.getLogger("gpucommons.scheduler")
 _UPKEEP_S = 2.0
 _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
+#: Between two looks at what jobs print, for the curves in it.
+_FOLLOW_LOGS_S = 0.5
 #: Between two looks for old files. They are days old, and each look goes through all stored jobs.
 _PRUNE_S = 6 * 3600.0
 
@@ -49,6 +52,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
         server = await asyncio.to_thread(_server, scheduler)
         for work in (
             _keep_up(scheduler),
+            _follow_logs(scheduler),
             _prune(scheduler),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
@@ -136,6 +140,19 @@ async def _keep_up(scheduler: Scheduler) -> None:
         await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
 
     await repeat_task(step, what="a pass of upkeep", pause=pause)
+
+
+async def _follow_logs(scheduler: Scheduler) -> None:
+    following = scheduler.log_following
+
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(following.step)
+        else:
+            following.pause()
+
+    pause = partial(asyncio.sleep, _FOLLOW_LOGS_S)
+    await repeat_task(step, what="a look at the logs", pause=pause)
 
 
 async def _prune(scheduler: Scheduler) -> None:

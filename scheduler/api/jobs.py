@@ -11,6 +11,7 @@ from starlette.responses import StreamingResponse
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.service import authorization, jobs, logs, quotes, why
 from gpucommons.scheduler.service.results import results as job_results
 
@@ -95,9 +96,13 @@ async def log(  # noqa: PLR0913 - one position, in parts
 
 
 @router.get("/jobs/{ref:path}/curve")
-async def curve(ref: JobRef, caller: AnyCaller) -> models.Curve:
-    """A job's metric curve."""
-    return await caller.run(logs.curve, ref)
+async def curve(
+    ref: JobRef,
+    caller: AnyCaller,
+    source: Annotated[Source | None, Query(description="Left out: the best one.")] = None,
+) -> models.Curve:
+    """A job's metric curve: as the script reports it, or as it was read."""
+    return await caller.run(logs.curve, ref, source=source)
 
 
 @router.get("/jobs/{ref:path}/why", name="why")

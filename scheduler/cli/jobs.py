@@ -18,6 +18,10 @@ from gpucommons.scheduler.errors import BadRequest, NotFound
 
 #: The API gives so many at once.
 _PAGE = 500
+_WHERE_CURVES_COME_FROM = (
+    " It is read from what the job prints (as in “epoch 3 loss 0.52”), from TensorBoard files in its"
+    " folder, or from run.report(…)."
+)
 _FINAL = frozenset({"succeeded", "failed", "cancelled", "ended"})
 _WITHOUT_RESULTS = frozenset({"failed", "cancelled"})
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -119,6 +123,35 @@ def detail(arguments: argparse.Namespace) -> int:
         job = scheduler.send(calls.job(arguments.job))
     show(job, describe(job), output=arguments.output)
     return 0
+
+
+def curve(arguments: argparse.Namespace) -> int:
+    """Print a job's metric curve, a line per step."""
+    with connect(arguments) as scheduler:
+        found = scheduler.send(calls.curve(arguments.job, arguments.source))
+    show(found, _curve_text(found, arguments.job), output=arguments.output)
+    return 0
+
+
+def _curve_text(found: models.Curve, job: str) -> str:
+    if not found.points:
+        others = f" There is one from: {', '.join(found.sources)}." if found.sources else ""
+        return f"No curve of {job} is known{'' if others else ' yet'}.{others or _WHERE_CURVES_COME_FROM}"
+    names = list(dict.fromkeys(name for point in found.points for name in point.metrics))
+    unit = next((point.unit for point in reversed(found.points) if point.unit), "step")
+    rows = [
+        (
+            str(point.attempt),
+            str(point.step),
+            *(_number(point.metrics.get(name)) for name in names),
+        )
+        for point in found.points
+    ]
+    return f"source: {found.source}\n" + table(("ATTEMPT", unit.upper(), *names), rows)
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
 
 
 def why(arguments: argparse.Namespace) -> int:

@@ -153,6 +153,14 @@ def _add_jobs(
     logs.add_argument("--attempt", type=int)
     logs.add_argument("-f", "--follow", action="store_true")
     logs.set_defaults(run=follow.logs)
+    curve = commands.add_parser("curve", parents=[shared], help="print a job's metric curve")
+    curve.add_argument("job", help="name or id")
+    curve.add_argument(
+        "--source",
+        choices=("report", "trainer", "tensorboard", "log"),
+        help="where it was read (default: the best one)",
+    )
+    curve.set_defaults(run=jobs.curve)
     fetch = commands.add_parser(
         "results", parents=[shared], help="fetch what a job made away from its notebook"
     )

@@ -200,9 +200,10 @@ def log(
     )
 
 
-def curve(ref: str) -> Call[models.Curve]:
-    """A job's metric curve."""
-    return Call(method="GET", path=_path("jobs", ref, "curve"), answer=models.Curve)
+def curve(ref: str, source: str | None = None) -> Call[models.Curve]:
+    """A job's metric curve; from the best source where none is named."""
+    path = _path("jobs", ref, "curve")
+    return Call(method="GET", path=path, query=_query(source=source), answer=models.Curve)
 
 
 # --- a running attempt (its own token) -------------------------------------------------------

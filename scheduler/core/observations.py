@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.state import (
     Observation,
     ProgressReported,
 )
-from gpucommons.scheduler.core.types import AttemptState, State, Workload
+from gpucommons.scheduler.core.types import REPORTED, AttemptState, State, Workload
 
 #: History names one checkpoint in so long: a job may save as often as it likes.
 CHECKPOINT_EVENT_MS = 10_000
@@ -45,11 +45,20 @@ def observe(draft: Draft, observation: Observation) -> None:
             )
             end_attempt(draft, workload, end)
         case ProgressReported():
-            draft.put(replace(workload, progress=observation.progress))
+            if not _is_outranked(workload, observation):
+                draft.put(replace(workload, progress=observation.progress))
         case CheckpointReported():
             _checkpoint(draft, workload, observation)
         case AttemptSignalled():
             pass  # that SIGTERM was due is committed before it is sent
+
+
+def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
+    """What was read of an attempt is nothing beside what the attempt itself has told."""
+    known, attempt = workload.progress, workload.current
+    if known is None or attempt is None or observation.progress.source == REPORTED:
+        return False
+    return known.source == REPORTED and known.at_ms >= (attempt.started_ms or attempt.reserved_ms)
 
 
 def _started(draft: Draft, workload: Workload) -> None:

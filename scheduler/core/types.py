@@ -30,6 +30,9 @@ UserName = NewType("UserName", str)
 #: UTC milliseconds; one value per cycle, never decreasing.
 Millis = NewType("Millis", int)
 
+#: The source of what a script tells of itself, beside whatever is read of it.
+REPORTED = "report"
+
 
 class Kind(StrEnum):
     """What kind of workload."""
@@ -265,12 +268,16 @@ class Checkpoint:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """The newest report of a running attempt."""
+    """How far a running attempt is, as it was told last."""
 
     step: int = 0
     total_steps: int | None = None
     metrics: Mapping[str, float] = field(default_factory=dict)
     at_ms: Millis = Millis(0)
+    #: Where it was read; ``report`` = the script itself told it.
+    source: str = REPORTED
+    #: What steps count, where the source says so.
+    unit: str = ""
 
 
 @quick

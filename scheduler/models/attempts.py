@@ -18,12 +18,16 @@ class CheckpointView(View):
 
 
 class ProgressView(View):
-    """The newest progress report."""
+    """How far it is, as it was told last."""
 
     step: int
     total_steps: int | None = None
     metrics: dict[str, float] = {}
     at_ms: int
+    #: ``report`` (the script itself), ``trainer``, ``tensorboard`` or ``log``.
+    source: str = "report"
+    #: What steps count (``epoch``, ``round``, …), where the source says so.
+    unit: str = ""
 
 
 class StopView(View):

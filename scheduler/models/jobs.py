@@ -209,12 +209,19 @@ class CurvePoint(View):
     step: int
     at_ms: int
     metrics: dict[str, float]
+    #: What steps count (``epoch``, ``round``, …), where the source says so. Parts of epochs are
+    #: counted in thousandths; the metric ``epoch`` has them as they are.
+    unit: str = ""
 
 
 class Curve(View):
-    """A job's metric curve, oldest first."""
+    """A job's metric curve as one source tells it, oldest first; a step that was repeated stands once."""
 
     points: list[CurvePoint]
+    #: ``report`` (the script itself), ``trainer`` (posted by a trainer), ``tensorboard`` or ``log``.
+    source: str = "report"
+    #: All that have points.
+    sources: list[str] = []
 
 
 class SnapshotView(View):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.curves.choice import best_source, in_order
 from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import find_job, workload_of
@@ -77,8 +78,13 @@ def _log_view(
     )
 
 
-def curve(service: Service, principal: Principal, ref: str) -> models.Curve:
-    """A job's metric curve."""
+def curve(
+    service: Service, principal: Principal, ref: str, *, source: str | None = None
+) -> models.Curve:
+    """A job's metric curve, from the source that is asked for or else the best one."""
     found = find_job(service, principal, ref)
     authorization.curve(principal, found)
-    return curve_view(service.store.points(found.workload_id))
+    known = service.store.curve_sources(found.workload_id)
+    chosen = source or best_source(known)
+    points = service.store.points(found.workload_id, source=chosen)
+    return curve_view(points, chosen, in_order(known))

@@ -13,6 +13,7 @@ from typing import Generic, NewType, Protocol, TypeVar
 
 from gpucommons.scheduler.core.state import Changes, Cluster, Event, Intent, Verdict
 from gpucommons.scheduler.core.types import (
+    REPORTED,
     HoldClass,
     IntentId,
     Kind,
@@ -122,12 +123,16 @@ class UsageSum:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LogPoint:
-    """One metric value of a job's curve."""
+    """One step of a job's curve."""
 
     attempt_number: int
     step: int
     at_ms: Millis
     metrics: dict[str, float] = field(default_factory=dict)
+    #: Where it was read; ``report`` = the script itself told it.
+    source: str = REPORTED
+    #: What steps count, where the source says so.
+    unit: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -245,7 +250,7 @@ class Store(Protocol):
         ...
 
     def add_points(self, epoch: Epoch, curves: Mapping[WorkloadId, Sequence[LogPoint]]) -> None:
-        """Add points to jobs' curves in one transaction (same attempt and step: replaced); a curve
+        """Add points to jobs' curves in one transaction (same source, attempt and step: replaced); a curve
         that grows too long loses every second point.
         """
         ...
@@ -298,8 +303,14 @@ class Store(Protocol):
         """The number of the newest event; 0 when there is none."""
         ...
 
-    def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
-        """A job's curve, oldest first."""
+    def points(
+        self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
+    ) -> tuple[LogPoint, ...]:
+        """A job's curve as one source tells it, oldest first."""
+        ...
+
+    def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:
+        """Where a job's curve was read, with how many points are kept of each source."""
         ...
 
     def ledger(

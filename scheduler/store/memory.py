@@ -9,13 +9,14 @@ from __future__ import annotations
 import itertools
 import json
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler.core.lifecycle import is_final, is_remembered
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
 from gpucommons.scheduler.core.types import (
+    REPORTED,
     IntentId,
     Millis,
     TeamName,
@@ -60,7 +61,7 @@ class MemoryStore:
         self._events: list[StoredEvent] = []
         self._last_event = 0
         self._ledger: dict[tuple[WorkloadId, Millis], LedgerRow] = {}
-        self._points: dict[WorkloadId, dict[tuple[int, int], LogPoint]] = defaultdict(dict)
+        self._points: dict[WorkloadId, dict[tuple[str, int, int], LogPoint]] = defaultdict(dict)
         self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}
         self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
 
@@ -222,7 +223,9 @@ class MemoryStore:
             self._check(epoch)
             for workload_id, points in curves.items():
                 curve = self._points[workload_id]
-                curve.update(((point.attempt_number, point.step), point) for point in points)
+                curve.update(
+                    ((point.source, point.attempt_number, point.step), point) for point in points
+                )
                 sizes = [(key, len(json.dumps(curve[key].metrics))) for key in sorted(curve)]
                 self._points[workload_id] = {key: curve[key] for key in rules.kept_of(sizes)}
 
@@ -321,11 +324,18 @@ class MemoryStore:
         """The newest event's number."""
         return self._last_event
 
-    def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
+    def points(
+        self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
+    ) -> tuple[LogPoint, ...]:
         """A curve, thinned evenly to ``limit``."""
         with self._lock:
             curve = self._points.get(workload_id, {})
-            return rules.thinned([curve[key] for key in sorted(curve)], limit)
+            return rules.thinned([curve[key] for key in sorted(curve) if key[0] == source], limit)
+
+    def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:
+        """Points by source."""
+        with self._lock:
+            return Counter(key[0] for key in self._points.get(workload_id, ()))
 
     def ledger(
         self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None

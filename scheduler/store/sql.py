@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
 from gpucommons.scheduler.core.types import (
+    REPORTED,
     IntentId,
     Millis,
     TeamName,
@@ -275,9 +276,15 @@ class SqlStore:
         """The newest event's number."""
         return self._read(sql_history.last_event_number)
 
-    def points(self, workload_id: WorkloadId, limit: int = 2000) -> tuple[LogPoint, ...]:
+    def points(
+        self, workload_id: WorkloadId, limit: int = 2000, *, source: str = REPORTED
+    ) -> tuple[LogPoint, ...]:
         """A curve, thinned evenly to ``limit``."""
-        return self._read(lambda c: sql_curves.read_points(c, workload_id, limit))
+        return self._read(lambda c: sql_curves.read_points(c, workload_id, source, limit))
+
+    def curve_sources(self, workload_id: WorkloadId) -> Mapping[str, int]:
+        """Points by source."""
+        return self._read(lambda c: sql_curves.read_sources(c, workload_id))
 
     def ledger(
         self, *, from_ms: Millis, to_ms: Millis, of: frozenset[WorkloadId] | None = None

@@ -69,8 +69,8 @@ class Curves:
         statement = insert_into(connection)(points)
         connection.execute(
             statement.on_conflict_do_update(
-                index_elements=[points.c.workload_id, points.c.attempt_number, points.c.step],
-                set_={"at_ms": statement.excluded.at_ms, "metrics": statement.excluded.metrics},
+                index_elements=list(points.primary_key),
+                set_={name: statement.excluded[name] for name in ("at_ms", "metrics", "unit")},
             ),
             rows,
         )
@@ -86,10 +86,12 @@ class Curves:
 def _row(workload_id: WorkloadId, point: LogPoint) -> dict[str, object]:
     return {
         "workload_id": workload_id,
+        "source": point.source,
         "attempt_number": point.attempt_number,
         "step": point.step,
         "at_ms": point.at_ms,
         "metrics": json.dumps(point.metrics),
+        "unit": point.unit,
     }
 
 
@@ -101,9 +103,10 @@ def _thin(connection: Connection, workload_id: WorkloadId) -> _Room:
     if not rules.is_too_long(count, characters):
         # PostgreSQL adds whole numbers up to decimal ones.
         return _room_of(count, int(characters))
-    key = (points.c.attempt_number, points.c.step)
+    # By source first, or of two that tell the same steps one would lose all.
+    key = (points.c.source, points.c.attempt_number, points.c.step)
     rows = connection.execute(select(*key, size).where(mine).order_by(*key)).all()
-    sizes = {(row[0], row[1]): int(row[2]) for row in rows}
+    sizes = {(row[0], row[1], row[2]): int(row[3]) for row in rows}
     stays = set(rules.kept_of(list(sizes.items())))
     dropped = [each for each in sizes if each not in stays]
     for start in range(0, len(dropped), 200):
@@ -113,12 +116,12 @@ def _thin(connection: Connection, workload_id: WorkloadId) -> _Room:
 
 
 def read_points(
-    connection: Connection, workload_id: WorkloadId, limit: int
+    connection: Connection, workload_id: WorkloadId, source: str, limit: int
 ) -> tuple[LogPoint, ...]:
     """A curve, thinned evenly."""
     rows = connection.execute(
         select(points)
-        .where(points.c.workload_id == workload_id)
+        .where(points.c.workload_id == workload_id, points.c.source == source)
         .order_by(points.c.attempt_number, points.c.step)
     ).all()
     return tuple(
@@ -127,6 +130,18 @@ def read_points(
             step=row.step,
             at_ms=row.at_ms,
             metrics=json.loads(row.metrics),
+            source=row.source,
+            unit=row.unit,
         )
         for row in rules.thinned(rows, limit)
     )
+
+
+def read_sources(connection: Connection, workload_id: WorkloadId) -> dict[str, int]:
+    """How many points there are of each source."""
+    rows = connection.execute(
+        select(points.c.source, func.count())
+        .where(points.c.workload_id == workload_id)
+        .group_by(points.c.source)
+    )
+    return {row[0]: row[1] for row in rows}

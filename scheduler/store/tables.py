@@ -143,13 +143,15 @@ ledger = Table(
 )
 
 points = Table(
-    "points",
+    "curve_points",
     metadata,
     Column("workload_id", Text, primary_key=True),
+    Column("source", Text, primary_key=True),
     Column("attempt_number", BigInteger, primary_key=True, autoincrement=False),
     Column("step", BigInteger, primary_key=True, autoincrement=False),
     Column("at_ms", BigInteger, nullable=False),
     Column("metrics", Text, nullable=False),
+    Column("unit", Text, nullable=False, server_default=""),
 )
 
 #: Windows that were forecast; the start is filled in when it is known.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.curves.choice import without_repeats
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum
 
@@ -41,18 +42,21 @@ def _data(data: dict[str, Any], principal: Principal) -> dict[str, Any]:
     return hidden | {"beneficiary": team} if team is not None else hidden
 
 
-def curve_view(points: Iterable[LogPoint]) -> models.Curve:
+def curve_view(points: Sequence[LogPoint], source: str, sources: Sequence[str]) -> models.Curve:
     """A metric curve."""
     return models.Curve(
+        source=source,
+        sources=list(sources),
         points=[
             models.CurvePoint(
                 attempt=point.attempt_number,
                 step=point.step,
                 at_ms=point.at_ms,
                 metrics=dict(point.metrics),
+                unit=point.unit,
             )
-            for point in points
-        ]
+            for point in without_repeats(points)
+        ],
     )
 
 

@@ -259,6 +259,8 @@ def _progress(workload: Workload) -> models.ProgressView | None:
         total_steps=found.total_steps,
         metrics=dict(found.metrics),
         at_ms=found.at_ms,
+        source=found.source,
+        unit=found.unit,
     )
 
 

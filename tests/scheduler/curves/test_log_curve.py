@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from ordinary_logs import ordinary_logs
 
 from gpucommons.scheduler.curves.log_curve import LogCurve
 from gpucommons.scheduler.curves.points import MAX_NAMES, Point, Unit
-from tests.scheduler.curves.ordinary_logs import ordinary_logs
 
 _HF_BAR = " 10%|█         | 50/480 [00:05<00:45,  9.9it/s]"
 _GRADIENT_BOOSTING = "      Iter       Train Loss   Remaining Time "

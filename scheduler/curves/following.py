@@ -1,0 +1,232 @@
+"""Reads the logs of running jobs as they are written, and hands on the curves that are in them.
+
+It looks at each log in turn, from where it was the last time, for a bounded while per pass. After a
+restart it reads a log from its start again, which gives the same points. A script that reports by
+itself is left alone: what is read of it would only be a poorer copy.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from gpucommons.scheduler.core.lifecycle import is_lease
+from gpucommons.scheduler.core.state import Cluster, Observation, ProgressReported
+from gpucommons.scheduler.core.types import (
+    REPORTED,
+    Attempt,
+    AttemptId,
+    Millis,
+    Progress,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.curves.log_curve import LogCurve
+from gpucommons.scheduler.curves.points import Point, Source, Unit
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.store.base import LogPoint, Store, WorkloadFilter
+
+log = logging.getLogger("gpucommons.scheduler.curves")
+
+#: Pieces of one log that one pass takes; the rest waits for the next one.
+_PIECES = 4
+#: One pass ends after so long, and the next one goes on with the logs that it did not come to.
+PASS_S = 1.0
+#: A log that had nothing new is looked at so much later, again and again up to the longest.
+_PATIENCE_MS, _LONGEST_MS = 500, 2_000
+#: Of jobs that ended between two passes, as many are read.
+_MOST_ENDED = 200
+#: An end is committed a moment after the time that it bears.
+_MARGIN_MS = 10_000
+
+
+class ReadsLogs(Protocol):
+    """Where workers' output is read."""
+
+    def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
+        """Whole lines from an offset on."""
+        ...
+
+
+class TakesCurves(Protocol):
+    """The loop, as far as it is needed here."""
+
+    @property
+    def cluster(self) -> Cluster:
+        """What the last cycle committed."""
+        ...
+
+    def observe(self, observation: Observation) -> None:
+        """Something happened."""
+        ...
+
+    def keep_points(self, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Points of a job's curve were read."""
+        ...
+
+
+@dataclass(kw_only=True)
+class _Followed:
+    """One attempt's log, as far as it was read."""
+
+    curve: LogCurve
+    offset: int = 0
+    wait_ms: int = 0
+    due_ms: int = 0
+    over: bool = False
+    shown: Point | None = None
+
+
+@dataclass(kw_only=True)
+class LogFollowing:
+    """One pass after the other, from one thread."""
+
+    loop: TakesCurves
+    logs: ReadsLogs
+    store: Store
+    now_ms: Callable[[], Millis]
+    steady_s: Callable[[], float]
+    _followed: dict[AttemptId, _Followed] = field(default_factory=dict)
+    #: Attempts that ended before this have been read, or were before our time.
+    _since_ms: int | None = None
+    #: What was committed when the store was asked last for jobs that are over.
+    _known: Cluster | None = None
+    _ended: tuple[Workload, ...] = ()
+
+    def step(self) -> None:
+        """Read what was written since the last pass."""
+        now_ms, until_s = self.now_ms(), self.steady_s() + PASS_S
+        since_ms = (now_ms if self._since_ms is None else self._since_ms) - _MARGIN_MS
+        seen: set[AttemptId] = set()
+        late = False
+        due = sorted(self._attempts(since_ms), key=lambda pair: self._due_ms(pair[1]))
+        for workload, attempt in due:
+            seen.add(attempt.attempt_id)
+            late = late or self.steady_s() > until_s
+            if not late:
+                self._look(workload, attempt, now_ms)
+        self._followed = {
+            known: one for known, one in self._followed.items() if known in seen or not one.over
+        }
+        if not late:
+            self._since_ms = now_ms
+
+    def pause(self) -> None:
+        """Another replica does it."""
+        self._followed.clear()
+        self._since_ms, self._known, self._ended = None, None, ()
+
+    def _due_ms(self, attempt: Attempt) -> int:
+        known = self._followed.get(attempt.attempt_id)
+        return 0 if known is None else known.due_ms
+
+    def _attempts(self, since_ms: int) -> Iterator[tuple[Workload, Attempt]]:
+        """Those that run, and those that ended since the last pass."""
+        cluster = self.loop.cluster
+        if cluster is not self._known:
+            where = WorkloadFilter(live=False, ended_after_ms=Millis(since_ms))
+            self._ended = self.store.workloads(where, limit=_MOST_ENDED).items
+            self._known = cluster
+        found = {one.workload_id: one for one in (*self._ended, *cluster.workloads.values())}
+        for workload in found.values():
+            if is_lease(workload):
+                continue
+            for attempt in workload.attempts:
+                is_followed = attempt.attempt_id in self._followed
+                if attempt.ended_ms is not None and attempt.ended_ms < since_ms and not is_followed:
+                    continue
+                if attempt.started_ms is not None or attempt.ended_ms is not None:
+                    yield workload, attempt
+
+    # --- one log -------------------------------------------------------------------------------
+
+    def _look(self, workload: Workload, attempt: Attempt, now_ms: Millis) -> None:
+        known = self._followed.get(attempt.attempt_id)
+        if known is None:
+            known = _Followed(curve=LogCurve(first_line=self._last_line(workload)))
+            self._followed[attempt.attempt_id] = known
+        if known.over or (known.due_ms > now_ms and attempt.ended_ms is None):
+            return
+        if _reports_itself(workload, attempt):
+            known.over = attempt.ended_ms is not None
+            return
+        points = self._read(workload, attempt, known)
+        known.wait_ms = 0 if points else min(_LONGEST_MS, known.wait_ms + _PATIENCE_MS)
+        known.due_ms = now_ms + known.wait_ms
+        if points:
+            stored = [_stored(attempt, point, now_ms) for point in points]
+            self.loop.keep_points(workload.workload_id, stored)
+            self._tell(attempt, known, now_ms)
+
+    def _read(self, workload: Workload, attempt: Attempt, known: _Followed) -> list[Point]:
+        found: list[Point] = []
+        for _ in range(_PIECES):
+            try:
+                chunk = self.logs.read(workload, attempt, rank=0, offset=known.offset)
+            except SchedulerError as error:
+                # Its node is gone, or its log was dropped: nothing more will come.
+                log.debug("the log of %s is not read: %s", workload.spec.name, error)
+                known.over = attempt.ended_ms is not None
+                return found
+            known.offset = chunk.next_offset
+            found += known.curve.read(chunk.lines)
+            if chunk.end or not chunk.lines:
+                known.over = chunk.end
+                break
+        return found
+
+    def _last_line(self, workload: Workload) -> int:
+        """Where an earlier attempt's counted lines ended."""
+        if len(workload.attempts) <= 1:
+            return 0
+        points = self.store.points(workload.workload_id, source=Source.LOG)
+        return max((point.step for point in points if point.unit == Unit.LINE), default=0)
+
+    def _tell(self, attempt: Attempt, known: _Followed, now_ms: Millis) -> None:
+        newest = known.curve.newest
+        if newest is None or newest == known.shown or attempt.ended_ms is not None:
+            return
+        known.shown = newest
+        if newest.counter.unit is not Unit.LINE:
+            progress = progress_of(newest, Source.LOG, now_ms)
+            self.loop.observe(ProgressReported(attempt_id=attempt.attempt_id, progress=progress))
+
+
+def _reports_itself(workload: Workload, attempt: Attempt) -> bool:
+    told = workload.progress
+    began_ms = attempt.started_ms or attempt.reserved_ms
+    is_its_own = told is not None and told.source == REPORTED and bool(told.metrics)
+    return is_its_own and told is not None and told.at_ms >= began_ms
+
+
+def _stored(attempt: Attempt, point: Point, now_ms: Millis) -> LogPoint:
+    return LogPoint(
+        attempt_number=attempt.number,
+        step=point.counter.step,
+        at_ms=now_ms,
+        metrics=point.stored,
+        source=Source.LOG.value,
+        unit=point.counter.unit.value,
+    )
+
+
+def progress_of(point: Point, source: Source, now_ms: Millis) -> Progress:
+    """How far a run is, in whole steps or epochs."""
+    counter, metrics = point.counter, dict(point.metrics)
+    step = counter.step
+    if counter.unit is Unit.EPOCH and counter.epoch is not None:
+        # Thousandths are for the axis; whole epochs are for sentences.
+        step = int(counter.epoch)
+        metrics["epoch"] = float(step)
+    total = counter.total
+    return Progress(
+        step=step,
+        total_steps=total if total is not None and total >= step else None,
+        metrics=metrics,
+        at_ms=now_ms,
+        source=source.value,
+        unit=counter.unit.value,
+    )
