@@ -14,6 +14,7 @@ import json
 import os
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import threading
@@ -156,7 +157,7 @@ def upload(
     Refused, Unreachable
         When not all of it is stored.
     """
-    sizes = {path: (root / folder / path).stat().st_size for path in _files(root / folder)}
+    sizes = {path: (root / folder / path).lstat().st_size for path in _files(root / folder)}
     for names in batches(sizes):
         files = [{"path": name, "size_bytes": sizes[name]} for name in names]
         answer = api.post("/v1/attempt/uploads", {"folder": to or folder, "files": files})
@@ -184,14 +185,15 @@ def batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
 
 
 def _files(folder: Path) -> Iterator[str]:
-    for root, below, names in os.walk(folder, followlinks=False):
+    # Unlike ``os.walk``, this follows no link at the top either.
+    for root, below, names, opened in os.fwalk(folder):
         if below and len(Path(root).relative_to(folder).parts) >= _MAX_DEPTH:
             message = f"{folder.name} has more than {_MAX_DEPTH} folders in one another"
             raise OSError(message)
         for name in names:
-            path = Path(root, name)
-            if path.is_file() and not path.is_symlink():
-                yield path.relative_to(folder).as_posix()
+            found = os.stat(name, dir_fd=opened, follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                yield Path(root, name).relative_to(folder).as_posix()
 
 
 def _sending(
@@ -203,7 +205,7 @@ def _sending(
 def send_part(link: str, source: Path, part: tuple[int, int], headers: Mapping[str, str]) -> None:
     """Put some bytes of a file to where a link says."""
     first, size = part
-    with source.open("rb") as file:
+    with os.fdopen(os.open(source, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
         file.seek(first)
         connection = _connection(link)
         try:
@@ -373,8 +375,12 @@ def main() -> int:
 
 def _hand_over_results(api: Api, root: Path) -> int:
     """Success is posted by leaving with 0, so results are stored before."""
-    if not (root / "results").is_dir():
+    results = root / "results"
+    if not os.path.lexists(results):
         return 0
+    if results.is_symlink() or not results.is_dir():
+        say("the results could not be kept: 'results' is a link or a file, no folder")
+        return NOT_KEPT
     try:
         upload(api, root, "results")
     except (Refused, Unreachable, OSError) as error:

@@ -83,7 +83,10 @@ def changes(
     until_s = None if max_s is None else now_s() + max_s
     try:
         top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
+    except FileNotFoundError:
+        return found
+    except OSError as error:
+        found.left_out.append(_no_folder(folder.name, error))
         return found
     try:
         for path, name, descriptor in _walk(top, found.left_out):
@@ -95,6 +98,13 @@ def changes(
     finally:
         os.close(top)
     return found
+
+
+def _no_folder(name: str, error: OSError) -> LeftOut:
+    """A job may lay a link in the place of the folder itself; it is followed as little as others."""
+    if isinstance(error, NotADirectoryError):
+        return LeftOut(path=name, reason="is a link or a file, no folder")
+    return LeftOut(path=name, reason=f"cannot be read ({error.strerror})")
 
 
 def _walk(top: int, left_out: list[LeftOut]) -> Iterator[tuple[str, str, int]]:

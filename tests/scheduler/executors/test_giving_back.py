@@ -150,14 +150,19 @@ def test_results_do_not_follow_a_link_out_of_the_home(
     assert list((tmp_path / "outside").iterdir()) == []
 
 
-def test_results_that_were_replaced_by_a_link_bring_nothing(
+def test_results_that_were_replaced_by_a_link_bring_nothing_and_are_named(
     run: Path, home: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "secret").mkdir()
     (tmp_path / "secret" / "key").write_text("k")
     (run / "results").symlink_to(tmp_path / "secret")
 
-    assert [file.path for file in give_back(run, {}, wanted(home)).files] == ["model"]
+    found = give_back(run, {}, wanted(home))
+
+    assert [file.path for file in found.files] == ["model"]
+    assert [(one.path, one.reason) for one in found.left_out] == [
+        ("results", "is a link or a file, no folder")
+    ]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
