@@ -23,7 +23,7 @@ from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, NotFound, SchedulerError
 
 #: What the API appends to a reference: never the name of a job, which ends in a number.
-_VERBS = "again|cancel|curve|log|pause|results|resume|why"
+_VERBS = "again|cancel|curve|log|pause|resize|results|resume|why"
 _NAME = "[a-z0-9][a-z0-9-]{0,49}"
 #: An id or a name, or a name behind its team's.
 REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
@@ -99,6 +99,12 @@ TABLE = (
     Row(method="POST", pattern=f"jobs/{REF}/cancel", call=lambda a: calls.cancel(a.ref)),
     Row(method="POST", pattern=f"jobs/{REF}/pause", call=lambda a: calls.pause(a.ref)),
     Row(method="POST", pattern=f"jobs/{REF}/resume", call=lambda a: calls.resume(a.ref)),
+    Row(
+        method="POST",
+        pattern=f"jobs/{REF}/resize",
+        call=lambda a: calls.resize_job(a.ref, a.body),
+        body=models.JobSize,
+    ),
     Row(method="POST", pattern=f"jobs/{REF}/again", call=lambda a: calls.again(a.ref, key=a.key)),
     Row(
         method="POST",

@@ -74,6 +74,12 @@ async def resume(ref: JobRef, caller: AnyCaller) -> models.JobView:
     return await caller.run(jobs.resume, ref)
 
 
+@router.post("/jobs/{ref:path}/resize")
+async def resize_job(ref: JobRef, request: models.JobSize, caller: AnyCaller) -> models.JobView:
+    """Give a job that waits or is paused another size; it stays the same job."""
+    return await caller.run(jobs.resize, ref, request)
+
+
 @router.post("/jobs/{ref:path}/again", status_code=201)
 async def again(ref: JobRef, caller: AnyCaller, key: IdempotencyKey = None) -> models.JobView:
     """Submit the same request again, as a new job."""

@@ -229,11 +229,18 @@ def gib(text: str) -> int:
     return mib
 
 
+def _named_lease(text: str) -> str:
+    try:
+        return lease_id(text)
+    except argparse.ArgumentTypeError as error:
+        raise BadRequest(str(error)) from error
+
+
 def resize(arguments: argparse.Namespace) -> int:
     """Change the memory limit of a notebook's slice."""
     with connect(arguments) as scheduler:
         request = models.ResizeRequest(memory_mib=arguments.gib)
-        lease = scheduler.send(calls.resize(arguments.lease, request))
+        lease = scheduler.send(calls.resize(_named_lease(arguments.job), request))
     limit = 0 if lease.slice is None else lease.slice.memory_mib
     text = f"{lease.user}: {limit / _MIB_PER_GIB:.1f} GiB of GPU memory"
     show(lease, text, output=arguments.output)

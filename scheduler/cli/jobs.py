@@ -8,8 +8,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import by, clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -206,6 +207,26 @@ def act(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         job = scheduler.send(call(arguments.job))
     show(job, f"{job.name}  {job.state}", output=arguments.output)
+    return 0
+
+
+def resize(arguments: argparse.Namespace) -> int:
+    """Give a waiting job another size, or a notebook in use another memory limit."""
+    sized = arguments.gpus is not None or arguments.workers is not None
+    if sized == (arguments.gib is not None):
+        message = (
+            "Say what changes: gpucommons resize JOB --gpus N (or --workers N) for a job that waits,"
+            " gpucommons resize LEASE GIB for the GPU memory of a notebook."
+        )
+        raise BadRequest(message)
+    if not sized:
+        return admin.resize(arguments)
+    gpus = None if arguments.gpus is None else parse_milli_gpu(arguments.gpus)
+    size = models.JobSize(milli_gpu=gpus, workers=arguments.workers)
+    with connect(arguments) as scheduler:
+        job = scheduler.send(calls.resize_job(arguments.job, size))
+    text = f"{job.name}  {job.state}  {format_milli_gpu(job.milli_gpu)} GPU in all, {job.workers} workers"
+    show(job, text, output=arguments.output)
     return 0
 
 

@@ -147,6 +147,21 @@ def _add_jobs(
         command = commands.add_parser(name, parents=[shared], help=text)
         command.add_argument("job", help="name or id")
         command.set_defaults(run=function)
+    resize = commands.add_parser(
+        "resize",
+        parents=[shared],
+        help="give a job that waits another size; change the GPU memory of a notebook in use",
+        description="gpucommons resize JOB --gpus N [--workers N]: the job keeps its place, its saved"
+        " progress and its curve. gpucommons resize LEASE GIB: another memory limit for a notebook"
+        " in use (admins).",
+    )
+    resize.add_argument("job", metavar="JOB|LEASE", help="name or id of a job, or id of a lease")
+    resize.add_argument("--gpus", metavar="N", help="a job's GPUs per worker: ½, 0.5, 1, 4 …")
+    resize.add_argument("--workers", type=_positive, metavar="N", help="a job's workers")
+    resize.add_argument(
+        "gib", nargs="?", type=admin.gib, metavar="GIB", help="a notebook's memory limit: 12.5"
+    )
+    resize.set_defaults(run=jobs.resize)
     logs = commands.add_parser("logs", parents=[shared], help="print a job's log")
     logs.add_argument("job", help="name or id")
     logs.add_argument("--rank", type=int, default=0)
@@ -210,12 +225,6 @@ def _add_admin(
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)
-    resize = commands.add_parser(
-        "resize", parents=[shared], help="change the GPU memory of a notebook in use"
-    )
-    resize.add_argument("lease", type=admin.lease_id)
-    resize.add_argument("gib", type=admin.gib, metavar="GIB", help="memory limit, for example 12.5")
-    resize.set_defaults(run=admin.resize)
     _add_simulate(commands, shared)
     usage = commands.add_parser("report", parents=[shared], help="GPU hours by team and user")
     span = usage.add_mutually_exclusive_group()

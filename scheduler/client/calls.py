@@ -172,6 +172,11 @@ def resume(ref: str) -> Call[models.JobView]:
     return Call(method="POST", path=_path("jobs", ref, "resume"), answer=models.JobView)
 
 
+def resize_job(ref: str, size: models.JobSize) -> Call[models.JobView]:
+    """Give a job that waits or is paused another size; it stays the same job."""
+    return _post(_path("jobs", ref, "resize"), models.JobView, size)
+
+
 def again(ref: str, *, key: str | None = None) -> Call[models.JobView]:
     """Submit the same request again, as a new job."""
     return Call(

@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.types import (
     Millis,
     NodeId,
     PoolName,
+    Size,
     Spec,
     TeamName,
     UserName,
@@ -59,6 +60,14 @@ class Resume:
     """Put a paused job back in line."""
 
     workload_id: WorkloadId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ResizeJob:
+    """Another size for a job that waits or is paused: it stays the same job."""
+
+    workload_id: WorkloadId
+    size: Size
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,6 +196,7 @@ Action = (
     | Cancel
     | Pause
     | Resume
+    | ResizeJob
     | Keep
     | ReportIdle
     | ResizeSlice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core import leases, resizing, settings, stops, withdrawals
+from gpucommons.scheduler.core import job_size, leases, resizing, settings, stops, withdrawals
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import cancelled, fail
 from gpucommons.scheduler.core.going_on.ways import step_word
@@ -17,6 +17,7 @@ from gpucommons.scheduler.core.state import (
     NoteAgent,
     Pause,
     ReportIdle,
+    ResizeJob,
     ResizeSlice,
     Restarted,
     Resume,
@@ -58,7 +59,7 @@ def _apply(draft: Draft, intent: Intent, action: Action) -> WorkloadId | None:
     match action:
         case Submit():
             return submit(draft, intent, action)
-        case Cancel() | Pause() | Resume():
+        case Cancel() | Pause() | Resume() | ResizeJob():
             return _on_workload(draft, action, by)
         case Keep() | ReportIdle() | ResizeSlice() | Started() | Restarted():
             return _on_workload(draft, action, by)
@@ -138,7 +139,7 @@ def _taken_over(draft: Draft, action: Submit, by: str) -> Checkpoint | None:
 
 def _on_workload(
     draft: Draft,
-    action: Cancel | Pause | Resume | _OnLease,
+    action: Cancel | Pause | Resume | ResizeJob | _OnLease,
     by: str,
 ) -> WorkloadId:
     workload = draft.workloads.get(action.workload_id)
@@ -157,6 +158,8 @@ def _on_workload(
             _pause(draft, _job(workload), by)
         case Resume():
             _resume(draft, _job(workload), by)
+        case ResizeJob():
+            job_size.resize(draft, _job(workload), action, by)
         case Keep() | ReportIdle() | ResizeSlice() | Started() | Restarted():
             _on_lease(draft, _lease(workload), action, by)
     return action.workload_id
@@ -194,7 +197,9 @@ def _on_lease(draft: Draft, lease: Workload, action: _OnLease, by: str) -> None:
 
 def _job(workload: Workload) -> Workload:
     if is_lease(workload):
-        message = "A notebook cannot be paused or resumed. Stop its server instead."
+        message = (
+            "A notebook cannot be paused, resumed or resized as a job. Stop its server instead."
+        )
         raise InvalidTransition(message)
     return workload
 

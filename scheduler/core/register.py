@@ -32,6 +32,7 @@ from gpucommons.scheduler.core.types import (
     Kind,
     NodeId,
     PoolName,
+    Resized,
     State,
     TeamName,
     WorkerPlacement,
@@ -154,6 +155,8 @@ class Register:
         self.borrowed_parts: dict[TeamName, Counter[int]] = {}
         self._keys: dict[WorkloadId, LineKey] = {}
         self._known: dict[WorkloadId, _Known] = {}
+        #: In what size those were looked at whose size was changed.
+        self._resized: dict[WorkloadId, Resized] = {}
         self._sets = tuple((_BIT[name], getattr(self, name)) for name in _SETS)
 
     def key_of(self, workload: Workload) -> LineKey:
@@ -187,11 +190,24 @@ class Register:
                 after = _UNKNOWN
                 self._known.pop(workload_id, None)
             else:
+                before = self._left_where_resized(workload, before)
                 after = self._known[workload_id] = _facts(workload, workloads)
             if after != before:
                 self._change(workload_id, workload, before, after)
             if workload is None:
                 self._keys.pop(workload_id, None)
+                self._resized.pop(workload_id, None)
+
+    def _left_where_resized(self, workload: Workload, before: _Known) -> _Known:
+        """A job of another size waits in another line: it leaves the one in which it was."""
+        resized, workload_id = workload.resized, workload.workload_id
+        if resized is None or resized == self._resized.get(workload_id):
+            return before
+        if before.place is not None:
+            self._leave(before.place)
+        self._keys.pop(workload_id, None)
+        self._resized[workload_id] = resized
+        return before._replace(place=None)
 
     def _change(
         self, workload_id: WorkloadId, workload: Workload | None, before: _Known, after: _Known

@@ -343,6 +343,26 @@ class PausedSpan:
     to_ms: Millis
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much the workers of a job's first role ask for, and how many they are."""
+
+    milli_gpu: int
+    workers: int
+    cpu_milli: int
+    memory_mib: int
+    min_workers: int | None = None
+    max_workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resized:
+    """A job's size was changed while it waited: from what was submitted to what it asks for now."""
+
+    submitted: Size
+    now: Size
+
+
 @quick
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Workload:
@@ -373,6 +393,8 @@ class Workload:
     pauses: tuple[PausedSpan, ...] = ()
     #: When it left the line, or was paused, after others had been stopped for it; newest last.
     withdrawn_ms: tuple[Millis, ...] = ()
+    #: None where it asks for what was submitted; else ``spec`` has the size that is asked for now.
+    resized: Resized | None = None
 
     @property
     def current(self) -> Attempt | None:

@@ -13,6 +13,7 @@ from gpucommons.scheduler.intake.configuration import (
 from gpucommons.scheduler.intake.jobs import Found, job_spec
 from gpucommons.scheduler.intake.leases import lease_spec, notebook_pools
 from gpucommons.scheduler.intake.policies import check_pending
+from gpucommons.scheduler.intake.resizing import resized_spec
 
 __all__ = [
     "Found",
@@ -24,4 +25,5 @@ __all__ = [
     "plan_pools",
     "policy_of",
     "quota_of",
+    "resized_spec",
 ]

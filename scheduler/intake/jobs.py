@@ -94,7 +94,7 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     if found.resume_from is not None:
         _check_resumed(found.resume_from, team)
     spec = _spec(request, principal, cluster, team, found)
-    check_policies(_asked(spec), team, cluster.policy)
+    check_policies(asked_of(spec), team, cluster.policy)
     check_pending(found.pending, team, cluster.policy)
     check_can_run(spec, cluster)
     return spec
@@ -240,7 +240,8 @@ def _check_variables(variables: Iterable[str]) -> None:
             raise Misconfigured(message)
 
 
-def _asked(spec: Spec) -> Asked:
+def asked_of(spec: Spec) -> Asked:
+    """What policies look at of a job."""
     workers = (*must_have(spec), *may_have(spec))
     return Asked(
         environment=spec.environment,

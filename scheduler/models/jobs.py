@@ -96,6 +96,14 @@ class JobRequest(Model):
         return self
 
 
+class JobSize(Model):
+    """Another size for a job that waits; what is left out stays."""
+
+    #: Per worker of the first role.
+    milli_gpu: int | None = Field(default=None, strict=True, ge=0, le=1_024_000)
+    workers: int | None = Field(default=None, strict=True, ge=1, le=1024)
+
+
 class PauseView(View):
     """A pause that is over."""
 
@@ -142,6 +150,8 @@ class JobView(View):
     pool: str | None = None
     milli_gpu: int
     workers: int
+    #: The size that was submitted, where it was changed since.
+    submitted_size: JobSize | None = None
     priority: str
     over_quota: bool
     submitted_ms: int

@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.job_size import check_resizable, size_of
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Action, Cancel, Pause, Resume, Submit
+from gpucommons.scheduler.core.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.types import (
     Checkpoint,
     Kind,
@@ -22,7 +23,7 @@ from gpucommons.scheduler.core.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
-from gpucommons.scheduler.intake import Found, check_pending, job_spec
+from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import (
@@ -345,6 +346,20 @@ def resume(service: Service, principal: Principal, ref: str) -> Pending[models.J
     found = find_job(service, principal, ref)
     authorization.resume(principal, found)
     return _steer(service, principal, found, Resume(workload_id=found.workload_id))
+
+
+def resize(
+    service: Service, principal: Principal, ref: str, size: models.JobSize
+) -> Pending[models.JobView]:
+    """Another size for a job that waits: the same job goes on with it, from its last checkpoint."""
+    found = find_job(service, principal, ref)
+    authorization.resize_job(principal, found)
+    check_resizable(found)
+    spec = resized_spec(found, size, service.loop.cluster)
+    able = _able(service, spec, chosen=True)
+    assert able == spec.pools  # noqa: S101 - those that are not are refused
+    action = ResizeJob(workload_id=found.workload_id, size=size_of(spec))
+    return _steer(service, principal, found, action)
 
 
 def _steer(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from sqlalchemy import (
@@ -21,6 +22,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
+from gpucommons.scheduler.core.job_size import as_submitted, with_size
 from gpucommons.scheduler.core.lifecycle import (
     LEASES_REMEMBERED_MS,
     WITHDRAWALS_REMEMBERED_MS,
@@ -164,7 +166,8 @@ def _write_workloads(connection: Connection, changed: Sequence[Workload], number
 
 def _row_of(workload: Workload) -> dict[str, Any]:
     plain = to_plain(workload)
-    spec = plain.pop("spec")
+    del plain["spec"]  # its size now is in ``resized``; what was submitted is never written over
+    spec = to_plain(as_submitted(workload))
     return {
         "workload_id": workload.workload_id,
         "kind": workload.spec.kind.value,
@@ -344,4 +347,6 @@ def _workloads(connection: Connection, statement: Select[Any]) -> tuple[Workload
 def _workload(row: Row[Any]) -> Workload:
     plain = {**opened(row.standing), "spec": opened(row.spec)}
     workload: Workload = from_plain(Workload, plain)
-    return workload
+    if workload.resized is None:
+        return workload
+    return replace(workload, spec=with_size(workload.spec, workload.resized.now))

@@ -173,7 +173,7 @@ class FakeApi:
             ("POST", f"leases/{LEASE_ID}/drop"): self.lease,
             ("PUT", f"leases/{LEASE_ID}/activity"): self.lease,
         }
-        for verb in ("cancel", "pause", "resume", "again"):
+        for verb in ("cancel", "pause", "resume", "resize", "again"):
             found["POST", f"{job_path}/{verb}"] = self.job
         if method == "PUT" and path.startswith("snapshots/"):
             return SnapshotView(sha256=path.removeprefix("snapshots/"), size_bytes=1)

@@ -19,6 +19,7 @@ WRITES = [
     (f"jobs/{JOB_ID}/cancel", {}),
     (f"jobs/{JOB_ID}/pause", {}),
     (f"jobs/{JOB_ID}/resume", {}),
+    (f"jobs/{JOB_ID}/resize", {"milli_gpu": 2000}),
     (f"jobs/{JOB_ID}/again", {}),
     (f"leases/{LEASE_ID}/keep", {"minutes": 30}),
     (f"leases/{LEASE_ID}/drop", {}),

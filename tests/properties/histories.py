@@ -11,6 +11,7 @@ from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 from hypothesis import strategies as st
 from properties.machines import Machines
 
+from gpucommons.scheduler.core.job_size import size_of
 from gpucommons.scheduler.core.leases import RELEASED, SERVER_GONE
 from gpucommons.scheduler.core.lifecycle import is_final, is_lease, is_remembered
 from gpucommons.scheduler.core.resources import NodeState, Quota
@@ -22,6 +23,7 @@ from gpucommons.scheduler.core.state import (
     Outcome,
     Pause,
     PutPools,
+    ResizeJob,
     Resume,
     SetNodeState,
     SetQuotas,
@@ -57,6 +59,7 @@ step = st.one_of(
                 "drop",
                 "started",
                 "cancel",
+                "resize",
                 "pause",
                 "resume",
                 "checkpoint",
@@ -286,6 +289,23 @@ class History:
 
     def _resume(self, number: int, *_: int) -> None:
         self._ask_of_job(number, lambda job: Resume(workload_id=job))
+
+    def _resize(self, number: int, size: int, count: int, *_: int) -> None:
+        milli_gpu, workers = JOB_SIZES[size], 1 + count % 3
+
+        def asked(job: WorkloadId) -> ResizeJob:
+            now = size_of(self.world.cluster.workloads[job].spec)
+            low, high = now.min_workers, now.max_workers
+            size = replace(
+                now,
+                milli_gpu=milli_gpu if now.milli_gpu else 0,
+                workers=workers,
+                min_workers=None if low is None else min(low, workers),
+                max_workers=None if high is None else max(high, workers),
+            )
+            return ResizeJob(workload_id=job, size=size)
+
+        self._ask_of_job(number, asked)
 
     def _ask_of_job(self, number: int, action: Callable[[WorkloadId], Any]) -> None:
         job = self.live(number, Kind.TRAINING, Kind.RETRAIN)

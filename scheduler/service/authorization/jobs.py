@@ -59,6 +59,11 @@ def resume(principal: Principal, workload: Workload) -> None:
     must_steer(principal, workload, "resume")
 
 
+def resize_job(principal: Principal, workload: Workload) -> None:
+    """Owner, lead, admin."""
+    must_steer(principal, workload, "resize")
+
+
 def again(principal: Principal, workload: Workload) -> None:
     """Whoever sees it and may submit: the new job is their own."""
     must_see(principal, workload)

@@ -79,6 +79,7 @@ def job_view(
         pool=pool,
         milli_gpu=sum(role.milli_gpu * role.count for role in spec.roles),
         workers=sum(role.count for role in spec.roles),
+        submitted_size=_submitted_size(workload),
         priority=spec.priority,
         over_quota=spec.over_quota,
         submitted_ms=workload.submitted_ms,
@@ -105,6 +106,13 @@ def job_view(
         results_away=in_full and results_are_away(cluster, workload),
         request=request_of(spec) if in_full else None,
     )
+
+
+def _submitted_size(workload: Workload) -> models.JobSize | None:
+    if workload.resized is None:
+        return None
+    size = workload.resized.submitted
+    return models.JobSize(milli_gpu=size.milli_gpu, workers=size.workers)
 
 
 def reason_view(

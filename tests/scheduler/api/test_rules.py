@@ -114,6 +114,13 @@ RULES: dict[str, Rule] = {
         ("root-token",),
         NOBODY | {"ada-reads": 403, "ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
+    "resize_job": Rule(
+        "POST",
+        "/jobs/paused-1/resize",
+        ("root-token",),
+        NOBODY | {"ada-reads": 403, "ann-reads": 403, "alf-token": 403, "bob-token": 404},
+        body={"workers": 1},
+    ),
     "again": Rule(
         "POST",
         "/jobs/digits-1/again",

@@ -152,6 +152,24 @@ def test_a_job_is_paused_resumed_cancelled_and_run_again(cli: Cli, world: Watche
     assert "cancelled" in resumed.err
 
 
+def test_a_job_that_waits_is_given_another_size_and_stays_the_same(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    world.script = Script(stop_ms=0)
+    job = submitted(world, role={"milli_gpu": 1000})
+    running = cli("resize", job.name, "--gpus", "½")
+    assert (running.code, f"gpucommons pause {job.name}" in running.err) == (1, True)
+    assert cli("pause", job.name).code == 0
+    world.pass_time(1000)
+    answer = cli("resize", job.name, "--gpus", "½", "--workers", "2")
+    assert (answer.code, answer.out) == (0, f"{job.name}  paused  1 GPU in all, 2 workers\n")
+    shown = cli("show", job.name, "--output", "json").json
+    assert (shown["id"], shown["milli_gpu"], shown["workers"]) == (job.id, 1000, 2)
+    for unclear in ((), ("8", "--gpus", "1")):
+        refused = cli("resize", job.name, *unclear)
+        assert (refused.code, "gpucommons resize JOB --gpus N" in refused.err) == (2, True)
+
+
 def test_why_of_what_is_over_says_how_it_ended_and_where_its_log_is(
     cli: Cli, world: WatchedWorld
 ) -> None:

@@ -1,0 +1,69 @@
+"""Another size for a job that waits, checked as if it were submitted with it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core.job_size import as_submitted, size_of, with_size
+from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.types import Size, Spec, Workload
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.intake.fit import check_can_run
+from gpucommons.scheduler.intake.jobs import asked_of
+from gpucommons.scheduler.intake.leases import host_share
+from gpucommons.scheduler.intake.policies import check_policies
+from gpucommons.scheduler.models import JobSize
+
+
+def resized_spec(workload: Workload, asked: JobSize, cluster: Cluster) -> Spec:
+    """The job's request at the size that is asked for.
+
+    Raises
+    ------
+    BadRequest, Misconfigured, PolicyRefused
+        With a sentence that names the field or the rule, and what is possible.
+    """
+    if asked.milli_gpu is None and asked.workers is None:
+        message = (
+            f"Say another size for {workload.spec.name}: GPUs per worker (--gpus 2), workers"
+            " (--workers 2), or both."
+        )
+        raise BadRequest(message)
+    had = workload.spec.roles[0].milli_gpu
+    if asked.milli_gpu is not None and bool(asked.milli_gpu) != bool(had):
+        message = (
+            f"{workload.spec.name} {'runs on GPUs' if had else 'asks for no GPU'}: that cannot change"
+            " while it waits. Submit it anew instead."
+        )
+        raise BadRequest(message)
+    size = _size(workload, asked, cluster)
+    spec = with_size(workload.spec, size)
+    team = cluster.teams.get(spec.team)
+    if team is not None:  # else the cycle says so
+        check_policies(asked_of(spec), team, cluster.policy)
+    check_can_run(spec, cluster)
+    return spec
+
+
+def _size(workload: Workload, asked: JobSize, cluster: Cluster) -> Size:
+    now = size_of(workload.spec)
+    milli_gpu = now.milli_gpu if asked.milli_gpu is None else asked.milli_gpu
+    submitted = size_of(as_submitted(workload))
+    base = submitted if milli_gpu == submitted.milli_gpu else now
+    cpu_milli, memory_mib = base.cpu_milli, base.memory_mib
+    if milli_gpu and milli_gpu < base.milli_gpu:
+        # Fewer GPUs come with fewer processors: a node's other GPUs keep theirs.
+        cpu_milli = max(
+            1, min(cpu_milli, host_share(workload.spec.pools[0], cluster, milli_gpu)[0])
+        )
+    workers = now.workers if asked.workers is None else asked.workers
+    low, high = now.min_workers, now.max_workers
+    return replace(
+        base,
+        milli_gpu=milli_gpu,
+        cpu_milli=cpu_milli,
+        memory_mib=memory_mib,
+        workers=workers,
+        min_workers=None if low is None else min(low, workers),
+        max_workers=None if high is None else max(high, workers),
+    )
