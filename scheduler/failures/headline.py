@@ -1,0 +1,86 @@
+"""The sentence that stands first where a job failed."""
+
+from __future__ import annotations
+
+import signal
+from dataclasses import dataclass
+
+from gpucommons.scheduler.failures.cause import Cause, find_cause, plain_lines
+from gpucommons.scheduler.failures.remedies import remedy_for
+
+#: So much of a log's end is looked at.
+TAIL_BYTES = 64 << 10
+_NOT_FOUND, _NOT_EXECUTABLE, _SIGNALLED = 127, 126, 128
+_BY_SIGNAL = {
+    signal.SIGKILL: "It was killed from outside (SIGKILL)",
+    signal.SIGSEGV: "It crashed: segmentation fault",
+    signal.SIGILL: "It crashed: illegal instruction",
+    signal.SIGBUS: "It crashed: bus error",
+    signal.SIGABRT: "It crashed: abort",
+    signal.SIGFPE: "It crashed: arithmetic error",
+}
+_AGAINST_SIGNAL = {
+    signal.SIGKILL: "Most often the machine's memory was used up: ask for more memory per worker, or"
+    " load less at once",
+    signal.SIGSEGV: "Most often two libraries do not fit together: python -X faulthandler names the line",
+    signal.SIGILL: "A library was built for another kind of processor: install it anew for this one",
+    signal.SIGBUS: "Most often shared memory was full: use fewer data loader workers",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Failure:
+    """What is known of the worker that failed first."""
+
+    #: The end of its log.
+    tail: str
+    #: As from ``wait``: below 0 is minus the signal.
+    exit_code: int
+    rank: int = 0
+    workers: int = 1
+    #: The limit of its memory was hit, as the kernel or the cluster says.
+    out_of_memory: bool = False
+
+
+def headline(failure: Failure) -> str:
+    """``ValueError: bad batch (train.py:88)``, then what helps; without a full stop at its end."""
+    number = _signal_of(failure.exit_code)
+    cause = find_cause(plain_lines(failure.tail))
+    if failure.out_of_memory:
+        what, advice = (
+            "The memory was used up",
+            "Ask for more memory per worker, or load less at once",
+        )
+    elif number in _BY_SIGNAL and (cause is None or not cause.is_raised):
+        what, advice = _BY_SIGNAL[number], _AGAINST_SIGNAL.get(number, "")
+        if number is signal.SIGABRT and cause is not None:
+            what = f"{what}, after: {cause.text}"
+    else:
+        what, advice = _what(failure, cause)
+    return _sentence(failure, what, advice)
+
+
+def _what(failure: Failure, cause: Cause | None) -> tuple[str, str]:
+    if cause is None:
+        return f"It ended with exit status {failure.exit_code}", ""
+    remedy = remedy_for(cause.text)
+    place = f" ({cause.place})" if cause.place else ""
+    if cause.is_raised or remedy is not None or failure.exit_code in (_NOT_FOUND, _NOT_EXECUTABLE):
+        return cause.text + place, "" if remedy is None else remedy.advice
+    # A line that only mentions an error may be about something else: it is quoted as what it is.
+    return f"It ended with exit status {failure.exit_code}; it said last: {cause.text}", ""
+
+
+def _sentence(failure: Failure, what: str, advice: str) -> str:
+    who = f"Worker {failure.rank} failed: " if failure.workers > 1 else ""
+    if who and what.startswith("It "):
+        what = what.replace("It ", "it ", 1)
+    return f"{who}{what}" + (f". {advice}" if advice else "")
+
+
+def _signal_of(exit_code: int) -> signal.Signals | None:
+    number = -exit_code if exit_code < 0 else exit_code - _SIGNALLED
+    try:
+        return signal.Signals(number) if number > 0 else None
+    except ValueError:
+        return None

@@ -1,0 +1,143 @@
+"""What stands first where a job failed: the error itself, its place, and what helps."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpucommons.scheduler.failures import Failure, headline
+from gpucommons.scheduler.failures.remedies import remedy_for
+
+TRACEBACK = """\
+epoch 3 loss 0.5
+Traceback (most recent call last):
+  File "/home/ann/work/train.py", line 12, in <module>
+    main()
+  File "/home/ann/work/train.py", line 88, in main
+    loss = model(batch)
+           ^^^^^^^^^^^^
+  File "/opt/env/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1501, in _call_impl
+    return forward_call(*args)
+ValueError: bad batch 7
+"""
+TORCHRUN = """\
+[rank1]: Traceback (most recent call last):
+[rank1]:   File "/work/train.py", line 88, in <module>
+[rank1]:     main()
+[rank1]: ValueError: bad batch 7
+E1123 22:00:00.000000 123 elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 1
+Traceback (most recent call last):
+  File "/opt/env/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+  File "/opt/env/lib/python3.11/site-packages/torch/distributed/run.py", line 892, in main
+    run(args)
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED
+============================================================
+"""
+NOTEBOOK = """\
+---------------------------------------------------------------------------
+KeyError                                  Traceback (most recent call last)
+Cell In[3], line 5
+      3 x = {}
+----> 5 x["loss"]
+
+KeyError: 'loss'
+"""
+
+
+def _said(tail: str, exit_code: int = 1, **more: int) -> str:
+    return headline(Failure(tail=tail, exit_code=exit_code, **more))  # type: ignore[arg-type]
+
+
+def test_the_error_is_told_with_the_place_in_the_users_own_file() -> None:
+    assert _said(TRACEBACK) == "ValueError: bad batch 7 (train.py:88)"
+
+
+def test_of_several_workers_the_one_that_failed_first_is_named() -> None:
+    said = _said(TRACEBACK, rank=1, workers=2)
+    assert said == "Worker 1 failed: ValueError: bad batch 7 (train.py:88)"
+
+
+def test_a_launchers_own_traceback_is_not_the_cause() -> None:
+    assert _said(TORCHRUN) == "ValueError: bad batch 7 (train.py:88)"
+
+
+def test_a_notebooks_error_names_its_cell() -> None:
+    assert _said(NOTEBOOK) == "KeyError: 'loss' (cell 3, line 5)"
+
+
+def test_what_is_printed_after_the_error_does_not_hide_it() -> None:
+    after = TRACEBACK + "wandb: Find logs at: ./wandb/run\nsaving failed batches: 0\n"
+    assert _said(after).startswith("ValueError: bad batch 7")
+
+
+@pytest.mark.parametrize(
+    ("last_line", "kind"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "gpu-memory"),
+        ("torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.", "gpu-memory"),
+        ("jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory allocating 9 bytes", "gpu-memory"),
+        ("numpy.core._exceptions._ArrayMemoryError: Unable to allocate 9 GiB for an array", "memory"),
+        ("ModuleNotFoundError: No module named 'lightning'", "module"),
+        ("OSError: [Errno 28] No space left on device", "disk"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: 'data.csv'", "file"),
+        ("PermissionError: [Errno 13] Permission denied: '/data/x'", "permission"),
+        ("AssertionError: Torch not compiled with CUDA enabled", "cuda"),
+        ("RuntimeError: Found no NVIDIA driver on your system.", "cuda"),
+        ("torch.distributed.DistNetworkError: The server socket has failed to listen: EADDRINUSE", "rendezvous"),
+        ("torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:275", "nccl"),
+        ("RuntimeError: Error(s) in loading state_dict for Net: size mismatch for fc.weight", "shape"),
+        ("bash: line 1: trian: command not found", "command"),
+        ("train.py: error: unrecognized arguments: --epcohs 3", "arguments"),
+        ("requests.exceptions.ConnectionError: Max retries exceeded with url: /x", "internet"),
+    ],
+)  # fmt: skip
+def test_the_commonest_errors_come_with_a_remedy(last_line: str, kind: str) -> None:
+    found = remedy_for(last_line)
+    assert found is not None
+    assert found.kind == kind
+    tail = f'Traceback (most recent call last):\n  File "/w/train.py", line 3, in <module>\n{last_line}\n'
+    assert found.advice in _said(tail)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "said"),
+    [
+        (-9, "It was killed from outside (SIGKILL). Most often the machine's memory was used up"),
+        (137, "It was killed from outside (SIGKILL)"),
+        (-11, "It crashed: segmentation fault"),
+        (139, "It crashed: segmentation fault"),
+        (-4, "It crashed: illegal instruction"),
+        (-7, "It crashed: bus error"),
+    ],
+)
+def test_who_was_ended_by_a_signal_is_told_so(exit_code: int, said: str) -> None:
+    assert _said("epoch 3 loss 0.5\n", exit_code).startswith(said)
+
+
+def test_a_limit_that_was_hit_is_the_cause_whatever_was_printed() -> None:
+    said = headline(Failure(tail=TRACEBACK, exit_code=-9, out_of_memory=True))
+    assert said == "The memory was used up. Ask for more memory per worker, or load less at once"
+
+
+def test_a_line_that_only_mentions_an_error_is_quoted_as_such() -> None:
+    said = _said("0 errors so far\nretry failed, going on\nbye\n", 3)
+    assert said == "It ended with exit status 3; it said last: retry failed, going on"
+
+
+def test_a_silent_end_is_told_by_its_status() -> None:
+    assert _said("", 3) == "It ended with exit status 3"
+    assert _said("bye\n", 3, rank=2, workers=4) == "Worker 2 failed: it ended with exit status 3"
+
+
+@pytest.mark.parametrize(
+    "tail",
+    ["a" * 500_000, "\x1b[31mValueError: x\x1b[0m", "Traceback (most recent call last):\n" * 5000,
+     '  File "x", line 1\n' * 5000 + "ValueError: deep", "\x00\u202e\n" * 1000,
+     "ValueError: " + "x" * 100_000],
+)  # fmt: skip
+def test_a_hostile_end_of_a_log_stays_short_text(tail: str) -> None:
+    said = _said(tail)
+    assert len(said) < 400
+    assert said.isprintable()
