@@ -118,6 +118,8 @@ def _environment(
     base["PATH"] = os.pathsep.join(part for part in (binaries, base.get("PATH", "")) if part)
     env = {
         **base,
+        # Through a pipe Python would keep lines back until it has 8 KiB of them.
+        "PYTHONUNBUFFERED": "1",
         "OMP_NUM_THREADS": str(max(1, placement.cpu_milli // 1000)),
         **launch.workload.spec.env,
         "HOME": str(around.home),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from os import SEEK_END
 from pathlib import Path
 
 from gpucommons.scheduler.executors.base import LogChunk
@@ -23,14 +24,26 @@ def read_log(path: Path, *, offset: int, limit_bytes: int, over: bool) -> LogChu
     return cut_log(content, more=more, offset=offset, over=over, limit_bytes=limit_bytes)
 
 
+def read_tail(path: Path, limit_bytes: int) -> str:
+    """The end of a log; nothing where there is none."""
+    try:
+        with path.open("rb") as file:
+            file.seek(max(0, file.seek(0, SEEK_END) - limit_bytes))
+            return file.read(limit_bytes).decode(errors="replace")
+    except OSError:
+        return ""
+
+
 def cut_log(content: bytes, *, more: bool, offset: int, over: bool, limit_bytes: int) -> LogChunk:
-    """Whole lines of what was read from an offset; ``more`` follows it."""
+    """Whole lines of what was read from an offset; ``more`` follows it.
+
+    What a progress bar has drawn over is whole, too: such a bar may not end its line for hours.
+    """
     if over and not more:
         whole = content
     else:
-        newline = content.rfind(b"\n")
-        whole = content[: newline + 1]
-        if newline < 0 and len(content) == limit_bytes:
+        whole = content[: _line_end(content)]
+        if not whole and len(content) == limit_bytes:
             whole = content
     lines = whole.decode(errors="replace").split("\n")
     if lines[-1] == "":
@@ -40,3 +53,10 @@ def cut_log(content: bytes, *, more: bool, offset: int, over: bool, limit_bytes:
         next_offset=offset + len(whole),
         end=over and not more,
     )
+
+
+def _line_end(content: bytes) -> int:
+    newline = content.rfind(b"\n")
+    # The last byte may be the first half of a line's end.
+    redrawn = content.rfind(b"\r", newline + 2, len(content) - 1)
+    return max(newline + 1, redrawn)

@@ -23,10 +23,12 @@ import psutil
 
 from gpucommons.gpu.cgroups import enter
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.log_reader import read_tail
 from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
+from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 
 _PR_SET_CHILD_SUBREAPER = 36
 #: Between two looks for what an earlier attempt left behind.
@@ -48,7 +50,8 @@ class Supervisor:
         self._codes: dict[int, int] = {}
         #: Of each worker, where it says why its command does not run.
         self._refusals: dict[int, int] = {}
-        self._first_failure: int | None = None
+        #: Which worker failed first, and with what.
+        self._first_failure: tuple[int, int] | None = None
         #: When everything that is left gets SIGKILL, by the wall clock; None = no end is ordered.
         self._kill_at_s: float | None = None
         self._killed = False
@@ -114,9 +117,13 @@ class Supervisor:
 
     def _exit_code(self) -> int | None:
         """What the attempt as a whole ended with: 0 only where each worker did."""
-        if self._first_failure is not None or not self._codes:
-            return self._first_failure
-        return next((code for code in self._codes.values() if code), 0)
+        failed = self._failed()
+        return failed[1] if failed is not None else 0 if self._codes else None
+
+    def _failed(self) -> tuple[int, int] | None:
+        """The rank and exit status of the worker that failed first."""
+        failed = ((rank, code) for rank, code in self._codes.items() if code)
+        return self._first_failure or next(failed, None)
 
     def _write_exit(self, problem: str | None, kept: Mapping[str, Any]) -> None:
         refusal = self._refusal()
@@ -128,7 +135,7 @@ class Supervisor:
                 "codes": {str(rank): self._codes[rank] for rank in sorted(self._codes)},
                 "start_failed": never_ran and not self._stopping,
                 "killed": self._killed,
-                "text": problem or refusal or "",
+                "text": problem or refusal or self._headline(),
                 "kept": dict(kept),
                 "ended_ms": int(time.time() * 1000),
             },
@@ -137,6 +144,16 @@ class Supervisor:
         while self._unwritten:
             time.sleep(LOOK_S)
             self._write_again()
+
+    def _headline(self) -> str:
+        """What the worker that failed first said of it; nothing of one that was told to stop."""
+        failed = self._failed()
+        if failed is None or self._stopping:
+            return ""
+        rank, code = failed
+        tail = read_tail(self._folder.log(rank), TAIL_BYTES)
+        workers = len(self._plan.workers)
+        return headline(Failure(tail=tail, exit_code=code, rank=rank, workers=workers))
 
     def _write(self, path: Path, document: Mapping[str, Any]) -> None:
         """Write it now, or when the disk takes it: a full one is no reason to end a job."""
@@ -233,7 +250,7 @@ class Supervisor:
                 continue
             self._codes[rank] = code
             if code and self._first_failure is None and not self._stopping:
-                self._first_failure = code
+                self._first_failure = (rank, code)
                 # A gang is whole or it is not: the others may save and must leave.
                 self._signal_workers()
                 self._kill_by(time.time() + self._plan.leave_s)

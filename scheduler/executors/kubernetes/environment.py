@@ -32,7 +32,12 @@ def variables(
 ) -> list[Variable]:
     """All variables of a role's workers; ``gpus`` are those that make its slice."""
     spec = launch.workload.spec
-    given = {"OMP_NUM_THREADS": str(max(1, placement.cpu_milli // 1000)), **spec.env}
+    given = {
+        "OMP_NUM_THREADS": str(max(1, placement.cpu_milli // 1000)),
+        # Into a log Python would keep lines back until it has 8 KiB of them.
+        "PYTHONUNBUFFERED": "1",
+        **spec.env,
+    }
     secret = user_secret(spec.owner)
     found = [plain(name, value) for name, value in given.items()]
     found += [secret_key(name, secret, key) for name, key in spec.secrets.items()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from gpucommons.scheduler.executors.kubernetes.seen import JobSeen, PodSeen, Why
+from gpucommons.scheduler.failures import Failure, headline
 
 #: A container that waits for one of these does not get over it by itself.
 HOPELESS = frozenset(
@@ -139,13 +140,18 @@ def taken_away(pod: PodSeen) -> str:
 
 
 def ended_by_itself(pod: PodSeen, *, workers: int) -> str:
-    """How a worker ended; empty where its exit status says all."""
-    of = f" of worker {pod.index}" if workers > 1 else ""
-    if pod.end.reason == "OOMKilled":
-        return f"The memory{of} was used up: ask for more, or use less"
-    if pod.exit_code and workers > 1:
-        return f"Worker {pod.index} ended with exit status {pod.exit_code}"
-    return ""
+    """What a worker said of its end, as far as the kubelet kept it with the pod's status."""
+    if not pod.exit_code:
+        return ""
+    return headline(
+        Failure(
+            tail=pod.end.message,
+            exit_code=pod.exit_code,
+            rank=pod.index,
+            workers=workers,
+            out_of_memory=pod.end.reason == "OOMKilled",
+        )
+    )
 
 
 def job_edited(job: JobSeen, *, completions: int) -> str:

@@ -74,6 +74,30 @@ def test_one_failing_worker_ends_the_gang_with_its_exit_code(executor: LocalExec
     assert ended(executor).exit_code == 3
 
 
+def test_the_worker_that_failed_first_is_named_with_its_error_and_the_place(
+    executor: LocalExecutor,
+) -> None:
+    code = (
+        "import os, sys, time\n"
+        "def train():\n"
+        "    raise ValueError('bad batch')\n"
+        "train() if os.environ['GPUCOMMONS_RANK'] == '1' else time.sleep(600)"
+    )
+    launch = a_launch(*python(code), workers=2)
+    executor.start(launch)
+
+    assert ended(executor).text == "Worker 1 failed: ValueError: bad batch (<string>:3)"
+
+
+def test_what_is_printed_without_a_flush_is_in_the_log_at_once(executor: LocalExecutor) -> None:
+    launch = a_launch("python", "-c", "import time; print('step 1'); time.sleep(600)")
+    executor.start(launch)
+
+    until(lambda: lines(executor, launch) == ["step 1"])
+    executor.signal(stopping(launch, kill_in_s=0), now_ms=Millis(0))
+    ended(executor)
+
+
 def test_a_killed_supervisor_takes_its_workers_with_it_and_the_attempt_is_lost(
     executor: LocalExecutor,
 ) -> None:
@@ -150,7 +174,8 @@ def test_an_exit_status_of_the_job_itself_is_no_failed_start(
     executor.start(a_launch(*python(f"raise SystemExit({code})")))
 
     over = ended(executor)
-    assert (over.start_failed, over.exit_code, over.text) == (False, code, "")
+    said = f"It ended with exit status {code}"
+    assert (over.start_failed, over.exit_code, over.text) == (False, code, said)
 
 
 def test_a_secret_arrives_in_the_environment(executor: LocalExecutor, home: Path) -> None:

@@ -163,7 +163,7 @@ def test_the_worker_that_failed_first_gives_the_status() -> None:
         job=job,
     )
     end = judging.end_of(seen)
-    assert (end.exit_code, end.text) == (3, "Worker 1 ended with exit status 3")
+    assert (end.exit_code, end.text) == (3, "Worker 1 failed: it ended with exit status 3")
 
 
 def with_a_proxy(index: int, exit_code: int, **changes: Any) -> PodSeen:
@@ -185,10 +185,10 @@ def test_what_outlives_the_work_in_its_pods_is_noticed() -> None:
 def test_it_ends_as_its_command_ended_before_the_rest_was_ended() -> None:
     suspended = a_job_seen(suspended=True)
     later = int(seconds_of("2026-11-21T10:00:30Z") * 1000)
-    for code in (0, 3):
+    for code, text in ((0, ""), (3, "It ended with exit status 3")):
         pod = an_ended_pod(0, code, killed_at_ms=later + 30_000, deleted_at_ms=later)
         end = judging.end_of(single(pod, job=suspended, gone=frozenset({"uid-0"})))
-        assert (end.exit_code, end.text) == (code, "")
+        assert (end.exit_code, end.text) == (code, text)
 
 
 def test_what_outlives_the_work_is_given_some_time() -> None:
@@ -224,7 +224,9 @@ def test_stopped_before_it_ran_says_so() -> None:
 def test_memory_that_ran_out_is_said_and_is_the_jobs_own_fault() -> None:
     end = judging.end_of(single(an_ended_pod(0, 137, end=Why(reason="OOMKilled"))))
     assert (end.exit_code, end.killed) == (-9, False)
-    assert end.text == "The memory was used up: ask for more, or use less"
+    assert (
+        end.text == "The memory was used up. Ask for more memory per worker, or load less at once"
+    )
 
 
 @pytest.mark.parametrize("reason", ["StartError", "ContainerCannotRun"])
