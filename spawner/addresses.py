@@ -12,6 +12,8 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 from jupyterhub.app import JupyterHub
 
+from gpucommons.spawner.stopped_page import stopped
+
 #: The name of the service that carries pages and API; its URL and its scopes contain it.
 SERVICE = "gpucommons"
 
@@ -54,4 +56,5 @@ class Addresses(Extension):
             gpucommons_pages=pages_address,
             gpucommons_host=hub_host,
             gpucommons_plain_logo=plain_logo,
+            gpucommons_stopped=stopped,
         )

@@ -71,6 +71,10 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
     #: …and this is it, once the API server took it.
     _pod_uid = ""
 
+    def keeps_files(self) -> bool:
+        """Whether a volume of their own is made for the user; what else is mounted is not known."""
+        return bool(self.storage_pvc_ensure)
+
     @default("cpu_text")
     def _default_cpu_text(self) -> str:
         cores = self.cpu_limit or self.cpu_guarantee

@@ -389,6 +389,10 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         if lease is not None:
             self._goodbye = say_goodbye(self._scheduler, lease.id, why=why, log=self.log)
 
+    def keeps_files(self) -> bool:
+        """Whether it is known that the user's files outlive the server; a home on a disk does."""
+        return True
+
     async def offers(self) -> OfferList:
         """What the user of this server may start right now."""
         async with self._scheduler() as scheduler:

@@ -1,0 +1,73 @@
+"""What the hub's page for a notebook server that does not run says of its end.
+
+JupyterHub knows that the server is gone, the scheduler why. The hub's template asks while it is
+rendered, and Lab reads the same page where it is still open: one place says it. Only what is known is
+said; a scheduler that is away costs the page two seconds and the reason, nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models import OfferList
+
+_PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stopped:
+    """What the page says."""
+
+    #: "Stopped at 14:02: idle 60 min."; empty where nothing is known, or it was its user's own doing.
+    why: str = ""
+    kept: tuple[str, ...] = ()
+    lost: tuple[str, ...] = ()
+    #: Whether the same size would start now.
+    again: str = ""
+
+
+def stopped_words(
+    offers: OfferList | None, last: Mapping[str, object], *, keeps_files: bool
+) -> Stopped:
+    """Decide what is said of a server whose last options these were."""
+    # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
+    if offers is None or not offers.last_end or last.get("milli_gpu") == 0:
+        return Stopped()
+    return Stopped(
+        why=offers.last_end,
+        kept=("Saved files.",) if keeps_files else (),
+        lost=("Its kernels and terminals ended with it: their variables are lost.",),
+        again=_again(offers, last),
+    )
+
+
+def _again(offers: OfferList, last: Mapping[str, object]) -> str:
+    """Whether the size of the last start is free; empty where there was none, or it is no offer."""
+    for offer in offers.offers:
+        if (last.get("team", offer.team), last.get("pool", offer.pool)) != (offer.team, offer.pool):
+            continue
+        for size in offer.sizes:
+            if size.milli_gpu == last.get("milli_gpu"):
+                name = f"{format_milli_gpu(size.milli_gpu)} GPU"
+                return f"{name} is free now." if size.availability == "free" else ""
+    return ""
+
+
+async def stopped(user: Any, server_name: str) -> Stopped:
+    """For the template: ask the scheduler, but not for long."""
+    spawner = user.spawners[server_name]
+    # A hub may have other spawners beside ours.
+    if not getattr(spawner, "scheduler_url", ""):
+        return Stopped()
+    offers = None
+    try:
+        offers = await asyncio.wait_for(spawner.offers(), _PATIENCE_S)
+    except (SchedulerError, TimeoutError) as error:
+        spawner.log.warning("Why %s ended is not known: %s", spawner._log_name, error)
+    last = spawner.orm_spawner.user_options if spawner.orm_spawner else None
+    return stopped_words(offers, last or {}, keeps_files=spawner.keeps_files())

@@ -1,0 +1,170 @@
+"""The hub's page for a stopped server says why, what is kept, and nothing that is not known."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jupyterhub
+import pytest
+from bs4 import BeautifulSoup
+from jinja2 import ChoiceLoader, Environment, FileSystemLoader, PrefixLoader
+from jupyterhub._data import DATA_FILES_PATH
+
+import gpucommons.spawner
+from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.models import OfferList
+from gpucommons.spawner import stopped_page
+from gpucommons.spawner.addresses import Addresses
+from gpucommons.spawner.stopped_page import Stopped, stopped, stopped_words
+
+WHY = "Stopped at 14:02: idle 60 min."
+HALF = {"team": "vision", "pool": "gpu", "milli_gpu": 500}
+
+
+def offers(*, availability: str = "free", last_end: str | None = WHY) -> OfferList:
+    size = {"milli_gpu": 500, "memory_mib": 9933, "availability": availability, "text": "a word"}
+    offer = {
+        "team": "vision",
+        "pool": "gpu",
+        "fixed_milli_gpu": 2000,
+        "fixed_used_milli_gpu": 500,
+        "sizes": [size],
+        "isolation": "none",
+        "simulated": True,
+    }
+    given = {"user": "alice", "offers": [offer], "now_ms": 0, "last_end": last_end}
+    return OfferList.model_validate(given)
+
+
+def test_it_says_why_what_is_kept_and_that_the_size_is_free() -> None:
+    said = stopped_words(offers(), HALF, keeps_files=True)
+
+    assert said.why == WHY
+    assert said.kept == ("Saved files.",)
+    assert said.lost == ("Its kernels and terminals ended with it: their variables are lost.",)
+    assert said.again == "½ GPU is free now."
+
+
+def test_what_is_not_known_to_be_kept_or_free_is_not_said() -> None:
+    said = stopped_words(offers(availability="wait"), HALF, keeps_files=False)
+
+    assert (said.kept, said.again) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("given", "last"),
+    [
+        (None, HALF),
+        (offers(last_end=None), HALF),
+        # The end of an older server with a GPU is none of one that had no GPU.
+        (offers(), {"milli_gpu": 0}),
+    ],
+)
+def test_nothing_is_said_where_nothing_is_known(
+    given: OfferList | None, last: dict[str, Any]
+) -> None:
+    assert stopped_words(given, last, keeps_files=True) == Stopped()
+
+
+class Spawner:
+    """As much of a spawner as the page asks."""
+
+    scheduler_url = "http://scheduler"
+    log = logging.getLogger("test")
+    _log_name = "alice"
+    orm_spawner = SimpleNamespace(user_options=HALF)
+
+    def __init__(self, answer: OfferList | Exception | None) -> None:
+        self.answer = answer
+
+    def keeps_files(self) -> bool:
+        return True
+
+    async def offers(self) -> OfferList:
+        if self.answer is None:
+            await asyncio.Event().wait()
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        assert self.answer is not None
+        return self.answer
+
+
+def user(answer: OfferList | Exception | None) -> Any:
+    none = SimpleNamespace(options_form=None)
+    return SimpleNamespace(spawners={"": Spawner(answer)}, name="alice", spawner=none)
+
+
+async def test_a_scheduler_that_is_away_or_hangs_costs_the_page_only_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stopped_page, "_PATIENCE_S", 0.01)
+
+    assert await stopped(user(Unavailable("away")), "") == Stopped()
+    assert await stopped(user(None), "") == Stopped()
+
+
+async def test_a_spawner_that_is_not_ours_is_left_alone() -> None:
+    theirs = SimpleNamespace(spawners={"": SimpleNamespace()})
+
+    assert await stopped(theirs, "") == Stopped()
+
+
+async def page(answer: OfferList | Exception | None, **more: Any) -> BeautifulSoup:
+    ours = FileSystemLoader(Path(gpucommons.spawner.__path__[0]) / "templates" / "hub")
+    theirs = FileSystemLoader(Path(DATA_FILES_PATH) / "templates")
+    loader = ChoiceLoader([ours, PrefixLoader({"templates": theirs}, "/"), theirs])
+    environment = Environment(
+        loader=loader, autoescape=True, extensions=[Addresses], enable_async=True
+    )
+    html = await environment.get_template("not_running.html").render_async(
+        user=user(answer),
+        server_name="",
+        spawn_url="/hub/spawn/alice?next=%2Fuser%2Falice%2Flab",
+        static_url=lambda path, **_: f"/static/{path}",
+        version_hash=jupyterhub.__version__,
+        base_url="/hub/",
+        prefix="/",
+        parsed_scopes={},
+        xsrf_token="",
+        logo_url="",
+        login_url="",
+        logout_url="",
+        **more,
+    )
+    return BeautifulSoup(html, "html.parser")
+
+
+async def test_the_hubs_page_has_it_for_people_and_for_a_lab_that_is_still_open() -> None:
+    found = await page(offers())
+
+    assert found.h1 is not None
+    assert found.h1.get_text(strip=True) == "Your notebook server was stopped"
+    said = {
+        part["data-gpucommons"]: part.get_text(strip=True)
+        for part in found.select("[data-gpucommons]")
+    }
+    assert said == {
+        "why": WHY,
+        "kept": "Saved files.",
+        "lost": "Its kernels and terminals ended with it: their variables are lost.",
+        "again": "½ GPU is free now.",
+        "start": "Start again",
+    }
+    start = found.select_one("#start")
+    assert start is not None
+    assert start["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab"
+
+
+@pytest.mark.parametrize("more", [{}, {"failed": True, "failed_message": "No node."}])
+async def test_where_nothing_is_known_or_a_start_failed_the_page_is_the_hubs_own(
+    more: dict[str, Any],
+) -> None:
+    found = await page(offers() if more else offers(last_end=None), **more)
+
+    assert not found.select("[data-gpucommons]")
+    assert found.h1 is not None
+    assert found.h1.get_text(strip=True) in {"Server not running", "Spawn failed"}
