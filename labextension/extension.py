@@ -14,6 +14,7 @@ from typing import Any
 from jupyter_server.extension.application import ExtensionApp
 
 from gpucommons.labextension.activity import collector_for
+from gpucommons.labextension.examples import ExamplesHandler
 from gpucommons.labextension.fanout import Fanout
 from gpucommons.labextension.feed import Feed
 from gpucommons.labextension.files import FilesHandler, SubmitFileHandler
@@ -57,6 +58,7 @@ class GpuCommonsExtension(ExtensionApp):
                 (r"/gpucommons/files", FilesHandler),
                 (r"/gpucommons/submit-file", SubmitFileHandler),
                 (r"/gpucommons/fetch-results", FetchResultsHandler),
+                (r"/gpucommons/examples", ExamplesHandler),
             ]
         )
 

@@ -79,7 +79,9 @@ async def test_nobody_reads_without_logging_in(served: Any, api: Any, where: str
     assert api.requests == []
 
 
-@pytest.mark.parametrize("where", ["submit-file", *(f"api/{path}" for path, _ in WRITES)])
+@pytest.mark.parametrize(
+    "where", ["submit-file", "examples", *(f"api/{path}" for path, _ in WRITES)]
+)
 async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: str) -> None:
     answer = await served.http.post(
         f"gpucommons/{where}", json={}, headers={"Authorization": "token no"}
@@ -88,7 +90,9 @@ async def test_nobody_writes_without_logging_in(served: Any, api: Any, where: st
     assert api.requests == []
 
 
-@pytest.mark.parametrize("where", ["submit-file", *(f"api/{path}" for path, _ in WRITES)])
+@pytest.mark.parametrize(
+    "where", ["submit-file", "examples", *(f"api/{path}" for path, _ in WRITES)]
+)
 async def test_only_the_servers_owner_writes(serve: Any, api: Any, where: str) -> None:
     async with serve(GPUCOMMONS_URL="http://scheduler", JUPYTERHUB_USER="alice") as served:
         answer = await served.http.post(f"gpucommons/{where}", json={})
