@@ -9,11 +9,14 @@ import os
 import signal
 from typing import Any, ClassVar
 
-from prometheus_client import start_http_server
+from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from traitlets import Bool, Dict, Enum, Integer, TraitError, Unicode, default
 from traitlets.config import Application
 from traitlets.config.application import catch_config_error
 
+from gpucommons.gpu.doors.listening import listen_tcp
+from gpucommons.gpu.doors.page import serve_page
+from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.idle_culler.hub import PAGE_SIZE, Hub
 from gpucommons.idle_culler.leases import Leases
 from gpucommons.idle_culler.limits import Rules, changed
@@ -150,7 +153,7 @@ class CullerApp(Application):
     def start(self) -> None:
         """Run until told to stop."""
         level = self.log_level if isinstance(self.log_level, int) else str(self.log_level)
-        logging.basicConfig(level=level, format="%(asctime)s %(levelname)s culler: %(message)s")
+        log_to_stderr("%(asctime)s %(levelname)s culler: %(message)s", level=level)
         # Every request at INFO would bury the few lines that matter.
         logging.getLogger("httpx").setLevel(logging.WARNING)
         with contextlib.suppress(asyncio.CancelledError):
@@ -187,10 +190,17 @@ class CullerApp(Application):
             asyncio.current_task().cancel,  # type: ignore[union-attr] # runs in a task
         )
         metrics, clock = Metrics(), WallTime()
-        if self.metrics_port:
-            address = self.metrics_address
-            start_http_server(self.metrics_port, addr=address, registry=metrics.registry)
         async with contextlib.AsyncExitStack() as stack:
+            if self.metrics_port:
+                listener = listen_tcp(self.metrics_port, self.metrics_address)
+                stack.enter_context(
+                    serve_page(
+                        listener,
+                        lambda: generate_latest(metrics.registry),
+                        path="/metrics",
+                        content_type=CONTENT_TYPE_LATEST,
+                    )
+                )
             hub = await stack.enter_async_context(Hub(self.hub_api_url, token=token))
             sources: list[Source] = []
             leases = None

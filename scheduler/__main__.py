@@ -8,6 +8,7 @@ import os
 import sys
 
 from gpucommons.gpu import descriptors
+from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.options import read_settings
 from gpucommons.scheduler.serving import until_signalled
@@ -15,9 +16,7 @@ from gpucommons.scheduler.serving import until_signalled
 
 def main() -> int:
     """Run one scheduler until it is told to end."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr("%(asctime)s %(levelname)s %(name)s: %(message)s")
     for chatty in ("alembic", "httpx", "uvicorn"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     settings = read_settings(sys.argv[1:], os.environ)

@@ -11,12 +11,13 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors.listening import BACKLOG, listen_tcp
 from gpucommons.scheduler import attempt_tokens
 from gpucommons.scheduler.app import Scheduler, build
 from gpucommons.scheduler.missing_servers import MissingServers
 from gpucommons.scheduler.options import SchedulerSettings
 from gpucommons.scheduler.repeating import repeat_task
-from gpucommons.scheduler.sockets import close_all, listen_tcp
+from gpucommons.scheduler.sockets import close_all
 from gpucommons.scheduler.upkeep import OPERATOR
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
     async with contextlib.AsyncExitStack() as stack:
         stack.callback(close_all, [tcp])
         scheduler = await _started(stack, settings, settings.api_url or api_url)
-        unix = unix_sockets.listen(settings.state / "api.sock", backlog=256)
+        unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
         stack.callback(close_all, [unix])
         server = await asyncio.to_thread(_server, scheduler)
         for work in (

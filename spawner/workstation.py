@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from gpucommons.gpu.said_once import quiet_down
 from gpucommons.spawner.hub_config import HubSettings, configure
 
 #: Ends hub and notebooks in order when the supervisor is asked to stop; tells a new proxy the routes.
@@ -21,6 +22,7 @@ LAB_DEFAULTS = Path(__file__).parent / "jupyter_config"
 def configure_workstation(c: Any, facts_path: str) -> None:
     """Configure the hub from what the supervisor wrote."""
     facts = json.loads(Path(facts_path).read_text())
+    quiet_down("JupyterHub", "asyncio", "tornado.access", "tornado.application", "tornado.general")
     state = Path(facts["state"])
     configure(
         c,

@@ -30,6 +30,7 @@ from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.node_traits import Ground, Wishes, survey
 from gpucommons.gpu.processes import Processes, node_processes
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
+from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.gpu.slice_folders import PodFolders, SliceFolders
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.telemetry import Telemetry
@@ -43,7 +44,7 @@ EXIT_USAGE = 2
 def main(arguments: list[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT."""
     options = parse(arguments, __doc__ or "")
-    logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s", stream=sys.stderr)
+    log_to_stderr("%(levelname)s %(message)s")
     processes = node_processes()
     try:
         telemetry = _telemetry(options, processes)

@@ -10,7 +10,8 @@ import selectors
 import socket
 from collections.abc import Callable
 
-from gpucommons.gpu.agent.connections import Acceptor, Connection, LineTooLong
+from gpucommons.gpu.agent.connections import Connection, LineTooLong
+from gpucommons.gpu.doors.spare import Acceptor
 from gpucommons.gpu.unix_sockets import Peer, peer_of
 
 

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 from gpucommons.gpu.agent.channels import ControlChannel, MetricsChannel, SliceChannel
-from gpucommons.gpu.agent.connections import Acceptor
 from gpucommons.gpu.agent.metrics import metrics_text
 from gpucommons.gpu.agent.requests import Requests, refusal
 from gpucommons.gpu.agent.watch import Watch
+from gpucommons.gpu.doors.spare import Acceptor
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.unix_sockets import Peer, listen

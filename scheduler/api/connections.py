@@ -1,15 +1,33 @@
-"""How many connections there may be, and how many of them may wait."""
+"""How many connections the API may have, and how many of them may wait or do nothing.
+
+It shares its process and its descriptors with the pages, the store and the snapshots: all these
+together stay within three quarters of what the process may have open.
+"""
 
 from __future__ import annotations
 
 from gpucommons.gpu import descriptors
 
+#: Enough for people and their proxies; each costs some kilobytes where it is in use.
+_MOST_HALF_OPEN = 1024
+_MOST_IDLE = 2048
+
 
 def max_connections() -> int:
-    """Three quarters of the descriptors that this process may have: files need some, too."""
-    return descriptors.limit() * 3 // 4
+    """Half of the descriptors that this process may have."""
+    return descriptors.limit() // 2
 
 
 def max_waiting() -> int:
     """Half of them: the others are for those who ask and go."""
     return max_connections() // 2
+
+
+def max_half_open() -> int:
+    """Whose head is not here yet, and as many more whose body is not."""
+    return min(_MOST_HALF_OPEN, descriptors.limit() // 16)
+
+
+def max_idle() -> int:
+    """Kept open between two requests."""
+    return min(_MOST_IDLE, descriptors.limit() // 8)

@@ -1,19 +1,26 @@
-"""The HTTP server: one asyncio loop, a TCP port of this machine, and a unix socket."""
+"""The HTTP server: one asyncio loop, a TCP port of this machine, and a unix socket.
+
+Connections come from :class:`~gpucommons.gpu.doors.heads_first.HeadsFirst` with the head of their
+first request; what becomes of them afterwards is bounded here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import socket
-import struct
-from collections.abc import Generator
+from collections.abc import Generator, Hashable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gpucommons.scheduler.api.connections import max_connections
+from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors.crowds import Crowds
+from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst
+from gpucommons.scheduler.api.connections import max_connections, max_half_open, max_idle
 
 #: Long polls end by themselves after 25 s; a shutdown does not wait for them.
 _GRACEFUL_S = 2
@@ -28,6 +35,16 @@ _STUCK_S = 3.0
 _UPLOADS = "/v1/snapshots/"
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quiet:
+    """Connections on which nothing is done, of one server: each kind has a bound of its own."""
+
+    #: Between two requests.
+    idle: Crowds[PeerProtocol] = field(default_factory=lambda: Crowds(max_idle()))
+    #: Their body is on its way.
+    sending: Crowds[PeerProtocol] = field(default_factory=lambda: Crowds(max_half_open()))
+
+
 class PeerProtocol(H11Protocol):
     """HTTP that remembers who is at the other end of a unix socket, and has no endless patience.
 
@@ -36,6 +53,11 @@ class PeerProtocol(H11Protocol):
     there are too many connections, one makes room: whoever does not read, else the one idle for
     longest, else the one whose body has been on its way for longest.
     """
+
+    def __init__(self, *arguments: Any, quiet: Quiet | None = None, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._quiet = quiet or Quiet()
+        self._peer: Hashable = None
 
     _deadline: asyncio.TimerHandle | None = None
     _reading: asyncio.TimerHandle | None = None
@@ -46,18 +68,40 @@ class PeerProtocol(H11Protocol):
         """Ask the kernel once per connection."""
         super().connection_made(transport)
         uid = peer_uid(transport.get_extra_info("socket"))
+        self._peer = uid if uid is not None else self.client and self.client[0]
         if uid is not None:
             self.app_state = {**self.app_state, "peer_uid": uid}
         self._await_request(REQUEST_S)
+        self._settle()
         if len(self.connections) > max_connections():
             self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the clocks."""
         super().connection_lost(exc)
+        self._quiet.idle.remove(self)
+        self._quiet.sending.remove(self)
         for clock in (self._deadline, self._reading):
             if clock is not None:
                 clock.cancel()
+
+    def handle_events(self) -> None:
+        """What arrived may have been the rest of a request."""
+        super().handle_events()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Stand among those who do nothing, or no more; where there are too many, one goes."""
+        for crowd, belongs in (
+            (self._quiet.idle, self._is_idle),
+            (self._quiet.sending, self._is_sending),
+        ):
+            if not belongs or self.transport.is_closing():
+                crowd.remove(self)
+            elif self not in crowd:
+                goes = crowd.add(self, self._peer, now_s=self.loop.time())
+                if goes is not None:
+                    goes.transport.abort()
 
     def pause_writing(self) -> None:
         """The other end is behind: from now on it is seen whether it reads at all."""
@@ -85,6 +129,7 @@ class PeerProtocol(H11Protocol):
         """The clock runs for the next request."""
         super().on_response_complete()
         self._await_request(REQUEST_S)
+        self._settle()
 
     @property
     def _is_idle(self) -> bool:
@@ -146,20 +191,58 @@ def peer_uid(connection: Any) -> int | None:
     """The user id of the process at the other end; None for anything but a unix socket."""
     if connection is None or connection.family != socket.AF_UNIX:
         return None
-    credentials = connection.getsockopt(
-        socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")
-    )
-    _, uid, _ = struct.unpack("3i", credentials)
-    return int(uid)
+    peer = unix_sockets.peer_of(connection)
+    return None if peer is None else peer.uid
 
 
 class Server(uvicorn.Server):
     """Signals belong to the process, which has more to shut down than this."""
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._quiet = Quiet()
+        self._listening: list[HeadsFirst] = []
+        self._beginning: set[asyncio.Task[Any]] = set()
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """Leave them alone."""
         yield
+
+    async def startup(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Listen, with the bounds of all doors instead of uvicorn's own way to accept."""
+        await super().startup(sockets=[])
+        bounds = HalfOpen(most=max_half_open())
+        for one in sockets or ():
+            self._listening.append(HeadsFirst(one, self._begin, bounds=bounds))
+
+    async def shutdown(self, sockets: Sequence[socket.socket] | None = None) -> None:
+        """Take no more connections, finish those under way."""
+        for one in self._listening:
+            one.close()
+        await super().shutdown(sockets=list(sockets or ()))
+
+    def _begin(self, connection: socket.socket, _peer: Hashable) -> None:
+        task = asyncio.ensure_future(self._served(connection))
+        self._beginning.add(task)
+        task.add_done_callback(self._beginning.discard)
+
+    async def _served(self, connection: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+
+        def protocol() -> PeerProtocol:
+            return PeerProtocol(
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+                quiet=self._quiet,
+                _loop=loop,
+            )
+
+        try:
+            await loop.connect_accepted_socket(protocol, connection)
+        except OSError:
+            connection.close()  # gone meanwhile
 
 
 def make_server(app: FastAPI) -> Server:

@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 
+from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.operator.options import read_settings
 from gpucommons.scheduler.operator.running import operate
 
@@ -19,9 +20,7 @@ async def _until_signalled() -> None:
 
 def main() -> int:
     """Run one operator until it is told to end."""
-    logging.basicConfig(
-        level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    log_to_stderr("%(asctime)s %(levelname)s %(name)s: %(message)s")
     # A line for each event of each object is too much of a good thing.
     for chatty in ("httpx", "kopf.objects"):
         logging.getLogger(chatty).setLevel(logging.WARNING)

@@ -10,12 +10,17 @@ from typing import Any
 
 import kopf
 
+from gpucommons.gpu.doors.listening import listen_tcp
+from gpucommons.gpu.doors.page import serve_page
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.operator.cluster import KubernetesObjects, Objects, api_client
 from gpucommons.scheduler.operator.following import Books, Follower
 from gpucommons.scheduler.operator.handlers import FINALIZER, Surroundings, registered
 from gpucommons.scheduler.operator.objects import GROUP
 from gpucommons.scheduler.operator.options import OperatorSettings
+
+#: The kubelet asks the pod at its address.
+_EVERYWHERE = "0.0.0.0"  # noqa: S104 - see above
 
 log = logging.getLogger("gpucommons.operator")
 
@@ -53,20 +58,31 @@ async def _serve(
     follower = Follower(scheduler, objects, books, pace=settings.pace, now_ms=now_ms)
     following = asyncio.create_task(follower.run())
     following.add_done_callback(lambda _: stop.set())
-    port = settings.health_port
     try:
-        await kopf.operator(
-            registry=registered(around),
-            settings=framework_settings(),
-            clusterwide=True,
-            standalone=True,
-            liveness_endpoint=f"http://0.0.0.0:{port}/healthz" if port else None,
-            stop_flag=stop,
-        )
+        with _health(settings.health_port):
+            await kopf.operator(
+                registry=registered(around),
+                settings=framework_settings(),
+                clusterwide=True,
+                standalone=True,
+                stop_flag=stop,
+            )
     finally:
         following.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await following
+
+
+def _health(port: int) -> contextlib.AbstractContextManager[None]:
+    """Answer the probe, as long as the loop turns; the framework's own door has no bounds."""
+    if not port:
+        return contextlib.nullcontext()
+    return serve_page(
+        listen_tcp(port, _EVERYWHERE),
+        lambda: b'{"ok":true}\n',
+        path="/healthz",
+        content_type="application/json",
+    )
 
 
 def framework_settings() -> kopf.OperatorSettings:

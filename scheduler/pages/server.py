@@ -5,6 +5,7 @@ It runs inside the scheduler's asyncio loop, but talks to the scheduler through 
 
 from __future__ import annotations
 
+import socket
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,13 +13,14 @@ from pathlib import Path
 import httpx
 import jinja2
 from jupyterhub.services.auth import HubOAuthCallbackHandler
-from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RedirectHandler, StaticFileHandler
 
+from gpucommons.gpu.doors.listening import BACKLOG
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.pages import admin, admin_writes, start_page, ticket
 from gpucommons.scheduler.pages.base import Headers, NoSuchPage, PageHandler
+from gpucommons.scheduler.pages.bounded import BoundedServer
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.settings import PagesSettings, Site, new_hub_auth
 
@@ -26,7 +28,6 @@ __all__ = ["PagesSettings", "Server", "application", "start"]
 
 _HERE = Path(__file__).parent
 _ID = "[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-_MAX_BODY_BYTES = 256 * 1024
 
 
 class Callback(PageHandler, HubOAuthCallbackHandler):  # type: ignore[misc] # jupyterhub has no types
@@ -60,13 +61,15 @@ class Server:
     port: int
     #: With the prefix, as the hub's service entry names it without: ``http://host:port``.
     url: str
-    _http: HTTPServer
+    _http: BoundedServer
     _scheduler: AsyncSchedulerClient
+    _sockets: tuple[socket.socket, ...]
 
     async def stop(self) -> None:
         """Take no more requests, finish those under way, let go of the port."""
-        self._http.stop()
-        await self._http.close_all_connections()
+        await self._http.end()
+        for one in self._sockets:
+            one.close()
         await self._scheduler.close()
 
 
@@ -143,8 +146,14 @@ async def start(
         scheduler=scheduler,
         now_ms=lambda: time.time_ns() // 1_000_000,
     )
-    http = HTTPServer(application(site), max_body_size=_MAX_BODY_BYTES)
-    sockets = bind_sockets(settings.port, settings.host)
-    http.add_sockets(sockets)
+    http = BoundedServer(application(site))
+    sockets = tuple(bind_sockets(settings.port, settings.host, backlog=BACKLOG))
+    http.listen_on(sockets)
     port = int(sockets[0].getsockname()[1])
-    return Server(port=port, url=f"http://{settings.host}:{port}", _http=http, _scheduler=scheduler)
+    return Server(
+        port=port,
+        url=f"http://{settings.host}:{port}",
+        _http=http,
+        _scheduler=scheduler,
+        _sockets=sockets,
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from gpucommons.gpu.devices import Device
 from gpucommons.scheduler.models import ConfigModel
+from gpucommons.scheduler.up import part_logs
 from gpucommons.scheduler.up.children import Child, end_leftovers
 from gpucommons.scheduler.up.configuration import find_devices, make_config, read_config
 from gpucommons.scheduler.up.hub_control import HubControl
@@ -80,6 +81,7 @@ class _Run:
             loop.add_signal_handler(number, self._stop.set)
         starting = asyncio.create_task(self._start_all())
         stopping = asyncio.create_task(self._stop.wait())
+        logs = asyncio.create_task(self._keep_logs_short())
         try:
             await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
             if starting.done():
@@ -90,6 +92,8 @@ class _Run:
             stopping.cancel()
             await asyncio.gather(starting, stopping, return_exceptions=True)
             await self._stop_all()
+            logs.cancel()
+            await asyncio.gather(logs, return_exceptions=True)
         return 0
 
     async def _start_all(self) -> None:
@@ -104,6 +108,12 @@ class _Run:
         for part in other_parts(plan.machine):
             await self._start(Child(part, on_start=self._note))
         _say(self._welcome(plan))
+
+    async def _keep_logs_short(self) -> None:
+        while True:
+            await asyncio.sleep(part_logs.EVERY_S)
+            logs = [child.part.log for child in self._children]
+            await asyncio.to_thread(part_logs.keep_short, logs)
 
     def _plan(self, env: dict[str, str]) -> _Plan:
         settings, folder = self._settings, self._folder

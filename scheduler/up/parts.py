@@ -13,6 +13,8 @@ from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import StateFolder
 
 SERVICE_PREFIX = "/services/gpucommons/"
+#: Bounds that the proxy has not of itself.
+_PROXY_BOUNDS = Path(__file__).with_name("proxy_bounds.cjs")
 _SCOPES = '["custom:gpucommons:read", "custom:gpucommons:submit", "custom:gpucommons:admin"]'
 #: What never passes from the caller's environment to a part.
 _SECRET_PREFIXES = ("JUPYTERHUB_", "CONFIGPROXY_", "GPUCOMMONS_")
@@ -152,7 +154,9 @@ def _proxy(machine: Machine) -> Part:
     return Part(
         name="proxy",
         argv=(
-            *machine.proxy_command,
+            machine.proxy_command[0],
+            *("--require", str(_PROXY_BOUNDS)),
+            *machine.proxy_command[1:],
             *("--ip", "127.0.0.1", "--port", str(public)),
             *("--api-ip", "127.0.0.1", "--api-port", str(api)),
             *("--error-target", f"http://127.0.0.1:{machine.ports['hub']}/hub/error"),

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu.agent.channels import SliceChannel
-from gpucommons.gpu.agent.connections import Acceptor
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.doors.spare import Acceptor
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.unix_sockets import connect, listen

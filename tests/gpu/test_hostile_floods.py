@@ -8,8 +8,9 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from gpucommons.gpu.agent.connections import Acceptor, Connection
+from gpucommons.gpu.agent.connections import Connection
 from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.doors.spare import Acceptor
 
 
 def test_what_names_everybodys_slices_is_for_the_agent_alone(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 import re
+import socket
 import subprocess
 import sys
 
 import pytest
 
+from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.idle_culler.app import CullerApp
 from gpucommons.idle_culler.limits import Rules, changed
 from gpucommons.idle_culler.policy import Limits
@@ -122,10 +124,11 @@ async def test_metrics_are_served_where_they_should_be(
 ) -> None:
     served: list[tuple[int, str]] = []
 
-    def serve(port: int, *, addr: str, registry: object) -> None:
-        served.append((port, addr))
+    def listen(port: int, host: str) -> socket.socket:
+        served.append((port, host))
+        return listen_tcp(0)
 
-    monkeypatch.setattr("gpucommons.idle_culler.app.start_http_server", serve)
+    monkeypatch.setattr("gpucommons.idle_culler.app.listen_tcp", listen)
     app = CullerApp()
     app.initialize(["--once", "--metrics-port=9", *arguments])
     await app._run(app._rules(), app._token())

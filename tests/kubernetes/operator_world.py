@@ -14,11 +14,11 @@ from typing import Any
 import uvicorn
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app
 
+from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.scheduler.core.types import Millis
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import jobs
-from gpucommons.scheduler.sockets import listen_tcp
 
 OPERATOR = "gpucommons-operator"
 TOKEN = "operator-token"

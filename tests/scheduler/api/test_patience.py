@@ -11,10 +11,10 @@ import httpx
 import pytest
 from fastapi import FastAPI, Response
 
+from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.scheduler.api import server as server_module
 from gpucommons.scheduler.api import waiting
 from gpucommons.scheduler.api.server import PeerProtocol, make_server
-from gpucommons.scheduler.sockets import listen_tcp
 
 ANN = {"Authorization": "token ann-token"}
 HALF_A_HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
@@ -47,13 +47,12 @@ async def closed_by_server(reader: asyncio.StreamReader) -> bool:
         return True
 
 
-@pytest.mark.parametrize("sent", [b"", b"G", HALF_A_HEAD, HALF_A_BODY])
-async def test_a_request_that_does_not_arrive_is_cut_off(
-    port: int, sent: bytes, monkeypatch: pytest.MonkeyPatch
+async def test_a_body_that_does_not_arrive_is_cut_off(
+    port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "REQUEST_S", 0.2)
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(sent)
+    writer.write(HALF_A_BODY)
 
     assert await closed_by_server(reader)
 
@@ -113,6 +112,7 @@ async def test_a_newcomer_comes_again_where_everyone_else_is_served(
         while not list(app.state.doorway.waiting._places):  # noqa: ASYNC110 - rings nowhere
             await asyncio.sleep(0.01)
     newcomer, other = await asyncio.open_connection("127.0.0.1", port)
+    other.write(b"GET /healthz HTTP/1.1\r\nHost: here\r\n\r\n")
     assert await closed_by_server(newcomer)
     assert (await reader.readline()).endswith(b"200 OK\r\n")
     writer.close()

@@ -1,0 +1,23 @@
+"""Listening sockets for TCP; for unix sockets see ``gpu.unix_sockets``."""
+
+from __future__ import annotations
+
+import socket
+
+#: How many may wait to be accepted; the kernel has a bound of its own.
+BACKLOG = 4096
+
+
+def listen_tcp(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """A listening socket, of this machine alone unless told otherwise."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        found.bind((host, port))
+        found.listen(BACKLOG)
+    except OSError:
+        found.close()
+        raise
+    found.setblocking(False)
+    return found
