@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from gpucommons.scheduler.api.errors import answer
 from gpucommons.scheduler.api.turns import Turns
-from gpucommons.scheduler.errors import SchedulerError, TooLarge, TooManyRequests
+from gpucommons.scheduler.errors import NotAuthenticated, SchedulerError, TooLarge, TooManyRequests
 
 #: Of every JSON body.
 MAX_JSON_BYTES = 1 << 20
@@ -62,6 +62,10 @@ class BodyLimit:
         streamed = scope["path"].startswith(self._streamed)
         cap = self._max_streamed_bytes if streamed else self._max_bytes
         message = f"The body is larger than {cap >> 20} MiB: send less."
+        if _has_body(scope) and not _may_be_known(scope):
+            # Bodies are read before anybody is asked who they are: not those of nobody.
+            await answer(NotAuthenticated())(scope, receive, _closing(send))
+            return
         if _announced(scope) > cap:
             await answer(TooLarge(message))(scope, receive, send)
             return
@@ -91,6 +95,26 @@ class BodyLimit:
                 await self._sleep(size_bytes * _S_PER_BYTE)
         except TooManyRequests as error:
             raise _Refused(error) from None
+
+
+def _may_be_known(scope: Scope) -> bool:
+    """Whether there is something to tell the caller by: a token, or an account of this machine."""
+    return "peer_uid" in scope.get("state", {}) or "authorization" in Headers(scope=scope)
+
+
+def _has_body(scope: Scope) -> bool:
+    return _announced(scope) > 0 or "transfer-encoding" in Headers(scope=scope)
+
+
+def _closing(send: Send) -> Send:
+    """End the connection with the answer: the rest of the body is not waited for."""
+
+    async def closing(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message["headers"], (b"connection", b"close")]
+        await send(message)
+
+    return closing
 
 
 def _announced(scope: Scope) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu import unix_sockets
-from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst
+from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst, is_whole
 from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.gpu.doors.page import serve_page
 
@@ -48,6 +48,29 @@ async def is_closed(reader: asyncio.StreamReader) -> bool:
         with contextlib.suppress(ConnectionError):
             return await reader.read() == b""
         return True
+
+
+@pytest.mark.parametrize(
+    ("sent", "whole"),
+    [
+        (b"GET / HTTP/1.1\r\n", False),
+        (b"GET / HTTP/1.1\r\n\r\n", True),
+        (b"GET / HTTP/1.1\nHost: here\n\n", True),
+        (b"POST / HTTP/1.1\r\ncontent-LENGTH : 3\r\n\r\n12", False),
+        (b"POST / HTTP/1.1\r\ncontent-LENGTH : 3\r\n\r\n123", True),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\n123POST", True),
+        # Not to be awaited: too large for the kernel's memory, of unknown length, or asked for.
+        (b"POST / HTTP/1.1\r\nContent-Length: 100000\r\n\r\n", True),
+        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n", True),
+        (b"POST / HTTP/1.1\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\n", True),
+        # Nonsense is for the server behind to refuse.
+        (b"POST / HTTP/1.1\r\nContent-Length: -3\r\n\r\n", True),
+        (b"POST / HTTP/1.1\r\nContent-Length: 99999999999999\r\n\r\n", True),
+        (b"POST / HTTP/1.1\r\nX: y\r\n\r\nContent-Length: 9\r\n", True),
+    ],
+)
+def test_a_request_is_awaited_as_far_as_the_kernel_keeps_it(sent: bytes, whole: bool) -> None:
+    assert is_whole(sent) == whole
 
 
 @pytest.mark.parametrize("sent", [(ASK,), (HALF, ASK[len(HALF) :]), (b"G", ASK[1:-1], b"\n")])

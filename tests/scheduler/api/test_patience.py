@@ -20,7 +20,7 @@ ANN = {"Authorization": "token ann-token"}
 HALF_A_HEAD = b"GET /healthz HTTP/1.1\r\nHost: here\r\n"
 HALF_A_BODY = (
     b"POST /v1/jobs HTTP/1.1\r\nHost: here\r\nAuthorization: token ann-token\r\n"
-    b'Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n{"name": "dig'
+    b'Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{"name": "dig'
 )
 
 
@@ -28,8 +28,8 @@ GET_BIG = b"GET /big HTTP/1.1\r\nHost: here\r\n\r\n"
 BIG_BYTES = 6_000_000
 
 
-@pytest.fixture
-async def port(app: FastAPI) -> AsyncIterator[int]:
+@contextlib.asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[int]:
     listening = listen_tcp(0)
     server = make_server(app)
     server.config.timeout_graceful_shutdown = 0
@@ -38,6 +38,12 @@ async def port(app: FastAPI) -> AsyncIterator[int]:
     server.should_exit = True
     await running
     listening.close()
+
+
+@pytest.fixture
+async def port(app: FastAPI) -> AsyncIterator[int]:
+    async with served(app) as found:
+        yield found
 
 
 async def closed_by_server(reader: asyncio.StreamReader) -> bool:
@@ -232,3 +238,43 @@ async def test_one_user_may_not_take_all_places_of_those_who_wait(
     assert sorted(answers[:4]) == [200, 200, 429, 429]
     assert answers[4] == 200
     assert await ask("ann-token") == 200
+
+
+@pytest.mark.parametrize("length", [b"Content-Length: 100000", b"transfer-encoding: chunked"])
+async def test_a_body_of_nobody_is_not_waited_for(port: int, length: bytes) -> None:
+    for target in (b"/v1/jobs", b"/v1/quote"):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"POST " + target + b" HTTP/1.1\r\nHost: here\r\n" + length + b"\r\n\r\n1")
+        async with asyncio.timeout(10):
+            answer = await reader.readuntil(b"}")
+
+        assert answer.startswith(b"HTTP/1.1 401 ")
+        assert b'"error":"NotAuthenticated"' in answer
+        writer.close()
+
+
+async def test_a_body_of_nobody_is_not_waited_for_on_a_connection_in_use_either(port: int) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(HALF_A_HEAD + b"\r\n")
+    assert (await reader.readline()).endswith(b"200 OK\r\n")
+    writer.write(b"POST /v1/jobs HTTP/1.1\r\nHost: here\r\nContent-Length: 100000\r\n\r\n1")
+    async with asyncio.timeout(10):
+        answer = await reader.readuntil(b"NotAuthenticated")
+
+    assert b"HTTP/1.1 401 " in answer
+    writer.close()
+
+
+async def test_connections_between_two_requests_are_few(
+    app: FastAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "max_idle", lambda: 2)
+    async with served(app) as port:
+        quiet = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+        for reader, writer in quiet:
+            writer.write(HALF_A_HEAD + b"\r\n")
+            assert (await reader.readline()).endswith(b"200 OK\r\n")
+
+        assert await closed_by_server(quiet[0][0])
+        for _, writer in quiet:
+            writer.close()
