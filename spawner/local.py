@@ -10,10 +10,12 @@ import asyncio
 import ctypes
 import os
 import platform
+import pwd
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psutil
@@ -25,6 +27,7 @@ from gpucommons.gpu.cgroups import enter
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers import Injection
 from gpucommons.scheduler.models import SliceView
+from gpucommons.spawner import server_output
 from gpucommons.spawner.attachment import gpu_slice
 from gpucommons.spawner.lease import LeaseMixin
 from gpucommons.spawner.refusal import refusal
@@ -33,6 +36,8 @@ from gpucommons.spawner.refusal import refusal
 LEAST_USER_ID = 1000
 _PR_SET_NO_NEW_PRIVS = 38
 _BYTES_PER_GIB = 2**30
+#: Of a server's name in the name of its log; a file's name has 255 bytes.
+_MOST_NAME = 200
 
 
 class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # jupyterhub has no types
@@ -47,6 +52,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
 
     #: Declared by the hub's spawner; named here for the type checker.
     cmd: list[str]
+    popen_kwargs: dict[str, Any]
 
     @default("home_dir_template")
     def _default_home_dir_template(self) -> str:
@@ -92,9 +98,12 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
     async def start(self) -> tuple[str, int]:
         """Start the server from the interpreter of the chosen environment."""
         chosen = self.notebook_options().environment
-        configured = list(self.cmd)
+        configured, keywords = list(self.cmd), dict(self.popen_kwargs)
         if chosen:
             self.cmd = [self.environments[chosen], "-m", "jupyterhub.singleuser"]
+        output = await self._open_output()
+        ours = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": output}
+        self.popen_kwargs = {**ours, **keywords}
         try:
             where: tuple[str, int] = await super().start()
         except subprocess.SubprocessError as error:
@@ -105,8 +114,56 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
             )
             raise refusal(message, reason="limit_not_in_force", status=503) from error
         finally:
-            self.cmd = configured
+            os.close(output)
+            self.cmd, self.popen_kwargs = configured, keywords
         return where
+
+    async def _open_output(self) -> int:
+        """Where the server is to print: into a file of its user's, by a process of its user's."""
+        name = quote(self.name, safe=" ")[:_MOST_NAME]
+        log = f"notebook-{name}.log" if name else "notebook.log"
+        words = ["-I", "-S", server_output.__file__, *self._output_account(), "--", log]
+        read_end, write_end = os.pipe()
+        try:
+            keeper = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *words,
+                stdin=read_end,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+            # It goes on in the background; nothing of the server's start waits for its files.
+            if await keeper.wait() != 0:
+                self.log.warning("gpucommons: the log of %s's server is not kept", self.user.name)
+        except BaseException:
+            os.close(write_end)
+            raise
+        finally:
+            os.close(read_end)
+        return write_end
+
+    def _output_account(self) -> list[str]:
+        """Who keeps the log, and below which home."""
+        if self.shared_account:
+            return ["--home", str(self._made_home())]
+        account = _account_of(self.user.name)
+        home = ["--home", account.pw_dir]
+        if os.geteuid() != 0:
+            return home
+        groups = os.getgrouplist(account.pw_name, account.pw_gid)
+        return [
+            *home,
+            *("--uid", str(account.pw_uid), "--gid", str(account.pw_gid)),
+            *("--groups", ",".join(map(str, groups))),
+        ]
+
+    def _made_home(self) -> Path:
+        home = self.home_dir
+        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return home
 
     async def prepare_slice(self, held: SliceView) -> Injection | None:
         """Let the agent of this machine make the slice, and refuse the start if it cannot."""
@@ -177,8 +234,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         return preexec
 
     def _shared_preexec(self) -> Callable[[], None]:
-        home = self.home_dir
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        home = self._made_home()
 
         def preexec() -> None:
             os.chdir(home)
@@ -186,12 +242,7 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         return preexec
 
     def _real_user_preexec(self, name: str) -> Callable[[], None]:
-        uid = _uid_of(name)
-        if (uid < LEAST_USER_ID and uid != os.geteuid()) or uid == 0:
-            message = (
-                f"{name} is an account of the system, not of a person: no notebook runs as it."
-            )
-            raise refusal(message, reason="system_account", status=403)
+        _account_of(name)
         become_user = super().make_preexec_fn(name)
         # Loaded before the fork: loading is not safe after it.
         libc = ctypes.CDLL(None, use_errno=True)
@@ -211,9 +262,16 @@ class GpuLocalSpawner(LeaseMixin, LocalProcessSpawner):  # type: ignore[misc] # 
         return moved
 
 
-def _uid_of(name: str) -> int:
-    import pwd  # noqa: PLC0415 - not on every platform
+def _account_of(name: str) -> pwd.struct_passwd:
+    """The account that a notebook of this user's runs as; those of the system are refused."""
+    uid = _uid_of(name)
+    if (uid < LEAST_USER_ID and uid != os.geteuid()) or uid == 0:
+        message = f"{name} is an account of the system, not of a person: no notebook runs as it."
+        raise refusal(message, reason="system_account", status=403)
+    return pwd.getpwuid(uid)
 
+
+def _uid_of(name: str) -> int:
     try:
         return pwd.getpwnam(name).pw_uid
     except KeyError:

@@ -76,6 +76,13 @@ def test_a_notebook_is_its_users_own_and_opens_nothing_of_the_hub_but_its_slice(
     assert seen["groups"] == [account.pw_gid]
     assert seen["no_new_privs"] == "1"
     assert seen["readable"] == []
+    # Nothing of the hub's is open: its log would be read, emptied and forged by any notebook.
+    kinds = {name.split(":")[0] for name in seen["descriptors"]}
+    assert kinds <= {"/dev/null", "pipe", "socket", f"/proc/{seen['pid']}/fd"}
+    stdin, stderr, *numbers = seen["descriptors_of_a_kernel"]
+    assert (stdin, stderr.split(":")[0]) == ("/dev/null", "pipe")
+    # And the one that it looks with.
+    assert sorted(numbers) == ["0", "1", "2", "3"]
     assert seen["usage"].startswith('{"history"')
 
 

@@ -46,7 +46,7 @@ c.JupyterHub.load_roles.append(
 
 #: Tells its lease, and what it could do: who it is, and which files of the hub it can open.
 SMALL_SERVER = """
-import http.server, json, os, pathlib, signal, socket, sys, urllib.parse
+import http.server, json, os, pathlib, signal, socket, subprocess, sys, urllib.parse
 signal.signal(signal.SIGINT, lambda *_: sys.exit(0))
 class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
@@ -63,10 +63,22 @@ def look():
     usage.connect(os.environ["GPUCOMMONS_SLICE_SOCKET"])
     status = pathlib.Path("/proc/self/status").read_text().split()
     return json.dumps({
-        "uid": os.getuid(), "groups": os.getgroups(), "readable": readable,
+        "uid": os.getuid(), "pid": os.getpid(), "groups": os.getgroups(), "readable": readable,
         "usage": usage.recv(100).decode(),
         "no_new_privs": status[status.index("NoNewPrivs:") + 1],
+        "descriptors": descriptors(),
+        "descriptors_of_a_kernel": json.loads(subprocess.check_output(
+            [sys.executable, "-c", "import json, os; " + KERNEL], text=True)),
     }).encode()
+KERNEL = "print(json.dumps([os.readlink(f'/proc/self/fd/{n}') for n in (0, 2)] + os.listdir('/proc/self/fd')))"
+def descriptors():
+    found = []
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found.append(os.readlink("/proc/self/fd/" + name))
+        except OSError:
+            pass
+    return found
 def opens(path):
     try:
         if path.is_socket():

@@ -29,7 +29,7 @@ BIG_BYTES = 6_000_000
 
 
 @contextlib.asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[int]:
+async def serving_app(app: FastAPI) -> AsyncIterator[int]:
     listening = listen_tcp(0)
     server = make_server(app)
     server.config.timeout_graceful_shutdown = 0
@@ -42,7 +42,7 @@ async def served(app: FastAPI) -> AsyncIterator[int]:
 
 @pytest.fixture
 async def port(app: FastAPI) -> AsyncIterator[int]:
-    async with served(app) as found:
+    async with serving_app(app) as found:
         yield found
 
 
@@ -269,7 +269,7 @@ async def test_connections_between_two_requests_are_few(
     app: FastAPI, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(server_module, "max_idle", lambda: 2)
-    async with served(app) as port:
+    async with serving_app(app) as port:
         quiet = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
         for reader, writer in quiet:
             writer.write(HALF_A_HEAD + b"\r\n")
