@@ -102,6 +102,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
     asked = Asked(
         cluster=lambda: loop.cluster,
         wake=lambda: loop.wake(),  # noqa: PLW0108 - the loop is made below
+        job=lambda job_id: loop.cluster.workloads.get(job_id) or store.workload(job_id),
         leading=lambda: loop.leading,
         may_act=lambda: loop.may_act,
         now_ms=now_ms,
@@ -227,6 +228,7 @@ def _service(
         directory=NoDirectory() if hub is None else HubDirectory(hub, now_ms=around.now),
         snapshots=outside.kept.snapshots,
         files={} if outside.kept.files is None else {AWAY: outside.kept.files},
+        own_results=outside.where.results,
         activity=ActivityBoard(),
         slices=Slices(
             outside.where.agent,

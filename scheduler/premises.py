@@ -15,10 +15,17 @@ from gpucommons.gpu.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.accounts import accounts, home_of
 from gpucommons.scheduler.core.resources import Node, Pool
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, PoolName, WorkerPlacement
+from gpucommons.scheduler.core.types import (
+    Millis,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local_results import LocalResults
 from gpucommons.scheduler.executors.secret_files import is_missing, lacking
 from gpucommons.scheduler.local_nodes import local_nodes
 from gpucommons.scheduler.options import SchedulerSettings
@@ -44,6 +51,8 @@ class Asked:
     cluster: Callable[[], Cluster]
     pools: Callable[[], tuple[Pool, ...]]
     wake: Callable[[], None]
+    #: A job by its id, also one that is over; None where nobody knows it.
+    job: Callable[[WorkloadId], Workload | None] = lambda _job: None
     #: Whether this scheduler acts, and not another replica.
     leading: Callable[[], bool] = lambda: True
     #: The same, and already while what runs is adopted.
@@ -70,6 +79,8 @@ class Premises:
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
+    #: What jobs made that ran on this machine; None where none do.
+    results: LocalResults | None = None
     #: What the upkeep does besides, given the service.
     also: Callable[[Service], Callable[[], None]] = lambda _service: _nothing
     #: Requests to a cluster's API server so far, by verb and resource.
@@ -89,13 +100,11 @@ def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> P
     if settings.kubernetes is not None:
         return _cluster(settings, settings.kubernetes, kept, asked)
     agent = AgentClient(settings.agent)
-    executor = LocalExecutor(
-        _local_settings(settings, agent, kept.snapshots, asked),
-        agent=agent,
-        on_change=asked.wake,
-    )
+    local = _local_settings(settings, agent, kept.snapshots, asked)
+    executor = LocalExecutor(local, agent=agent, on_change=asked.wake)
     return Premises(
         executor=executor,
+        results=LocalResults(local.state_dir / "attempts", job_of=asked.job),
         agent=agent,
         minutes=agent.minutes,
         report=agent.devices,

@@ -31,6 +31,8 @@ _CONFIGURING_S = 0.2
 _MISSING_S = 20.0
 #: Between two looks at what jobs print, for the curves in it.
 _FOLLOW_LOGS_S = 0.5
+#: Until files of a job that is over are looked for.
+_RESULTS_S = 1.0
 #: Between two looks for old files. They are days old, and each look goes through all stored jobs.
 _PRUNE_S = 6 * 3600.0
 
@@ -55,6 +57,7 @@ async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
             _keep_up(scheduler),
             _follow_logs(scheduler),
             _prune(scheduler),
+            _bring_results(scheduler),
             _watch(scheduler, server, stop),
             _pages(settings, api_url),
             _look_for_missing_servers(scheduler),
@@ -163,6 +166,18 @@ async def _prune(scheduler: Scheduler) -> None:
 
     await asyncio.sleep(_PRUNE_S)
     await repeat_task(step, what="a pass of the retention", pause=lambda: asyncio.sleep(_PRUNE_S))
+
+
+async def _bring_results(scheduler: Scheduler) -> None:
+    results = scheduler.where.results
+    if results is None:
+        return
+
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(results.step)
+
+    await repeat_task(step, what="a look for results", pause=lambda: asyncio.sleep(_RESULTS_S))
 
 
 async def _look_for_missing_servers(scheduler: Scheduler) -> None:

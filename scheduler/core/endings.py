@@ -38,6 +38,7 @@ class End:
     start_failed: bool = False
     killed: bool = False
     text: str = ""
+    files_kept: int | None = None
 
 
 def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
@@ -57,6 +58,7 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
         ended_ms=draft.now_ms,
         exit_code=end.exit_code,
         ended_text=text,
+        files_kept=end.files_kept,
     )
     workload = with_attempt(workload, ended)
     lending.give_up(draft, workload, ended)

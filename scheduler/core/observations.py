@@ -42,6 +42,7 @@ def observe(draft: Draft, observation: Observation) -> None:
                 observation.start_failed,
                 observation.killed,
                 observation.text,
+                observation.files_kept,
             )
             end_attempt(draft, workload, end)
         case ProgressReported():

@@ -210,6 +210,8 @@ class AttemptEnded:
     #: SIGKILL was needed.
     killed: bool = False
     text: str = ""
+    #: Files of its working folder that the next attempt finds changed; None = not known.
+    files_kept: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

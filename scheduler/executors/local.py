@@ -33,6 +33,7 @@ from gpucommons.scheduler.executors.job_slices import JobSlices
 from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on
 from gpucommons.scheduler.executors.leftovers import remove_old
 from gpucommons.scheduler.executors.log_reader import read_log
+from gpucommons.scheduler.executors.own_files import Counts
 from gpucommons.scheduler.executors.plan import Account
 from gpucommons.scheduler.executors.supervision import (
     MARK,
@@ -99,6 +100,7 @@ class LocalExecutor:
         self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
         self._tracked: dict[AttemptId, Attempt] = {}
         self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
+        self._counts = Counts()
 
     def _track(self, attempt: Attempt) -> None:
         self._tracked[attempt.attempt_id] = attempt
@@ -280,8 +282,12 @@ class LocalExecutor:
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
             if kill_marked(attempt.attempt_id) | kill_holders(folder.path.resolve() / "run"):
                 return None
+            kept = self._counts.of(folder)
+            if kept is None:
+                return None
             text = "Its supervisor was killed from outside."
-            result = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
+            never = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
+            result = {**never, "kept": kept}
         if not self._slices.are_empty(attempt, were_used=not result["start_failed"]):
             return None
         return AttemptEnded(
@@ -290,6 +296,7 @@ class LocalExecutor:
             start_failed=result["start_failed"],
             killed=result["killed"],
             text=result["text"],
+            files_kept=result.get("kept", {}).get("files"),
         )
 
     def forget(self, attempt_id: AttemptId) -> None:

@@ -19,7 +19,6 @@ from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_js
 from gpucommons.scheduler.executors.plan import Plan, as_user
 from gpucommons.scheduler.executors.supervision import kill_marked, kill_overdue
 from gpucommons.scheduler.working_folder import taking_over
-from gpucommons.scheduler.working_folder.giving_back import Outcome
 from gpucommons.scheduler.working_folder.holders import kill_holders
 
 ERRAND = "gpucommons.scheduler.executors.errand"
@@ -40,7 +39,9 @@ class Done:
         return dict(json.loads(self.said))
 
 
-#: Runs an errand on a snapshot's bytes, but never beyond the time to kill.
+#: An errand's words, and the snapshot that it is given.
+Errand = tuple[list[str], Path | None]
+#: Runs an errand, but never beyond the time to kill.
 Run = Callable[[Sequence[str], Path | None], Done]
 
 
@@ -73,23 +74,30 @@ class OwnFiles:
 
         ``wait`` passes a moment while something of an earlier attempt is still there; False = no more.
         """
-        own, plan = self.folder.run, self.plan
-        try:
-            own.mkdir(mode=0o700, exist_ok=True)
-            if plan.account is not None:
-                os.chown(own, plan.account.uid, plan.account.gid)
-        except OSError as error:
-            return f"its folder could not be made: {error.strerror}"
-        taken = self.run(["take-over", str(own), *plan.earlier], None)
-        if taken.problem is not None:
-            return f"its working folder could not be handed over: {taken.problem}"
+        problem, taken = self.take_over()
+        if problem is not None:
+            return problem
         # Whoever was in it before the rename is in it still.
-        while plan.earlier and self._end_strays():
+        while self.plan.earlier and self._end_strays():
             if not wait():
                 return "processes of the attempt before hold its working folder and do not end"
-        if plan.superseded:
-            self.run(["clear", *plan.superseded], None)
-        return None if taken.document()["taken"] else self._make()
+        if self.plan.superseded:
+            self.run(["clear", *self.plan.superseded], None)
+        return None if taken else self._make()
+
+    def take_over(self) -> tuple[str | None, bool]:
+        """Have the working folder of an earlier attempt, if there is one; says what went wrong."""
+        own, account = self.folder.run, self.plan.account
+        try:
+            own.mkdir(mode=0o700, exist_ok=True)
+            if account is not None:
+                os.chown(own, account.uid, account.gid)
+        except OSError as error:
+            return f"its folder could not be made: {error.strerror}", False
+        done = self.run(["take-over", str(own), *self.plan.earlier], None)
+        if done.problem is not None:
+            return f"its working folder could not be handed over: {done.problem}", False
+        return None, done.document()["taken"]
 
     def _end_strays(self) -> bool:
         """End what an earlier attempt may have left; True while there was something."""
@@ -117,16 +125,20 @@ class OwnFiles:
     def _on_snapshot(self) -> list[str]:
         return ["--snapshot"] if self.plan.snapshot else []
 
-    def kept(self) -> dict[str, Any]:
-        """How much the next attempt finds: files that are new or changed since the snapshot."""
+    def counting(self) -> Errand:
+        """Count what the next attempt finds: files that are new or changed since the snapshot."""
         words = ["count", str(self.folder.run), "--seconds", str(COUNT_S), *self._on_snapshot()]
-        done = self.run(words, self._snapshot)
+        return words, self._snapshot
+
+    def kept(self) -> dict[str, Any]:
+        """How much the next attempt finds; empty where that is not known."""
+        done = self.run(*self.counting())
         return {} if done.problem is not None else done.document()
 
-    def give_back(self) -> None:
+    def give_back(self) -> str | None:
         """Copy what the job made to its owner's folder, and write down what became of it.
 
-        One that was cut short is repeated when the job is over.
+        Returns what went wrong with the copying itself: it can be repeated.
         """
         plan, limit = self.plan, str(self.plan.max_results_bytes)
         names = ["--job", plan.job, "--job-id", plan.job_id, "--max-bytes", limit]
@@ -134,9 +146,37 @@ class OwnFiles:
         done = self.run(["give-back", *place, *names, *self._on_snapshot()], self._snapshot)
         if done.problem is None:
             write_json(self.folder.given_back, done.document())
+        return done.problem
+
+    def sending(self) -> Errand:
+        """Send all that it made as a tar on standard output."""
+        limit = str(self.plan.max_results_bytes)
+        words = ["send", str(self.folder.run), "--max-bytes", limit, *self._on_snapshot()]
+        return words, self._snapshot
 
 
-def outcome(folder: AttemptFolder) -> Outcome | None:
-    """What became of an attempt's files; None before they were copied."""
-    document = read_json(folder.given_back)
-    return None if document is None else Outcome.from_json(document)
+class Counts:
+    """Counts what attempts keep whose supervisor was killed, beside whoever asks time and again."""
+
+    def __init__(self) -> None:
+        self._errands: dict[Path, subprocess.Popen[bytes]] = {}
+
+    def of(self, folder: AttemptFolder) -> dict[str, Any] | None:
+        """How much it keeps; empty where that cannot be known, None while it is being counted."""
+        errand = self._errands.get(folder.path)
+        try:
+            if errand is None:
+                errand = self._errands[folder.path] = _count(folder)
+            if errand.poll() is None:
+                return None
+            said, _ = errand.communicate()
+        except (OSError, KeyError, ValueError):
+            return {}
+        del self._errands[folder.path]
+        return dict(json.loads(said)) if errand.returncode == 0 else {}
+
+
+def _count(folder: AttemptFolder) -> subprocess.Popen[bytes]:
+    plan = Plan.from_json(read_json(folder.plan) or {})
+    files = OwnFiles(folder=folder, plan=plan, run=lambda _words, _snapshot: Done())
+    return send_on_errand(plan, *files.counting())

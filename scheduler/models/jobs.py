@@ -111,6 +111,37 @@ class PauseView(View):
     to_ms: int
 
 
+class ResultFileView(View):
+    """A file that a job wrote."""
+
+    path: str
+    size_bytes: int
+
+
+class NotBroughtView(View):
+    """A file that stayed with the job, and why."""
+
+    path: str
+    reason: str
+
+
+class ResultsView(View):
+    """What a job wrote, and where it is: only what is known."""
+
+    #: ``later``: it is not over; ``copying``; ``here``: in ``folder``; ``none``: it wrote nothing;
+    #: ``stayed``: it could not be copied; ``away``: it is to be fetched.
+    state: Literal["later", "copying", "here", "none", "stayed", "away"]
+    text: str
+    #: Below the owner's home folder; with ``later`` and ``copying`` the one that is meant.
+    folder: str | None = None
+    count: int = 0
+    size_bytes: int = 0
+    #: The first of them.
+    files: list[ResultFileView] = []
+    not_brought: list[NotBroughtView] = []
+    not_brought_count: int = 0
+
+
 #: On a job: which object of a cluster it was made of. Only who submits for others may say so: the
 #: job ends with its object.
 OBJECT_LABEL = "kubernetes-object"
@@ -175,6 +206,8 @@ class JobView(View):
     source: str | None = None
     #: It succeeded away from its notebook: what it made is to be had with ``jobs/{ref}/results``.
     results_away: bool = False
+    #: What it wrote; shown to whoever may fetch it, and not in lists.
+    results: ResultsView | None = None
     #: What was asked, exactly as stored; shown to members of the team.
     request: JobRequest | None = None
     #: Fields of it that are empty here (``roles.command``: "…"), because this is a list and they are

@@ -32,6 +32,7 @@ from gpucommons.scheduler.service.lookup import (
     workload_of,
 )
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.results import results_view
 from gpucommons.scheduler.service.service import Pending, Service, decision
 from gpucommons.scheduler.service.views.jobs import job_view, request_of
 from gpucommons.scheduler.service.views.listed import page_of
@@ -323,7 +324,9 @@ def job(service: Service, principal: Principal, ref: str) -> models.JobView:
     """One job."""
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
-    return _view(service, principal, found)
+    return _view(service, principal, found).model_copy(
+        update={"results": results_view(service, principal, found)}
+    )
 
 
 def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:

@@ -1,4 +1,4 @@
-"""Results of jobs that ran away from their notebook: one tar, made while it is sent."""
+"""Results of jobs: where they are, and all of them as one tar, made while it is sent."""
 
 from __future__ import annotations
 
@@ -6,47 +6,148 @@ import tarfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.confined_files import MAX_MEMBERS
-from gpucommons.scheduler.core.types import Attempt, State, Workload
-from gpucommons.scheduler.errors import Conflict, TooLarge
+from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.errors import Conflict, Forbidden, TooLarge
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.whereabouts import results_are_away
 from gpucommons.scheduler.storage.job_files import ResultFile
+from gpucommons.scheduler.working_folder.giving_back import FOLDER, Outcome
 
 #: As much as is copied for a job of this machine.
 MAX_RESULTS_BYTES = 16 << 30
 _BLOCK = tarfile.BLOCKSIZE
+_KIB = 1024
 
 
 def results(service: Service, principal: Principal, ref: str) -> Iterator[bytes]:
-    """The results of a succeeded job as a tar.
+    """What a job wrote as a tar, once it is over.
 
     Raises
     ------
     Conflict
-        When it has not succeeded, or its results are on its machine already.
+        When it is not over, or never ran.
     TooLarge
         When there is more than anybody would want in one piece.
     """
     found = find_job(service, principal, ref)
     authorization.results(principal, found)
-    attempt = _succeeded(found)
+    attempt = _over(found)
     files = files_of(service, found, attempt)
-    if files is None:
-        place = found.spec.results_to or "its own folder"
-        message = f"{found.spec.name} ran on this machine: its results lie in {place} already."
-        raise Conflict(message)
-    return archive(checked(files.results(attempt.attempt_id), found.spec.name))
+    if files is not None:
+        return archive(checked(files.results(attempt.attempt_id), found.spec.name))
+    if service.own_results is not None:
+        return service.own_results.chunks(found)
+    raise Conflict(f"{found.spec.name} left no files where this scheduler could find them.")
 
 
-def _succeeded(found: Workload) -> Attempt:
-    if found.state is not State.SUCCEEDED or not found.attempts:
-        message = f"{found.spec.name} is {found.state}: results come when it has succeeded."
+def _over(found: Workload) -> Attempt:
+    if not is_final(found):
+        message = f"{found.spec.name} is {found.state}: its files come when it is over."
         raise Conflict(message)
+    if not found.attempts:
+        raise Conflict(f"{found.spec.name} never ran, so it wrote no files.")
     return found.attempts[-1]
+
+
+# --- where they are ---------------------------------------------------------------------------
+
+
+def results_view(
+    service: Service, principal: Principal, found: Workload
+) -> models.ResultsView | None:
+    """Where a job's files are; None for who may not fetch them, and where there can be none."""
+    try:
+        authorization.results(principal, found)
+    except Forbidden:
+        return None
+    if not is_final(found):
+        folder = place_of(found)
+        text = f"What it writes comes to {folder}/ in {_home(found)} when it is over."
+        return models.ResultsView(state="later", text=text, folder=folder)
+    if not found.attempts:
+        return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
+    away = results_are_away(service.loop.cluster, found)
+    if away and files_of(service, found, found.attempts[-1]) is None:
+        text = "What it wrote is gone with its pod: this cluster has no storage for jobs' files."
+        return models.ResultsView(state="none", text=text)
+    if away:
+        text = (
+            f"What it wrote comes to {place_of(found)}/ in {_home(found)} while JupyterLab is open,"
+            f" or with: gpucommons results {found.spec.name}"
+        )
+        return models.ResultsView(state="away", text=text, folder=place_of(found))
+    own = service.own_results
+    if own is None:
+        return None
+    return outcome_view(found, own.outcome(found))
+
+
+def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView:
+    """What became of the files of a job that is over."""
+    if outcome is None:
+        folder = place_of(found)
+        text = f"What it wrote is being copied to {folder}/ in {_home(found)}."
+        return models.ResultsView(state="copying", text=text, folder=folder)
+    view = models.ResultsView(
+        state="none",
+        text="It wrote no files.",
+        folder=outcome.folder,
+        count=outcome.count,
+        size_bytes=outcome.size_bytes,
+        files=[
+            models.ResultFileView(path=one.path, size_bytes=one.size_bytes) for one in outcome.files
+        ],
+        not_brought=[
+            models.NotBroughtView(path=one.path, reason=one.reason) for one in outcome.left_out
+        ],
+        not_brought_count=outcome.left_out_count,
+    )
+    if outcome.problem:
+        text = (
+            f"What it wrote was not copied: {outcome.problem.rstrip('.')}. It is still with the job;"
+            f" bring it to another folder with: gpucommons results {found.spec.name} --to FOLDER"
+        )
+        return view.model_copy(update={"state": "stayed", "text": text})
+    if outcome.folder is None:
+        return view
+    text = f"{_amount(outcome)} in {outcome.folder}/ in {_home(found)}."
+    return view.model_copy(update={"state": "here", "text": text})
+
+
+def place_of(found: Workload) -> str:
+    """Where results are meant to come, below the owner's home; another name where that is taken."""
+    below = (found.spec.results_to or "").removeprefix("./").strip("/")
+    parts = ([] if below in ("", ".") else [below]) + [FOLDER, found.spec.name]
+    return "/".join(parts)
+
+
+def _home(found: Workload) -> str:
+    return f"the home folder of {found.spec.owner}"
+
+
+def _amount(outcome: Outcome) -> str:
+    files = "1 file" if outcome.count == 1 else f"{outcome.count:,} files"
+    return f"{files} ({size(outcome.size_bytes)}) {'is' if outcome.count == 1 else 'are'}"
+
+
+def size(size_bytes: int) -> str:
+    """``812 B``, ``4.1 KiB``, ``12.0 MiB``."""
+    amount, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if amount < _KIB:
+            break
+        amount, unit = amount / _KIB, larger
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+# --- as a tar ---------------------------------------------------------------------------------
 
 
 def checked(

@@ -46,6 +46,7 @@ from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.snapshots import SnapshotPlace
 from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.base import Admit, Store
+from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -128,6 +129,18 @@ class NoForecasts:
         return ()
 
 
+class OwnResults(Protocol):
+    """What jobs of this machine made."""
+
+    def outcome(self, job: Workload) -> Outcome | None:
+        """What became of their files; None before they were copied."""
+        ...
+
+    def chunks(self, job: Workload) -> Iterator[bytes]:
+        """All files as a tar; raises ``SchedulerError`` where they cannot be had."""
+        ...
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServiceSettings:
     """What the operator decided."""
@@ -160,6 +173,8 @@ class Service:
     trials: KnownTrials = field(default_factory=KnownTrials)
     #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.
     files: Mapping[str, JobFiles] = field(default_factory=dict)
+    #: What jobs made that ran on this machine; None where none do.
+    own_results: OwnResults | None = None
     settings: ServiceSettings = field(default_factory=ServiceSettings)
     #: How many jobs each user may submit.
     submits: SubmitLimit = field(default_factory=SubmitLimit)

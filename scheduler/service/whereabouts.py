@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Attempt, State, Workload
+from gpucommons.scheduler.core.types import Attempt, Workload
 
 #: Jobs of this executor run away from their notebooks' folders.
 AWAY = "kubernetes"
@@ -18,7 +19,7 @@ def executor_of(cluster: Cluster, workload: Workload, attempt: Attempt) -> str |
 
 
 def results_are_away(cluster: Cluster, workload: Workload) -> bool:
-    """Whether its owner has yet to fetch what the job made."""
-    if workload.state is not State.SUCCEEDED or not workload.attempts:
+    """Whether its owner has yet to fetch what the job made, however it ended."""
+    if not is_final(workload) or not workload.attempts:
         return False
     return executor_of(cluster, workload, workload.attempts[-1]) == AWAY
