@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pydantic import ValidationError
 
 from gpucommons.scheduler.models.mistakes import said
@@ -12,15 +10,6 @@ from gpucommons.scheduler.models.mistakes import said
 TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)
 #: A scheduler that does not answer, for who can neither start it nor knows its address.
 AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on without it."
-
-
-def results_below(home: Path, folder: Path) -> str | None:
-    """Where results come back to: the file's folder, as seen from the owner's home.
-
-    None where it lies elsewhere; results then stay with the job.
-    """
-    home, folder = home.resolve(), folder.resolve()
-    return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else None
 
 
 def sentence_of(error: ValidationError) -> str:

@@ -1,7 +1,7 @@
 """Results come back by themselves: what this server's owner's jobs made elsewhere, once each.
 
-A job of this machine copies its results into the notebook's folder when it succeeds. One that ran on
-the cluster cannot reach that folder; the notebook server can, and fetches them when it sees the end.
+What a job of this machine wrote is copied beside its notebook when it is over. One that ran on the
+cluster cannot reach that folder; the notebook server can, and fetches the files when it sees the end.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tornado import web
 from gpucommons.labextension.handlers import ApiHandler
 from gpucommons.labextension.place import Place
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.client.results import fetch_results
+from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.confined_files import Refused, open_folder
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobView, Model, Ref, View
@@ -79,10 +79,8 @@ class Results:
                 task.add_done_callback(self._tasks.discard)
 
     def _is_due(self, job: JobView) -> bool:
-        # Lists leave out long requests: whether such a job names a folder is asked when it ended.
-        wanted = job.request is None or job.request.results_to is not None
         ours = job.owner == self._place.owner and job.results_away
-        return wanted and ours and job.id not in self._under_way
+        return ours and job.id not in self._under_way
 
     async def _fetch_once(self, job: JobView) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -108,10 +106,10 @@ class Results:
     async def _fetch_new(self, job: JobView) -> None:
         if await asyncio.to_thread(self._is_marked, job.id):
             return
-        if job.request is None:
-            job = await asyncio.to_thread(self._in_full, job.id)
-            if job.request is None or job.request.results_to is None:
-                return
+        # Lists do not say where its results are meant to come.
+        job = await asyncio.to_thread(self._in_full, job.id)
+        if job.results is None or job.results.state != "away":
+            return
         found = await self.fetch(job, None)
         log.info("fetched %d files of %s to %s", found.files, job.name, found.folder)
 
@@ -127,12 +125,15 @@ class Results:
         SchedulerError
             With what is wrong.
         """
-        below = folder or (job.request.results_to if job.request is not None else None)
+        meant = None if job.results is None else job.results.folder
+        below = folder or meant
         if below is None:
-            message = f"{job.name} names no folder for its results: say where they shall go."
-            raise Conflict(message)
+            said = f"{job.name} wrote no files." if job.results is None else job.results.text
+            raise Conflict(said)
         async with self._turn:
             files = await asyncio.to_thread(self._bring, job, below)
+            if below == meant and files:
+                await asyncio.to_thread(mark_results, self._home(), below, job)
         return Fetched(job=job.name, folder=below, files=files)
 
     def _bring(self, job: JobView, below: str) -> int:

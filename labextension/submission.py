@@ -17,13 +17,14 @@ from jupyter_client.kernelspec import NoSuchKernel
 from pydantic import Field, ValidationError
 
 from gpucommons.labextension import packages
-from gpucommons.labextension.requests import results_below, sentence_of
+from gpucommons.labextension.requests import sentence_of
 from gpucommons.scheduler.client import calls, snapshot
 from gpucommons.scheduler.client.submission import (
     SUFFIXES,
     FileJob,
     command_for,
     request_for_file,
+    results_below,
 )
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models import JobRequest, JobView, Model, View

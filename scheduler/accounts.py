@@ -52,7 +52,9 @@ def home_of(settings: SchedulerSettings, user: str) -> Path:
         if "/" in user or user in ("", ".", ".."):
             message = f"{user!r} cannot be the name of a home folder."
             raise Misconfigured(message)
-        return Path(settings.home_template.replace("{username}", user))
+        home = Path(settings.home_template.replace("{username}", user))
+        # Who runs the demo submits from a terminal, beside the hub's users.
+        return Path.home() if _is_ours(user) and not home.exists() else home
     try:
         return Path(pwd.getpwnam(user).pw_dir)
     except KeyError:
@@ -60,3 +62,11 @@ def home_of(settings: SchedulerSettings, user: str) -> Path:
             return Path.home()
         message = f"{user} has no account on this machine, so no home folder."
         raise Misconfigured(message) from None
+
+
+def _is_ours(user: str) -> bool:
+    """Whether this is the account that the service itself runs under."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name == user
+    except KeyError:
+        return False

@@ -20,10 +20,15 @@ from pydantic import ValidationError
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.labextension import packages
-from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, results_below, sentence_of
+from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, sentence_of
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
 from gpucommons.scheduler.client import calls, snapshot
-from gpucommons.scheduler.client.submission import FileJob, default_name, request_for_file
+from gpucommons.scheduler.client.submission import (
+    FileJob,
+    default_name,
+    request_for_file,
+    results_below,
+)
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
 

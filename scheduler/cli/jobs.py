@@ -14,8 +14,9 @@ from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import by, clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.client.results import fetch_results
+from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.working_folder import words
 
 #: The API gives so many at once.
 _PAGE = 500
@@ -24,7 +25,10 @@ _WHERE_CURVES_COME_FROM = (
     " folder, or from run.report(…)."
 )
 _FINAL = frozenset({"succeeded", "failed", "cancelled", "ended"})
-_WITHOUT_RESULTS = frozenset({"failed", "cancelled"})
+#: More files are counted, not named.
+_NAMED = 20
+#: How long a copy that is under way is waited for, and how often it is looked at.
+_COPYING_S, _LOOK_S = 60.0, 0.5
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -65,15 +69,11 @@ def describe(job: models.JobView) -> str:
 
 
 def _results_of(job: models.JobView) -> str | None:
-    """Where what it makes lies or will lie; None where it makes nothing, or names no folder."""
-    below = job.request.results_to if job.request is not None else None
-    if job.results_away:
-        return f"gpucommons results {job.name}" + ("" if below else " --to FOLDER")
-    if below is None or job.state in _WITHOUT_RESULTS:
+    """Where what it makes is or will be; None for who may not fetch it."""
+    found = job.results
+    if found is None:
         return None
-    home = f"the home folder of {job.owner or 'its owner'}"
-    folder = below.removeprefix("./").strip("/")
-    return home if folder in ("", ".") else f"{folder}, below {home}"
+    return found.text if found.path is None else f"{words.files(found.count)} in {found.path}"
 
 
 def listing(arguments: argparse.Namespace) -> int:
@@ -231,11 +231,17 @@ def resize(arguments: argparse.Namespace) -> int:
 
 
 def results(arguments: argparse.Namespace) -> int:
-    """Fetch what a job made away from its notebook."""
+    """Say where a job's files are, or bring them: to its folder, or to another one."""
     with connect(arguments) as scheduler:
-        job = scheduler.send(calls.job(arguments.job))
+        job = _brought(scheduler, arguments.job)
+        found = job.results
+        if arguments.to is None and found is not None and found.state in ("here", "none"):
+            _show_results(job, found, arguments.output)
+            return 0
         home, below = _place_for(job, arguments.to)
         count = fetch_results(scheduler, job, home, below)
+        if arguments.to is None and count:
+            mark_results(home, below, job)
     folder = home / below
     show(
         {"job": job.name, "folder": str(folder), "files": count},
@@ -245,13 +251,40 @@ def results(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _brought(scheduler: SchedulerClient, ref: str) -> models.JobView:
+    """The job, once its files are not on their way any more."""
+    until_s = time.monotonic() + _COPYING_S
+    while True:
+        job = scheduler.send(calls.job(ref))
+        if job.results is None or job.results.state != "copying" or time.monotonic() > until_s:
+            return job
+        time.sleep(_LOOK_S)
+
+
+def _show_results(job: models.JobView, found: models.ResultsView, output: str) -> None:
+    count = words.files(found.count)
+    lines = [found.text if found.path is None else f"{count} of {job.name} in {found.path}"]
+    lines += [f"  {file.path}  {words.size(file.size_bytes)}" for file in found.files[:_NAMED]]
+    if found.count > _NAMED:
+        lines.append(f"  and {found.count - _NAMED:,} more")
+    lines += [f"  not copied: {one.path} {one.reason}" for one in found.not_brought[:_NAMED]]
+    answer = {"job": job.name, "folder": found.path, "files": found.count}
+    show(answer, "\n".join(lines), output=output)
+
+
 def _place_for(job: models.JobView, to: Path | None) -> tuple[Path, str]:
-    """A folder that exists, and where below it."""
+    """A folder that exists, and where below it.
+
+    Raises
+    ------
+    BadRequest
+        When there is nothing to bring yet, or it could not be copied to the job's own folder.
+    """
     if to is not None:
         to.mkdir(parents=True, exist_ok=True)
         return to, "."
-    below = job.request.results_to if job.request is not None else None
-    if below is None:
-        message = f"{job.name} names no folder for its results: say one with --to."
+    found = job.results
+    if found is None or found.folder is None or found.state != "away":
+        message = found.text if found is not None else f"The files of {job.name} are its owner's."
         raise BadRequest(message)
-    return Path.home(), below
+    return Path.home(), found.folder

@@ -114,7 +114,10 @@ def _add_submit(
         metavar="VARIABLE=SECRET",
         help="a secret kept with `gpucommons secret`",
     )
-    command.add_argument("--results-to", help="folder below your home for the results")
+    command.add_argument(
+        "--results-to",
+        help="folder below your home: results come to results/JOB in it (default: the script's)",
+    )
     command.add_argument(
         "--function", help="a notebook's function to call with the folder to resume"
     )
@@ -177,10 +180,10 @@ def _add_jobs(
     )
     curve.set_defaults(run=jobs.curve)
     fetch = commands.add_parser(
-        "results", parents=[shared], help="fetch what a job made away from its notebook"
+        "results", parents=[shared], help="where the files are that a job wrote, or bring them here"
     )
     fetch.add_argument("job", help="name or id")
-    fetch.add_argument("--to", type=Path, help="folder (default: the job's, below the home folder)")
+    fetch.add_argument("--to", type=Path, help="bring them to this folder")
     fetch.set_defaults(run=jobs.results)
     secret = commands.add_parser(
         "secret", parents=[_output()], help="keep a secret (read from standard input)"

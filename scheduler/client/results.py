@@ -7,15 +7,17 @@ link, regular files only, under a limit; nothing that lies there is replaced.
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from gpucommons.scheduler.client.transport import SchedulerClient
-from gpucommons.scheduler.confined_files import Refused, unpack_into
+from gpucommons.scheduler.confined_files import Refused, open_folder, unpack_into
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.working_folder.giving_back import write_mark
 
 #: As much as the scheduler sends.
 MAX_RESULTS_BYTES = 16 << 30
@@ -50,6 +52,16 @@ def fetch_results(
         except OSError as error:
             message = f"The results of {job.name} cannot be written to {below}: {error.strerror}."
             raise BadRequest(message) from None
+
+
+def mark_results(home: Path, below: str, job: JobView) -> None:
+    """Say that a folder is for this job's results alone: later snapshots leave it out."""
+    parts = tuple(part for part in below.split("/") if part not in ("", "."))
+    folder = open_folder(home, parts)
+    try:
+        write_mark(folder, job=job.name, job_id=job.id)
+    finally:
+        os.close(folder)
 
 
 class _Stream(io.RawIOBase):

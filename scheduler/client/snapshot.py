@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.scheduler.errors import BadRequest, TooLarge
+from gpucommons.scheduler.working_folder.giving_back import read_mark
 
 #: A larger file is data, not code: it is left out and named.
 MAX_FILE_BYTES = 32 * 1024 * 1024
@@ -222,6 +223,14 @@ def _folder_reason(name: str, parent_fd: int) -> str | None:
         return "is hidden"
     if name in EXCLUDED_FOLDERS:
         return "is made anew by programs"
+    return _inner_reason(name, parent_fd)
+
+
+def _inner_reason(name: str, parent_fd: int) -> str | None:
+    """Why a folder stays behind because of what lies in it."""
+    mark = read_mark(name, parent_fd)
+    if mark is not None:
+        return f"holds results of {mark['job']}"
     try:
         os.stat(f"{name}/pyvenv.cfg", dir_fd=parent_fd, follow_symlinks=False)
     except OSError:

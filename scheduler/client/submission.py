@@ -58,6 +58,15 @@ def default_name(path: str) -> str:
     return "-".join(part for part in kept.lower().split("-") if part)[:40].strip("-") or "job"
 
 
+def results_below(home: Path, folder: Path) -> str | None:
+    """Where results come back to: the file's folder, as seen from the owner's home.
+
+    None where it lies elsewhere; results then come to the home folder itself.
+    """
+    home, folder = home.resolve(), folder.resolve()
+    return folder.relative_to(home).as_posix() if folder.is_relative_to(home) else None
+
+
 def request_for_file(
     job: FileJob,
     options: Mapping[str, Any],
@@ -96,7 +105,9 @@ def request_for_file(
     if job.path not in {file.path for file in packed.files}:
         message = f"{job.path} is not among the files of {job.root} that can be packed."
         raise BadRequest(message)
-    fields = {"name": default_name(job.path), **options}
+    below = results_below(Path.home(), job.root)
+    beside = {} if below is None else {"results_to": below}
+    fields = {"name": default_name(job.path), **beside, **options}
     roles: Sequence[Mapping[str, Any]] = [{**role, "command": command}]
     request = JobRequest.model_validate({**fields, "roles": roles, "snapshot": packed.sha256})
     return request, packed

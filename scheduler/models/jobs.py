@@ -134,6 +134,8 @@ class ResultsView(View):
     text: str
     #: Below the owner's home folder; with ``later`` and ``copying`` the one that is meant.
     folder: str | None = None
+    #: With ``here``: the same on the machine where it ran.
+    path: str | None = None
     count: int = 0
     size_bytes: int = 0
     #: The first of them.

@@ -18,12 +18,12 @@ from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.whereabouts import results_are_away
 from gpucommons.scheduler.storage.job_files import ResultFile
+from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.giving_back import FOLDER, Outcome
 
 #: As much as is copied for a job of this machine.
 MAX_RESULTS_BYTES = 16 << 30
 _BLOCK = tarfile.BLOCKSIZE
-_KIB = 1024
 
 
 def results(service: Service, principal: Principal, ref: str) -> Iterator[bytes]:
@@ -73,20 +73,21 @@ def results_view(
         return models.ResultsView(state="later", text=text, folder=folder)
     if not found.attempts:
         return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
-    away = results_are_away(service.loop.cluster, found)
-    if away and files_of(service, found, found.attempts[-1]) is None:
+    if results_are_away(service.loop.cluster, found):
+        return _away_view(service, found)
+    own = service.own_results
+    return None if own is None else outcome_view(found, own.outcome(found))
+
+
+def _away_view(service: Service, found: Workload) -> models.ResultsView:
+    if files_of(service, found, found.attempts[-1]) is None:
         text = "What it wrote is gone with its pod: this cluster has no storage for jobs' files."
         return models.ResultsView(state="none", text=text)
-    if away:
-        text = (
-            f"What it wrote comes to {place_of(found)}/ in {_home(found)} while JupyterLab is open,"
-            f" or with: gpucommons results {found.spec.name}"
-        )
-        return models.ResultsView(state="away", text=text, folder=place_of(found))
-    own = service.own_results
-    if own is None:
-        return None
-    return outcome_view(found, own.outcome(found))
+    text = (
+        f"What it wrote comes to {place_of(found)}/ in {_home(found)} while JupyterLab is open, or"
+        f" with: gpucommons results {found.spec.name}"
+    )
+    return models.ResultsView(state="away", text=text, folder=place_of(found))
 
 
 def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView:
@@ -118,7 +119,8 @@ def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView
     if outcome.folder is None:
         return view
     text = f"{_amount(outcome)} in {outcome.folder}/ in {_home(found)}."
-    return view.model_copy(update={"state": "here", "text": text})
+    path = f"{outcome.home.rstrip('/')}/{outcome.folder}"
+    return view.model_copy(update={"state": "here", "text": text, "path": path})
 
 
 def place_of(found: Workload) -> str:
@@ -133,18 +135,8 @@ def _home(found: Workload) -> str:
 
 
 def _amount(outcome: Outcome) -> str:
-    files = "1 file" if outcome.count == 1 else f"{outcome.count:,} files"
-    return f"{files} ({size(outcome.size_bytes)}) {'is' if outcome.count == 1 else 'are'}"
-
-
-def size(size_bytes: int) -> str:
-    """``812 B``, ``4.1 KiB``, ``12.0 MiB``."""
-    amount, unit = float(size_bytes), "B"
-    for larger in ("KiB", "MiB", "GiB"):
-        if amount < _KIB:
-            break
-        amount, unit = amount / _KIB, larger
-    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+    verb = "is" if outcome.count == 1 else "are"
+    return f"{words.files(outcome.count)} ({words.size(outcome.size_bytes)}) {verb}"
 
 
 # --- as a tar ---------------------------------------------------------------------------------

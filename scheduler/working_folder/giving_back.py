@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import count
 from pathlib import Path
 from typing import Any, Self
@@ -51,6 +51,8 @@ class Outcome:
 
     #: Below the home; None where there is no such folder.
     folder: str | None = None
+    #: The home itself, on this machine.
+    home: str = ""
     problem: str = ""
     count: int = 0
     size_bytes: int = 0
@@ -107,7 +109,7 @@ def give_back(run: Path, since: Baseline, wanted: Wanted) -> Outcome:
         return _outcome(chosen, folder=None, problem=f"{place} cannot be written: {reason}")
     except Refused as error:
         return _outcome(chosen, folder=None, problem=str(error))
-    return _outcome(chosen, folder=f"{place}/{name}")
+    return replace(_outcome(chosen, folder=f"{place}/{name}"), home=str(wanted.home))
 
 
 def sources(

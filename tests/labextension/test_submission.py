@@ -12,7 +12,7 @@ import pytest
 from jupyter_client.kernelspec import NoSuchKernel
 
 from gpucommons.labextension import packages
-from gpucommons.labextension.requests import results_below
+from gpucommons.scheduler.client.submission import results_below
 
 NOTEBOOK: dict[str, Any] = {
     "nbformat": 4,

@@ -1,0 +1,20 @@
+"""Amounts of files in words, the same on every screen."""
+
+from __future__ import annotations
+
+_KIB = 1024
+
+
+def size(size_bytes: int) -> str:
+    """``812 B``, ``4.1 KiB``, ``12.0 MiB``."""
+    amount, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB"):
+        if amount < _KIB:
+            break
+        amount, unit = amount / _KIB, larger
+    return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+
+
+def files(count: int) -> str:
+    """``1 file``, ``2,000 files``."""
+    return "1 file" if count == 1 else f"{count:,} files"
