@@ -6,6 +6,7 @@ the parameters, the body must be the call's model: what is not in the table does
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -165,6 +166,9 @@ class ProxyHandler(ApiHandler):
         except SchedulerError as error:
             self.refuse(error)
             return
+        if isinstance(view, models.JobView):
+            # What this server has fetched, nobody else knows.
+            view = await asyncio.to_thread(self.parts.results.told, view)
         self.answer(view)
         if method != "GET" and row.pattern != "quote":
             await self.show_soon()

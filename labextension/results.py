@@ -22,7 +22,10 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.confined_files import Refused, open_folder
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
-from gpucommons.scheduler.models import JobView, Model, Ref, View
+from gpucommons.scheduler.models import JobView, Model, Ref, ResultFileView, View
+from gpucommons.scheduler.working_folder import words
+from gpucommons.scheduler.working_folder.changes import changes
+from gpucommons.scheduler.working_folder.giving_back import MARK, NAMED, read_mark
 
 log = logging.getLogger("gpucommons.labextension")
 
@@ -143,6 +146,24 @@ class Results:
         self._mark(home, job.id)
         return files
 
+    def told(self, job: JobView) -> JobView:
+        """The job, with where its files are once they have been fetched here."""
+        found = job.results
+        if found is None or found.state != "away" or not self._is_marked(job.id):
+            return job
+        files = _listed(self._home(), found.folder or "", job.id)
+        if files is None:
+            return job
+        count, total = len(files), sum(size for _, size in files)
+        here = {
+            "state": "here",
+            "text": f"{words.files(count)} ({words.size(total)}) came to {found.folder}/.",
+            "count": count,
+            "size_bytes": total,
+            "files": [ResultFileView(path=path, size_bytes=size) for path, size in files[:NAMED]],
+        }
+        return job.model_copy(update={"results": found.model_copy(update=here)})
+
     def _is_marked(self, job_id: str) -> bool:
         return self._home().joinpath(*_FETCHED, job_id).exists()
 
@@ -165,6 +186,23 @@ class Results:
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _listed(home: Path, folder: str, job_id: str) -> list[tuple[str, int]] | None:
+    """The files of a folder of results; None where it is not this job's any more."""
+    above, _, name = folder.rpartition("/")
+    try:
+        results = open_folder(home, tuple(part for part in above.split("/") if part))
+    except OSError:
+        return None
+    try:
+        mark = read_mark(name, results)
+    finally:
+        os.close(results)
+    if mark is None or mark["job_id"] != job_id:
+        return None
+    found = changes(home / folder, {})
+    return [(file.path, file.size_bytes) for file in found.files if file.path != MARK]
 
 
 class FetchResultsHandler(ApiHandler):

@@ -104,6 +104,19 @@ export interface IJobRequest {
   [field: string]: unknown;
 }
 
+/** What a job wrote, and where it is: only what is known. */
+export interface IResults {
+  state: 'later' | 'copying' | 'here' | 'none' | 'stayed' | 'away';
+  text: string;
+  /** Below the owner's home folder. */
+  folder?: string | null;
+  count: number;
+  size_bytes: number;
+  /** The first of them. */
+  files: { path: string; size_bytes: number }[];
+  not_brought: { path: string; reason: string }[];
+}
+
 export interface IJob {
   id: string;
   name: string;
@@ -135,6 +148,8 @@ export interface IJob {
   simulated: boolean;
   /** The file that became the job. */
   source?: string | null;
+  /** Not in lists. */
+  results?: IResults | null;
   request?: IJobRequest | null;
   /** Fields of it that a list left empty because they are long. */
   request_lacks?: string[];

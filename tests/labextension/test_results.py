@@ -15,16 +15,15 @@ from gpucommons.labextension.place import Place
 from gpucommons.labextension.results import Results
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Conflict
-from gpucommons.scheduler.models import JobRequest, JobView
+from gpucommons.scheduler.models import JobView, ResultsView
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 
 
 def a_job(**changes: Any) -> JobView:
-    request = JobRequest(
-        roles=[{"command": ["true"]}],  # type: ignore[list-item] # as JSON has it
-        results_to=changes.pop("results_to", "work"),
-    )
+    state = changes.pop("results", "away")
+    folder = "work" if state == "away" else None
+    results = ResultsView(state=state, text="It wrote no files.", folder=folder)
     base: dict[str, Any] = {
         "id": JOB_ID,
         "name": "digits-7",
@@ -41,7 +40,7 @@ def a_job(**changes: Any) -> JobView:
         "submitted_ms": 1,
         "since_ms": 1,
         "results_away": True,
-        "request": request,
+        "results": results,
     }
     return JobView(**{**base, **changes})
 
@@ -53,7 +52,7 @@ class Scheduler:
         self.asked = 0
         #: How often it answers so first.
         self.refuses: list[httpx.Response] = []
-        self.job: JobView | None = None
+        self.job = a_job()
         stream = io.BytesIO()
         with tarfile.open(fileobj=stream, mode="w") as archive:
             member = tarfile.TarInfo("model")
@@ -62,7 +61,7 @@ class Scheduler:
         self.content = stream.getvalue()
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
-        if self.job is not None and not request.url.path.endswith("/results"):
+        if not request.url.path.endswith("/results"):
             return httpx.Response(200, content=self.job.model_dump_json())
         self.asked += 1
         assert request.url.path == f"/v1/jobs/{JOB_ID}/results"
@@ -112,9 +111,7 @@ async def test_a_restarted_server_does_not_fetch_them_again(
     assert scheduler.asked == 1
 
 
-@pytest.mark.parametrize(
-    "changes", [{"owner": "bob"}, {"results_away": False}, {"results_to": None}]
-)
+@pytest.mark.parametrize("changes", [{"owner": "bob"}, {"results_away": False}])
 async def test_what_is_not_ours_or_not_away_is_left_alone(
     results: Results, scheduler: Scheduler, changes: dict[str, Any]
 ) -> None:
@@ -123,18 +120,31 @@ async def test_what_is_not_ours_or_not_away_is_left_alone(
     assert scheduler.asked == 0
 
 
-async def test_a_request_that_a_list_left_out_is_asked_for(
+async def test_where_they_are_meant_to_come_is_asked_for(
     results: Results, scheduler: Scheduler, tmp_path: Path
 ) -> None:
-    scheduler.job = a_job()
-    results.take([a_job(request=None)])
+    results.take([a_job(state="failed").model_copy(update={"results": None})])
     await settled(results)
     assert (tmp_path / "work" / "model").read_bytes() == b"new"
 
-    scheduler.job, scheduler.asked = a_job(results_to=None), 0
-    results.take([a_job(request=None, id=JOB_ID.replace("8", "9"))])
+    scheduler.job, scheduler.asked = a_job(results="none"), 0
+    results.take([a_job(id=JOB_ID.replace("8", "9"))])
     await settled(results)
     assert scheduler.asked == 0
+
+
+async def test_what_was_fetched_here_is_told_as_here(results: Results, tmp_path: Path) -> None:
+    assert results.told(a_job()) == a_job()
+    results.take([a_job()])
+    await settled(results)
+
+    told = results.told(a_job()).results
+    assert told is not None
+    assert (told.state, told.text) == ("here", "1 file (3 B) came to work/.")
+    assert [(file.path, file.size_bytes) for file in told.files] == [("model", 3)]
+    for path in (tmp_path / "work").iterdir():
+        path.unlink()
+    assert results.told(a_job()) == a_job()
 
 
 class Patience:
@@ -186,11 +196,11 @@ async def test_what_will_not_mend_itself_is_said_once(scheduler: Scheduler, tmp_
 async def test_they_can_be_fetched_to_another_folder_when_asked(
     results: Results, tmp_path: Path
 ) -> None:
-    found = await results.fetch(a_job(results_to=None), "elsewhere/deep")
+    found = await results.fetch(a_job(results="none"), "elsewhere/deep")
     assert (found.folder, found.files) == ("elsewhere/deep", 1)
     assert (tmp_path / "elsewhere" / "deep" / "model").read_bytes() == b"new"
-    with pytest.raises(Conflict, match="where they shall go"):
-        await results.fetch(a_job(results_to=None), None)
+    with pytest.raises(Conflict, match=r"It wrote no files\."):
+        await results.fetch(a_job(results="none"), None)
 
 
 async def test_a_mark_laid_as_a_link_is_not_followed(

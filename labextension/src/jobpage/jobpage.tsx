@@ -40,6 +40,7 @@ import {
   Pill
 } from '../components/parts';
 import { Standing } from '../components/panel';
+import { ResultsView } from './resultsview';
 import { TimelineView } from './timelineview';
 
 export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
@@ -63,6 +64,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <Facts job={job} />
         <Notes job={job} />
         <TimelineView job={job} />
+        <ResultsView job={job} />
       </div>
       <div className="gc-Two">
         <CurveView points={followed.points} />
@@ -243,15 +245,12 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   );
 }
 
-const OPEN_PATH = 'filebrowser:open-path';
-
-/** Why it waits, that it will be stopped, how it ended, where its results are. */
+/** Why it waits, that it will be stopped, how it ended. */
 function Notes({ job }: { job: IJob }): React.JSX.Element | null {
-  const { model, commands, trans } = usePanel();
+  const { model, trans } = usePanel();
   const msg = useWords(jobMessages);
   const now = useNow(model);
   const stop = currentAttempt(job)?.stop;
-  const results = job.request?.results_to;
   if (stop) {
     return (
       <Callout tone="borrow">
@@ -281,27 +280,6 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
   }
   if (job.state === 'failed') {
     return <Callout tone="error">{job.ended_text}</Callout>;
-  }
-  if (job.state === 'succeeded' && results) {
-    return (
-      <Callout tone="good">
-        {/^\.?\/?$/.test(results)
-          ? trans.__('Results are in your folder.')
-          : trans.__('Results are in %1.', results)}{' '}
-        <LinkButton
-          onClick={() => {
-            // A notebook page of Notebook 7 has no file browser.
-            if (commands.hasCommand(OPEN_PATH)) {
-              void commands.execute(OPEN_PATH, { path: results });
-            } else {
-              window.open(model.api.folderUrl(results));
-            }
-          }}
-        >
-          {trans.__('Show the folder')}
-        </LinkButton>
-      </Callout>
-    );
   }
   if (!isFinal(job) && job.reason) {
     const sentences = [

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 from command_line import Cli, WatchedWorld, submitted
+from service_world import done
 
-from gpucommons.scheduler.cli.jobs import describe
 from gpucommons.scheduler.cli.present import by
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.core.types import Workload
 from gpucommons.scheduler.executors.fake import Script
+from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.working_folder.changes import ChangedFile, LeftOut
+from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 ESCAPES = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202evil\x7f"
 
@@ -52,26 +58,99 @@ def test_how_a_job_ended_is_said_once(cli: Cli, world: WatchedWorld) -> None:
     assert cli("show", job.name).out.count("It finished") == 1
 
 
-@pytest.mark.parametrize(
-    ("below", "place"),
-    [("./digits/out", "digits/out, below the home folder of ann"), (".", "the home folder of ann")],
+class Made:
+    """What jobs of this machine made."""
+
+    def __init__(self, outcome: Outcome | None) -> None:
+        self.found = outcome
+
+    def outcome(self, job: Workload) -> Outcome | None:
+        return self.found
+
+    def chunks(self, job: Workload) -> Iterator[bytes]:
+        yield b"\0" * 1024
+
+
+FILES = Outcome(
+    folder="digits/out/results/digits-1",
+    home="/home/ann",
+    count=2,
+    size_bytes=5,
+    files=(ChangedFile(path="a", size_bytes=2), ChangedFile(path="b/c", size_bytes=3)),
+    left_out_count=1,
+    left_out=(LeftOut(path="link", reason="is a link"),),
 )
-def test_a_job_says_where_its_results_lie(
-    cli: Cli, world: WatchedWorld, below: str, place: str
-) -> None:
+
+
+def over(world: WatchedWorld, outcome: Outcome | None, *, cancelled: bool = False) -> JobView:
+    """A job that is over, and what became of its files."""
     world.script = Script(run_ms=1000)
-    job, failing = (submitted(world, results_to=below) for _ in range(2))
-    cli("cancel", failing.name)
-    world.pass_time(5000)
+    object.__setattr__(world.service, "own_results", Made(outcome))  # its sockets have it already
+    job = submitted(world, results_to="./digits/out")
+    world.pass_time(100)
+    if cancelled:
+        done(jobs.cancel(world.service, world.principal("ann"), job.name))
+    world.pass_time(60_000)
+    return jobs.job(world.service, world.principal("ann"), job.name)
 
-    assert cli("show", job.name).out.endswith(f"  results: {place}\n")
-    assert "results:" not in cli("show", failing.name).out
+
+@pytest.mark.parametrize(
+    ("outcome", "text"),
+    [
+        (FILES, "2 files (5 B) are in digits/out/results/digits-1/ in the home folder of ann."),
+        (None, "is being copied to digits/out/results/digits-1/ in the home folder of ann."),
+        (Outcome(), "It wrote no files."),
+        (
+            Outcome(problem="results cannot be written: Read-only file system"),
+            "was not copied: results cannot be written: Read-only file system. It is still with the"
+            " job; bring it to another folder with: gpucommons results digits-1 --to FOLDER",
+        ),
+    ],
+)
+@pytest.mark.parametrize("cancelled", [False, True])
+def test_a_job_says_where_its_files_are_and_only_what_is_known(
+    world: WatchedWorld, outcome: Outcome | None, text: str, cancelled: bool
+) -> None:
+    found = over(world, outcome, cancelled=cancelled).results
+    assert found is not None
+    assert found.text.endswith(text)
 
 
-def test_results_that_are_away_are_fetched_with_a_command(world: WatchedWorld) -> None:
-    job = submitted(world).model_copy(update={"results_away": True})
+def test_a_job_that_runs_says_where_its_files_will_come(world: WatchedWorld) -> None:
+    job = submitted(world)
+    found = jobs.job(world.service, world.principal("ann"), job.name).results
 
-    assert describe(job).endswith(f"  results: gpucommons results {job.name} --to FOLDER")
+    assert found is not None
+    assert found.text == (
+        "What it writes comes to results/digits-1/ in the home folder of ann when it is over."
+    )
+
+
+def test_a_colleague_sees_the_job_and_not_the_names_of_its_files(world: WatchedWorld) -> None:
+    job = over(world, FILES)
+
+    assert jobs.job(world.service, world.principal("alf"), job.name).results is None
+
+
+def test_results_that_came_are_listed_and_not_fetched_again(world: WatchedWorld, cli: Cli) -> None:
+    job = over(world, FILES)
+
+    assert cli("results", job.name).out == (
+        "2 files of digits-1 in /home/ann/digits/out/results/digits-1\n"
+        "  a  2 B\n  b/c  3 B\n  not copied: link is a link\n"
+    )
+    assert (
+        "  results: 2 files in /home/ann/digits/out/results/digits-1" in cli("show", job.name).out
+    )
+
+
+def test_results_that_stayed_are_brought_to_another_folder(
+    world: WatchedWorld, cli: Cli, tmp_path: Path
+) -> None:
+    job = over(world, Outcome(problem="the disk is full"))
+
+    assert "bring it to another folder with" in cli("results", job.name).err
+    assert cli("results", job.name, "--to", str(tmp_path / "here")).out.startswith("0 files of")
 
 
 def test_json_is_what_rest_answers(cli: Cli, world: WatchedWorld, state: Path) -> None:

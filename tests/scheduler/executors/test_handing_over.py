@@ -287,7 +287,7 @@ def test_the_end_of_a_stopped_attempt_says_how_much_it_keeps(
     executor.start(launch)
     until(lambda: lines(executor, launch))
     executor.signal(stopping(launch, kill_in_s=5), now_ms=Millis(0))
-    ended(executor)
+    assert ended(executor).files_kept == 2
 
     written = json.loads(executor.folder(launch.attempt.attempt_id).exit.read_text())
     assert written["kept"] == {"files": 2, "size_bytes": 12, "more": False}

@@ -1,0 +1,131 @@
+/** "Files": what the job wrote, where it is, and each file to be opened. */
+import * as React from 'react';
+
+import { h } from '../components/h';
+
+import { bytes } from '../format';
+import { isFinal } from '../jobs';
+import { IJob, IResults } from '../tokens';
+import { usePanel } from '../components/context';
+import { LinkButton } from '../components/parts';
+
+const OPEN_PATH = 'filebrowser:open-path';
+/** While files are on their way. */
+const AGAIN_MS = 2_000;
+/** More are counted. */
+const SHOWN = 100;
+
+export function ResultsView({ job }: { job: IJob }): React.JSX.Element | null {
+  const { trans } = usePanel();
+  const results = useResults(job);
+  if (results === null) {
+    return null;
+  }
+  const more = results.count - Math.min(results.files.length, SHOWN);
+  const left = results.not_brought.slice(0, SHOWN);
+  return (
+    <div className="gc-Box gc-Results">
+      <h2>{trans.__('Files')}</h2>
+      <p className={results.state === 'stayed' ? 'gc-tone-error' : ''}>
+        {results.text}{' '}
+        {results.state === 'here' && results.folder ? (
+          <ShowFolder folder={results.folder} />
+        ) : null}
+      </p>
+      {results.files.length > 0 ? (
+        <ul>
+          {results.files.slice(0, SHOWN).map(file => (
+            <li key={file.path} className="gc-Row">
+              <File results={results} path={file.path} />
+              <span className="gc-Muted gc-Right">
+                {bytes(file.size_bytes)}
+              </span>
+            </li>
+          ))}
+        </ul>
+      ) : null}
+      {more > 0 ? (
+        <p className="gc-Muted">{trans.__('and %1 more', more)}</p>
+      ) : null}
+      {left.map(one => (
+        <p key={one.path} className="gc-Muted">
+          {trans.__('Not copied: %1 %2.', one.path, one.reason)}
+        </p>
+      ))}
+    </div>
+  );
+}
+
+/** Asked for with the page, when the job is over, and while its files are on their way. */
+function useResults(job: IJob): IResults | null {
+  const { model } = usePanel();
+  const [results, setResults] = React.useState<IResults | null>(null);
+  const [asked, setAsked] = React.useState(0);
+  const isOver = isFinal(job);
+  React.useEffect(() => {
+    let isGone = false;
+    model.api.job(job.id).then(
+      found => {
+        if (!isGone) {
+          setResults(found.results ?? null);
+        }
+      },
+      () => undefined
+    );
+    return () => {
+      isGone = true;
+    };
+  }, [job.id, isOver, asked]);
+  const waits = isOver && (results?.state ?? 'later') !== 'none';
+  const settled = ['here', 'stayed', 'none'].includes(results?.state ?? '');
+  React.useEffect(() => {
+    if (!waits || settled) {
+      return;
+    }
+    const timer = window.setTimeout(() => {
+      setAsked(asked + 1);
+    }, AGAIN_MS);
+    return () => {
+      window.clearTimeout(timer);
+    };
+  }, [waits, settled, asked]);
+  return results;
+}
+
+function File(props: { results: IResults; path: string }): React.JSX.Element {
+  const { commands, trans } = usePanel();
+  const { results, path } = props;
+  if (results.state !== 'here' || !results.folder) {
+    return <span>{path}</span>;
+  }
+  return (
+    <LinkButton
+      label={trans.__('Open %1', path)}
+      onClick={() => {
+        void commands.execute('docmanager:open', {
+          path: `${results.folder}/${path}`
+        });
+      }}
+    >
+      {path}
+    </LinkButton>
+  );
+}
+
+function ShowFolder({ folder }: { folder: string }): React.JSX.Element {
+  const { model, commands, trans } = usePanel();
+  return (
+    <LinkButton
+      onClick={() => {
+        // A notebook page of Notebook 7 has no file browser.
+        if (commands.hasCommand(OPEN_PATH)) {
+          void commands.execute(OPEN_PATH, { path: folder });
+        } else {
+          window.open(model.api.folderUrl(folder));
+        }
+      }}
+    >
+      {trans.__('Show the folder')}
+    </LinkButton>
+  );
+}
