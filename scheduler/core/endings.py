@@ -1,7 +1,8 @@
 """What follows when an attempt's processes are seen dead: success, another try, a rest, or an end.
 
-Only exit status 0 is success. A job that was told to stop and ends otherwise goes back into line
-with its age; work since its last complete checkpoint is counted in the receipt.
+Exit status 0 is success as long as nothing told the job to leave. One that was told goes back into
+line with its age, whatever its status (:mod:`.going_on.exits`); work since its last complete
+checkpoint is counted in the receipt.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from gpucommons.scheduler.core import lending, stops, tries, withdrawals
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.evolving import evolve
-from gpucommons.scheduler.core.going_on.ways import step_word
+from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
+from gpucommons.scheduler.core.going_on.ways import step_word, way_to_go_on
 from gpucommons.scheduler.core.lifecycle import is_lease, move, with_attempt
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -27,6 +30,8 @@ from gpucommons.scheduler.core.units import work_lost
 #: First wait after a failure or loss; doubles with each further one.
 BACK_OFF_MS = 10_000
 LONGEST_BACK_OFF_MS = 600_000
+#: Stops after which a job goes on, sooner or later.
+_GOES_ON_AFTER = stops.FOR_OTHERS | tries.ITS_OWN | {"pause"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +43,9 @@ class End:
     start_failed: bool = False
     killed: bool = False
     text: str = ""
+    #: See :class:`~gpucommons.scheduler.core.state.AttemptEnded`.
+    told: bool = False
+    finished: bool = False
     files_kept: int | None = None
 
 
@@ -48,38 +56,58 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
         return workload
     if attempt.started_ms is None and _never_started(attempt, end):
         workload = withdrawals.noted(draft, workload)
-    text = end.text or _words(end)
-    if attempt.stop is not None and end.exit_code != 0 and not is_lease(workload):
-        # What its exit status was after a stop tells nobody anything; for whom it was, does.
-        text = _stop_words(draft, workload, attempt.stop, end)
+    means = _meaning(workload, attempt, end)
     ended = evolve(
         attempt,
         state=AttemptState.ENDED,
         ended_ms=draft.now_ms,
         exit_code=end.exit_code,
-        ended_text=text,
         files_kept=end.files_kept,
     )
+    text = end.text or _words(end)
+    if means is Meaning.STOPPED and not is_lease(workload):
+        # For whom it was, and how it goes on, is worth more than its exit status.
+        known = with_attempt(workload, evolve(attempt, files_kept=end.files_kept))
+        text = _stop_words(known, attempt, end, draft.now_ms)
+    ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)
     lending.give_up(draft, workload, ended)
     if is_lease(workload):
         return _end_lease(draft, workload, ended, text)
-    if attempt.stop is not None:
-        if not _finished(workload, ended, end):
-            _receipt(draft, workload, ended, attempt.stop, end)
-        return _after_stop(draft, workload, ended, attempt.stop, end)
-    return _after_own_end(draft, workload, end, text)
+    if attempt.stop is None:
+        return _after_own_end(draft, workload, means, text)
+    if means is Meaning.STOPPED:
+        _receipt(draft, workload, ended, attempt.stop, end)
+    return _after_stop(draft, workload, attempt.stop, means)
+
+
+def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
+    """What its end means, with what was asked of it taken into account."""
+    stop = attempt.stop
+    ran = attempt.started_ms is not None and not end.start_failed
+    if stop is not None and (workload.state is State.CANCELLING or not ran):
+        return Meaning.STOPPED
+    if end.start_failed:
+        return Meaning.FAILED
+    means = meaning(
+        Exit(
+            exit_code=end.exit_code,
+            announced=stop is not None or attempt.spared_ms is not None,
+            told=end.told or end.killed,
+            finished=end.finished or attempt.finished_ms is not None,
+            after_signal=workload.spec.exit_after_signal,
+        )
+    )
+    if stop is None or means is Meaning.SUCCEEDED:
+        return means
+    # What a stop of its own kind ends (its limit, its lost node) did not fail by itself.
+    failed = means is Meaning.FAILED and stop.why in {*stops.FOR_OTHERS, "pause"}
+    return Meaning.FAILED if failed else Meaning.STOPPED
 
 
 def _never_started(attempt: Attempt, end: End) -> bool:
     """It had its turn, and did not start; what a node or another took from it is not its doing."""
     return end.start_failed if attempt.stop is None else attempt.stop.why == "timeout"
-
-
-def _finished(workload: Workload, attempt: Attempt, end: End) -> bool:
-    """It was done before its stop took anything from it: of that there is no receipt."""
-    ran = attempt.started_ms is not None and not end.start_failed
-    return ran and end.exit_code == 0 and workload.state is not State.CANCELLING
 
 
 def _words(end: End) -> str:
@@ -92,16 +120,21 @@ def _words(end: End) -> str:
     return "It finished" if end.exit_code == 0 else f"It ended with exit status {end.exit_code}"
 
 
-def _stop_words(draft: Draft, workload: Workload, stop: Stop, end: End) -> str:
-    """For whom it was stopped and what that cost: ``Stopped for nlp (fair share): …``."""
-    if stop.why not in stops.FOR_OTHERS:
-        return stop.text[:1].upper() + stop.text[1:]
-    current = workload.current
-    lost = 0 if current is None else work_lost(workload, current, draft.now_ms)
-    saved = workload.checkpoint
-    kept = "nothing was saved" if saved is None else f"{step_word(workload)} {saved.step} is saved"
-    unclean = ", it had to be killed" if end.killed else ""
-    return f"Stopped {stop.text}: {kept}, {lost / 60_000_000:.1f} GPU-min lost{unclean}"
+def _stop_words(workload: Workload, attempt: Attempt, end: End, now_ms: Millis) -> str:
+    """For whom it was stopped and how it goes on: ``Stopped for nlp (fair share): goes on from …``."""
+    stop = attempt.stop
+    why = "asked to stop" if stop is None else stop.text
+    if stop is not None and stop.why in stops.FOR_OTHERS:
+        why = f"stopped {stop.text}"
+    why = why[:1].upper() + why[1:]
+    if attempt.started_ms is None or (stop is not None and stop.why not in _GOES_ON_AFTER):
+        return why
+    if end.exit_code == 0:
+        why += ", left with exit status 0"
+    if end.killed:
+        why += ", had to be killed"
+    way = way_to_go_on(workload)
+    return why if way is None else f"{why}: {words.with_cost(way, now_ms)}"
 
 
 def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:
@@ -116,14 +149,19 @@ def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) ->
     return workload
 
 
-def _after_own_end(draft: Draft, workload: Workload, end: End, text: str) -> Workload:
+def _after_own_end(draft: Draft, workload: Workload, means: Meaning, text: str) -> Workload:
     workload = evolve(workload, nomination=None)
-    if end.exit_code == 0 and not end.start_failed:
-        return _succeed(draft, workload)
-    if end.exit_code is None and not end.start_failed:
-        # The machine's fault, not the job's: it does not use up a restart.
-        return requeue_later(draft, workload, "lost", text)
-    return fail_or_retry(draft, workload, text)
+    match means:
+        case Meaning.SUCCEEDED:
+            return _succeed(draft, workload)
+        case Meaning.LOST:
+            # The machine's fault, not the job's: it does not use up a restart.
+            return requeue_later(draft, workload, "lost", text)
+        case Meaning.STOPPED:
+            # It obeyed an announcement that was taken back meanwhile.
+            return draft.put(move(workload, State.QUEUED, draft.now_ms))
+        case Meaning.FAILED:
+            return fail_or_retry(draft, workload, text)
 
 
 def _succeed(draft: Draft, workload: Workload) -> Workload:
@@ -192,13 +230,17 @@ def _bad_ends(workload: Workload) -> int:
     return max(1, count)
 
 
-def _after_stop(
-    draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End
-) -> Workload:
+def _after_stop(draft: Draft, workload: Workload, stop: Stop, means: Meaning) -> Workload:
     if workload.state is State.CANCELLING:
         return cancelled(draft, workload, stop.text)
-    if _finished(workload, attempt, end):
+    if means is Meaning.SUCCEEDED:
         return _succeed(draft, evolve(workload, nomination=None))
+    if means is Meaning.FAILED:
+        return _failed_before_its_stop(draft, evolve(workload, nomination=None))
+    return _stopped(draft, workload, stop)
+
+
+def _stopped(draft: Draft, workload: Workload, stop: Stop) -> Workload:
     if workload.state not in {State.PREEMPTING, State.PAUSING}:
         # It ended within its notice.
         workload = move(workload, State.PREEMPTING, draft.now_ms)
@@ -215,6 +257,16 @@ def _after_stop(
     return draft.put(workload)
 
 
+def _failed_before_its_stop(draft: Draft, workload: Workload) -> Workload:
+    """An error of its own that came before any signal: as without the stop, but a pause holds."""
+    text = workload.attempts[-1].ended_text or ""
+    retries = workload.restarts < workload.spec.max_restarts
+    if workload.state is State.PAUSING and retries:
+        workload = evolve(workload, restarts=workload.restarts + 1)
+        return draft.put(move(workload, State.PAUSED, draft.now_ms))
+    return fail_or_retry(draft, workload, text)
+
+
 def cancelled(draft: Draft, workload: Workload, text: str) -> Workload:
     """The last step of a cancel."""
     workload = draft.put(move(workload, State.CANCELLED, draft.now_ms, ended_text=text))
@@ -224,7 +276,8 @@ def cancelled(draft: Draft, workload: Workload, text: str) -> Workload:
 
 def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End) -> None:
     """Say what a stop cost and for whom it was."""
-    lost = 0 if end.exit_code == 0 else work_lost(workload, attempt, draft.now_ms)
+    lost = work_lost(workload, attempt, draft.now_ms)
+    way = way_to_go_on(workload)
     signalled = stop.term_ms if stop.signalled else draft.now_ms
     beneficiary = draft.workloads.get(stop.beneficiary) if stop.beneficiary else None
     draft.tell(
@@ -246,6 +299,9 @@ def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end
             "lost_milli_gpu_s": lost // 1000,
             "checkpoint_step": None if workload.checkpoint is None else workload.checkpoint.step,
             "checkpoint_unit": step_word(workload),
+            "way_to_go_on": None if way is None else way.way.value,
+            "way_to_go_on_text": "" if way is None else words.goes_on(way),
+            "exit_code": end.exit_code,
             "unclean": end.killed,
         },
     )

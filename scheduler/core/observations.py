@@ -8,10 +8,11 @@ from gpucommons.scheduler.core import settings, stops
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import End, end_attempt
 from gpucommons.scheduler.core.going_on.ways import step_word
-from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt
+from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
+    AttemptFinished,
     AttemptSignalled,
     AttemptStarted,
     CheckpointReported,
@@ -37,14 +38,9 @@ def observe(draft: Draft, observation: Observation) -> None:
         case AttemptStarted():
             _started(draft, workload)
         case AttemptEnded():
-            end = End(
-                observation.exit_code,
-                observation.start_failed,
-                observation.killed,
-                observation.text,
-                observation.files_kept,
-            )
-            end_attempt(draft, workload, end)
+            end_attempt(draft, workload, _end(observation))
+        case AttemptFinished():
+            _finished(draft, workload)
         case ProgressReported():
             if not _is_outranked(workload, observation):
                 draft.put(replace(workload, progress=observation.progress))
@@ -60,6 +56,27 @@ def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
     if known is None or attempt is None or observation.progress.source == REPORTED:
         return False
     return known.source == REPORTED and known.at_ms >= (attempt.started_ms or attempt.reserved_ms)
+
+
+def _end(seen: AttemptEnded) -> End:
+    return End(
+        seen.exit_code,
+        start_failed=seen.start_failed,
+        killed=seen.killed,
+        text=seen.text,
+        told=seen.told,
+        finished=seen.finished,
+        files_kept=seen.files_kept,
+    )
+
+
+def _finished(draft: Draft, workload: Workload) -> None:
+    attempt = workload.current
+    if attempt is None or attempt.finished_ms is not None or is_lease(workload):
+        return
+    told = replace(attempt, finished_ms=draft.now_ms)
+    workload = draft.put(with_attempt(workload, told))
+    draft.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
 
 
 def _started(draft: Draft, workload: Workload) -> None:

@@ -58,6 +58,8 @@ class Pool:
     notice_ms: int = 30_000
     #: From SIGTERM to SIGKILL.
     grace_ms: int = 30_000
+    #: Sent with the announcement of a stop: ``SIGUSR1`` or ``none``. A job may ask for another.
+    notice_signal: str = "none"
     #: Unused fixed-block GPUs that are never lent.
     headroom_milli_gpu: int = 0
     #: GPUs that a team's guaranteed work gives up are lent to others only after so long: as long as

@@ -210,8 +210,19 @@ class AttemptEnded:
     #: SIGKILL was needed.
     killed: bool = False
     text: str = ""
-    #: Files of its working folder that the next attempt finds changed; None = not known.
+    #: A signal, or a true answer of ``should_stop``, reached a worker before it ended.
+    told: bool = False
+    #: It left word that its work is done.
+    finished: bool = False
+    #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AttemptFinished:
+    """A training process told that its work is done, whatever ends it now."""
+
+    attempt_id: AttemptId
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -242,6 +253,7 @@ Observation = (
     AttemptStarted
     | AttemptSignalled
     | AttemptEnded
+    | AttemptFinished
     | ProgressReported
     | CheckpointReported
     | NodesObserved

@@ -55,6 +55,13 @@ def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int
     return since
 
 
+def notice_signal(workload: Workload, pool: Pool) -> str:
+    """What is sent with an announcement; empty where neither the job nor its pool asks for one."""
+    asked = workload.spec.notice_signal
+    name = pool.notice_signal if asked is None else asked
+    return "" if is_lease(workload) or name == "none" else name
+
+
 @dataclass(frozen=True, slots=True)
 class Notice:
     """Why an attempt has to go, for whom and by which right."""
@@ -87,6 +94,7 @@ def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
         term_ms=Millis(announced + pool.notice_ms),
         kill_ms=Millis(announced + pool.notice_ms + pool.grace_ms),
         beneficiary=notice.beneficiary,
+        notice_signal=notice_signal(workload, pool),
     )
     workload = draft.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
     draft.tell(

@@ -194,6 +194,10 @@ class Spec:
     max_restarts: int = 0
     #: Folder below the owner's home for results and executed notebooks; None = stay with the job.
     results_to: str | None = None
+    #: What an exit with 0 after a signal means: ``preempted``, or ``success``.
+    exit_after_signal: str = "preempted"
+    #: Sent when a stop of it is announced: ``SIGUSR1`` or ``none``; None = as its pool says.
+    notice_signal: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     #: Leases: the hub's server name.
     server_name: str = ""
@@ -251,6 +255,8 @@ class Stop:
     signalled: bool = False
     #: A notebook that gave its GPU back: its server is to start again without one.
     restart_on_cpu: bool = False
+    #: Sent with the announcement: ``SIGUSR1``, or nothing.
+    notice_signal: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -306,6 +312,8 @@ class Attempt:
     spared_ms: Millis | None = None
     #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
+    #: When it told that its work is done.
+    finished_ms: Millis | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

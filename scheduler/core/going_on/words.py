@@ -23,24 +23,29 @@ def goes_on(way: WayToGoOn) -> str:
             return "goes on where it stopped"
 
 
-def after_a_stop(way: WayToGoOn, now_ms: int) -> str:
-    """What a stop now costs, as a sentence: said before a pause."""
+def with_cost(way: WayToGoOn, now_ms: int) -> str:
+    """The same clause, and what a stop now costs: of a job that was just stopped."""
     if way.since_ms is None:
-        return _sentence(goes_on(way))
+        return goes_on(way)
     spent_ms = max(0, now_ms - way.since_ms)
-    work = spent(spent_ms)
+    work = f"{spent(spent_ms)} of work"
     match way.way:
-        case Way.CHECKPOINT if spent_ms < _SECOND:
-            return _sentence(goes_on(way))
-        case Way.CHECKPOINT:
-            return f"{_sentence(goes_on(way))[:-1]}; {work} of work since then is repeated."
+        case Way.CHECKPOINT if spent_ms >= _SECOND:
+            return f"{goes_on(way)}; {work} since then is repeated"
         case Way.WORKING_FOLDER:
-            least = "what it did since it last saved is repeated"
-            return f"{_sentence(goes_on(way))[:-1]}; {least}, {work} of work at most."
+            return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
         case Way.START_OVER:
-            return f"Starts over when resumed: {work} of work is lost."
-        case Way.PROCESS_IMAGE:
-            return _sentence(goes_on(way))
+            return f"{goes_on(way)}; {work} is lost"
+        case _:
+            return goes_on(way)
+
+
+def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
+    """What a pause now costs, as a sentence."""
+    if way.way is Way.START_OVER and way.since_ms is not None:
+        return f"Starts over when resumed: {spent(max(0, now_ms - way.since_ms))} of work is lost."
+    said = with_cost(way, now_ms)
+    return f"{said[:1].upper()}{said[1:]}."
 
 
 def began_anew(way: WayToGoOn) -> str:
@@ -62,7 +67,3 @@ def spent(length_ms: int) -> str:
         if count < _FEW:
             return f"{count} {name}"
     return f"{-(-length_ms // _HOUR)} h"
-
-
-def _sentence(clause: str) -> str:
-    return f"{clause[:1].upper()}{clause[1:]}."

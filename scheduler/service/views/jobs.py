@@ -288,7 +288,7 @@ def way_view(workload: Workload, now_ms: int) -> models.WayToGoOnView | None:
         way=way.way.value,
         text=words.goes_on(way),
         step=way.step,
-        stop_text=words.after_a_stop(way, now_ms),
+        stop_text=words.before_a_pause(way, now_ms),
         repeats_ms=None if way.since_ms is None else max(0, now_ms - way.since_ms),
         began_anew=way.began_anew,
         began_anew_text=words.began_anew(way),

@@ -203,7 +203,10 @@ def test_high_priority_preempts_inside_its_team_after_the_minimum_run_time() -> 
     assert receipt.data["rule"] == "priority"
     # Its page says for whom, not with which exit status.
     said = world.get(low).attempts[-1].ended_text
-    assert said == "Stopped for high (higher priority): nothing was saved, 1.0 GPU-min lost"
+    assert said == (
+        "Stopped for high (higher priority): starts over, because it has saved no checkpoint;"
+        " 60 s of work is lost"
+    )
 
 
 def test_priority_reaches_no_other_team() -> None:

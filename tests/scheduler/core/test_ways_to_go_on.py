@@ -52,7 +52,7 @@ def test_a_job_without_a_checkpoint_starts_over_and_all_its_work_is_lost(world: 
     way = way_of(world, job)
     assert way.way is Way.START_OVER
     assert words.goes_on(way) == "starts over, because it has saved no checkpoint"
-    said = words.after_a_stop(way, world.now)
+    said = words.before_a_pause(way, world.now)
     assert said == "Starts over when resumed: 12 min of work is lost."
 
 
@@ -64,7 +64,7 @@ def test_a_checkpoint_is_named_with_the_work_since_then(world: World) -> None:
     way = way_of(world, job)
     assert way.way is Way.CHECKPOINT
     assert words.goes_on(way) == "goes on from step 5,430"
-    said = words.after_a_stop(way, world.now)
+    said = words.before_a_pause(way, world.now)
     assert said == "Goes on from step 5,430; 40 s of work since then is repeated."
 
 
@@ -83,7 +83,7 @@ def test_an_attempt_that_resumed_repeats_its_own_work_only(world: World) -> None
     world.ask(Pause(workload_id=job))
     world.end(job, 143)
     assert way_of(world, job).since_ms is None
-    assert words.after_a_stop(way_of(world, job), world.now) == "Goes on from step 7."
+    assert words.before_a_pause(way_of(world, job), world.now) == "Goes on from step 7."
     world.ask(Resume(workload_id=job))
     world.start(job)
     world.wait(5_000)
@@ -125,7 +125,7 @@ def test_of_files_it_is_said_that_how_much_is_repeated_is_a_bound(world: World) 
     world.wait(90_000)
     found = way_to_go_on(with_files(world.get(job), 1))
     assert found is not None
-    assert words.after_a_stop(found, world.now) == (
+    assert words.before_a_pause(found, world.now) == (
         "Finds its files again and starts the command anew; what it did since it last saved is"
         " repeated, 90 s of work at most."
     )
