@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.storage.worker import FINISHED_FILE, TOLD_FILE
 
 PATIENCE_S = 90
 
@@ -29,6 +30,11 @@ class Behaviour:
     ignores_term: bool = False
     #: At SIGTERM the first worker leaves with 0, as one that saved and thinks that this was all.
     first_leaves_content: bool = False
+    #: At SIGTERM (or SIGUSR1, which it else ignores) every worker leaves with 0.
+    leaves_content: bool = False
+    #: Before it waits, or ends, it leaves word: ``should_stop`` was true, its work is done.
+    says_told: bool = False
+    says_finished: bool = False
     no_such_command: bool = False
 
 
@@ -42,7 +48,22 @@ def at_term(behaviour: Behaviour) -> str:
         return "signal.SIG_IGN"
     if behaviour.first_leaves_content:
         return "lambda *_: os._exit(143 * (os.environ['GPUCOMMONS_RANK'] != '0'))"
+    if behaviour.leaves_content:
+        return "lambda *_: os._exit(0)"
     return "lambda *_: os._exit(143)"
+
+
+def at_usr1(behaviour: Behaviour) -> str:
+    """What it does with SIGUSR1, as a statement."""
+    content = "lambda *_: os._exit(0)" if behaviour.leaves_content else "signal.SIG_IGN"
+    return f"signal.signal(signal.SIGUSR1, {content});"
+
+
+def words_left(behaviour: Behaviour) -> str:
+    """What a worker's Python leaves in its attempt's folder, as statements."""
+    said = {TOLD_FILE: behaviour.says_told, FINISHED_FILE: behaviour.says_finished}
+    here = "os.environ['GPUCOMMONS_ATTEMPT_DIR']"
+    return "".join(f"open({here} + '/{name}', 'w').close();" for name in said if said[name])
 
 
 class Rig(Protocol):
@@ -93,6 +114,10 @@ class FakeRig:
             run_ms=None if behaviour.exit_code is None else 30,
             exit_code=behaviour.exit_code or 0,
             stop_ms=None if behaviour.ignores_term else 10,
+            stop_exit_code=0 if behaviour.leaves_content else 143,
+            usr1_ms=10 if behaviour.leaves_content else None,
+            says_told=behaviour.says_told,
+            posts_finished=behaviour.says_finished,
             lines=behaviour.lines,
         )
 
@@ -144,6 +169,7 @@ class LocalRig:
         handler = at_term(behaviour)
         script = (
             f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
+            f"{at_usr1(behaviour)}{words_left(behaviour)}"
             "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_DIR'];"
             f"f = os.open({str(self._folder / 'starts')!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT);"
             "os.write(f, (d + chr(10)).encode());"

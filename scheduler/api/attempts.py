@@ -38,6 +38,15 @@ async def report_checkpoint(
     return await caller.run(attempts.report_checkpoint, report)
 
 
+@router.post("/finished")
+async def report_finished(caller: AnyCaller) -> models.AttemptOrders:
+    """Tell that the work is done: whatever ends the attempt now, its job has succeeded.
+
+    Answered once that is on record. An error of the command's own still counts.
+    """
+    return await caller.run(attempts.report_finished)
+
+
 @router.get("/orders")
 async def attempt_orders(
     caller: AnyCaller,

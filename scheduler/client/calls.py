@@ -224,6 +224,11 @@ def report_checkpoint(report: models.CheckpointReport) -> Call[models.AttemptOrd
     return _post(_path("attempt", "checkpoints"), models.AttemptOrders, report)
 
 
+def report_finished() -> Call[models.AttemptOrders]:
+    """Tell that the work is done; refused with ``StaleAttempt`` when no longer current."""
+    return Call(method="POST", path=_path("attempt", "finished"), answer=models.AttemptOrders)
+
+
 # --- notebooks -------------------------------------------------------------------------------
 
 

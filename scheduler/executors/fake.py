@@ -65,7 +65,10 @@ class FakeExecutor:
         with self._call("announce"):
             run = self._world.runs.get(attempt.attempt_id)
             if run is not None and run.noticed_ms is None:
-                self._world.tell(attempt.attempt_id, noticed_ms=self._world.now())
+                now_ms = self._world.now()
+                signal = "" if attempt.stop is None else attempt.stop.notice_signal
+                usr1_ms = now_ms if signal else run.usr1_ms
+                self._world.tell(attempt.attempt_id, noticed_ms=now_ms, usr1_ms=usr1_ms)
 
     def spare(self, attempt: Attempt) -> None:
         """Take the announcement back."""
@@ -124,6 +127,8 @@ class FakeExecutor:
                 start_failed=end.start_failed,
                 killed=end.killed,
                 text=end.text,
+                told=end.told,
+                finished=end.finished,
             )
 
     def forget(self, attempt_id: AttemptId) -> None:

@@ -34,6 +34,11 @@ class Script:
     #: From SIGTERM to the end; None = they ignore it.
     stop_ms: int | None = 0
     stop_exit_code: int = 143
+    #: From the signal of an announcement to leaving; None = they go on.
+    usr1_ms: int | None = None
+    #: It leaves word that it was told to stop, or that its work is done, whenever it ends.
+    says_told: bool = False
+    posts_finished: bool = False
     #: What every worker prints, all at the start.
     lines: tuple[str, ...] = ()
 
@@ -47,6 +52,9 @@ class End:
     start_failed: bool = False
     killed: bool = False
     text: str = ""
+    #: See :class:`~gpucommons.scheduler.core.state.AttemptEnded`.
+    told: bool = False
+    finished: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +64,8 @@ class Run:
     script: Script
     began_ms: Millis
     noticed_ms: Millis | None = None
+    #: When the announcement's own signal came.
+    usr1_ms: Millis | None = None
     signalled_ms: Millis | None = None
     kill_ms: Millis = _NEVER
     #: What an outsider did to them.
@@ -70,7 +80,16 @@ class Run:
     @property
     def end(self) -> End | None:
         """How it will end, as things stand."""
-        return min(self._ends(), key=lambda end: end.at_ms, default=None)
+        first = min(self._ends(), key=lambda end: end.at_ms, default=None)
+        if first is None or first.start_failed or first is self.struck:
+            return first
+        signals = (self.signalled_ms, self.usr1_ms)
+        told = any(ms is not None and ms < first.at_ms for ms in signals)
+        return replace(
+            first,
+            told=first.told or told or self.script.says_told,
+            finished=self.script.posts_finished,
+        )
 
     def _ends(self) -> Iterator[End]:
         script = self.script
@@ -82,15 +101,20 @@ class Run:
         elif script.run_ms is not None:
             yield End(at_ms=Millis(self.started_ms + script.run_ms), exit_code=script.exit_code)
         if self.noticed_ms is not None and script.notice_ms is not None:
-            left_ms = Millis(max(self.noticed_ms, self.started_ms) + script.notice_ms)
-            yield End(at_ms=left_ms, exit_code=script.stop_exit_code)
+            yield self._left(self.noticed_ms, script.notice_ms)
+        if self.usr1_ms is not None and script.usr1_ms is not None:
+            yield self._left(self.usr1_ms, script.usr1_ms)
         if self.signalled_ms is not None:
             if script.stop_ms is not None:
                 left_ms = Millis(self.signalled_ms + script.stop_ms)
-                yield End(at_ms=left_ms, exit_code=script.stop_exit_code)
-            yield End(
-                at_ms=Millis(max(self.kill_ms, self.signalled_ms)), exit_code=KILLED, killed=True
-            )
+                yield End(at_ms=left_ms, exit_code=script.stop_exit_code, told=True)
+            killed_ms = Millis(max(self.kill_ms, self.signalled_ms))
+            yield End(at_ms=killed_ms, exit_code=KILLED, killed=True, told=True)
+
+    def _left(self, told_ms: Millis, after_ms: int) -> End:
+        """It leaves by itself, because it was told."""
+        at_ms = Millis(max(told_ms, self.started_ms) + after_ms)
+        return End(at_ms=at_ms, exit_code=self.script.stop_exit_code, told=True)
 
     def ended_by(self, now_ms: Millis) -> End | None:
         """Its end, if that lies behind."""

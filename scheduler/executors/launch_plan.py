@@ -73,6 +73,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         max_log_bytes=around.max_log_bytes,
         home=str(around.home),
         results_to=spec.results_to,
+        exit_after_signal=spec.exit_after_signal,
         secrets=dict(spec.secrets),
         account=around.account,
         superseded=around.superseded,

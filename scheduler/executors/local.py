@@ -204,8 +204,17 @@ class LocalExecutor:
         if attempt.stop is None or folder.notice.exists() or not folder.path.exists():
             return
         stop = attempt.stop
-        document = {"why": stop.why, "text": stop.text, "term_ms": stop.term_ms}
-        write_json(folder.notice, {**document, "kill_ms": stop.kill_ms}, mode=0o644)
+        document = {
+            "why": stop.why,
+            "text": stop.text,
+            "announced_ms": stop.announced_ms,
+            "term_ms": stop.term_ms,
+            "kill_ms": stop.kill_ms,
+            "signal": stop.notice_signal,
+        }
+        write_json(folder.notice, document, mode=0o644)
+        if stop.notice_signal:
+            wake(folder)
 
     def spare(self, attempt: Attempt) -> None:
         """See the protocol."""
@@ -297,6 +306,9 @@ class LocalExecutor:
             killed=result["killed"],
             text=result["text"],
             files_kept=result.get("kept", {}).get("files"),
+            # Of an attempt that began under an earlier release only the signal is known.
+            told=result.get("told", folder.signalled.exists()),
+            finished=result.get("finished", False),
         )
 
     def forget(self, attempt_id: AttemptId) -> None:

@@ -66,6 +66,8 @@ class Plan:
     #: Of all earlier attempts, newest first: one of them has the working folder.
     earlier: tuple[str, ...] = ()
     job_id: str = ""
+    #: What an exit with 0 after a signal means, as in the spec.
+    exit_after_signal: str = "preempted"
     #: How long other workers may take to leave when one has failed, and stragglers at the end.
     leave_s: float = 10.0
 

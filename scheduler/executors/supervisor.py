@@ -27,6 +27,7 @@ from gpucommons.scheduler.executors.log_reader import read_tail
 from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
+from gpucommons.scheduler.executors.told import Told, is_done
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
 from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 
@@ -50,8 +51,11 @@ class Supervisor:
         self._codes: dict[int, int] = {}
         #: Of each worker, where it says why its command does not run.
         self._refusals: dict[int, int] = {}
-        #: Which worker failed first, and with what.
+        #: Which worker failed first by itself, and with what.
         self._first_failure: tuple[int, int] | None = None
+        #: One worker has left with an error, so the others must.
+        self._leaving = False
+        self._told = Told(folder.run)
         #: When everything that is left gets SIGKILL, by the wall clock; None = no end is ordered.
         self._kill_at_s: float | None = None
         self._killed = False
@@ -78,7 +82,7 @@ class Supervisor:
         self._pump.close()
         kept: Mapping[str, Any] = {}
         if problem is None:
-            if self._succeeded() and not self._stopping:
+            if self._is_done():
                 # Before its end is known: jobs that wait for it may look for what it made.
                 self._files.give_back()
             else:
@@ -112,8 +116,12 @@ class Supervisor:
         self._obey()
         return not self._stopping
 
-    def _succeeded(self) -> bool:
-        return not any(self._codes.values()) and len(self._codes) == len(self._plan.workers)
+    def _facts(self) -> dict[str, Any]:
+        return self._told.facts(self._exit_code(), failed_before=self._first_failure is not None)
+
+    def _is_done(self) -> bool:
+        whole = len(self._codes) == len(self._plan.workers)
+        return whole and is_done(self._facts(), self._plan.exit_after_signal)
 
     def _exit_code(self) -> int | None:
         """What the attempt as a whole ended with: 0 only where each worker did."""
@@ -131,7 +139,7 @@ class Supervisor:
         self._write(
             self._folder.exit,
             {
-                "exit_code": self._exit_code(),
+                **self._facts(),
                 "codes": {str(rank): self._codes[rank] for rank in sorted(self._codes)},
                 "start_failed": never_ran and not self._stopping,
                 "killed": self._killed,
@@ -249,14 +257,17 @@ class Supervisor:
             if code is None or rank in self._codes:
                 continue
             self._codes[rank] = code
-            if code and self._first_failure is None and not self._stopping:
-                self._first_failure = (rank, code)
+            if code and not self._leaving and not self._stopping:
+                self._leaving = True
+                if not self._told.was(rank):
+                    self._first_failure = (rank, code)
                 # A gang is whole or it is not: the others may save and must leave.
-                self._signal_workers()
+                self._told.send(signal.SIGTERM, self._living())
                 self._kill_by(time.time() + self._plan.leave_s)
         _reap_adopted({process.pid for process in self._workers.values()})
 
     def _obey(self) -> None:
+        self._told.hear(read_json(self._folder.notice), self._living())
         order = read_json(self._folder.stop)
         if order is None:
             return
@@ -265,16 +276,17 @@ class Supervisor:
         if self._stopping:
             return
         self._stopping = True
-        self._signal_workers()
+        self._told.send(signal.SIGTERM, self._living())
         self._write(self._folder.signalled, {"signalled_ms": int(time.time() * 1000)})
 
     def _kill_by(self, at_s: float) -> None:
         self._kill_at_s = at_s if self._kill_at_s is None else min(at_s, self._kill_at_s)
 
-    def _signal_workers(self) -> None:
-        for rank, process in self._workers.items():
-            if rank not in self._codes:
-                _signal_group(process.pid, signal.SIGTERM)
+    def _living(self) -> dict[int, int]:
+        """Pids of workers that were not seen dead, by rank."""
+        return {
+            rank: process.pid for rank, process in self._workers.items() if rank not in self._codes
+        }
 
     def _kill_all(self) -> None:
         self._killed = True
@@ -344,13 +356,6 @@ def _reap_adopted(workers: set[int]) -> None:
     for pid in set(_children()) - workers:
         with suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-
-
-def _signal_group(pid: int, number: signal.Signals) -> None:
-    try:
-        os.killpg(pid, number)
-    except (ProcessLookupError, PermissionError):
-        return
 
 
 def main() -> int:

@@ -38,6 +38,8 @@ class StopView(View):
     announced_ms: int
     term_ms: int
     kill_ms: int
+    #: Sent with the announcement; empty where nothing is.
+    notice_signal: str = ""
 
 
 class AttemptView(View):

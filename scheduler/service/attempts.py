@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.state import CheckpointReported, ProgressReported
+from gpucommons.scheduler.core.state import AttemptFinished, CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Progress, Workload
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.service import authorization
@@ -61,6 +61,27 @@ def report_checkpoint(
             if files is not None:
                 # Before the answer: an attempt that hears nothing hands it in again.
                 files.accepted(found)
+            return _orders(found)
+        if found is None or not _is_current(found, attempt_id):
+            raise StaleAttempt
+        return None
+
+    return Pending(probe=probe)
+
+
+def report_finished(service: Service, principal: Principal) -> Pending[models.AttemptOrders]:
+    """Take the word of an attempt that its work is done; acknowledged once a cycle has committed it."""
+    attempt_id = authorization.report_finished(principal)
+    workload = current_attempt(service, attempt_id)
+    service.loop.observe(AttemptFinished(attempt_id=attempt_id))
+
+    def probe() -> models.AttemptOrders | None:
+        now = service.loop.cluster.workloads.get(workload.workload_id)
+        found = now if now is not None else service.store.workload(workload.workload_id)
+        known = () if found is None else found.attempts
+        if found is not None and any(
+            one.attempt_id == attempt_id and one.finished_ms is not None for one in known
+        ):
             return _orders(found)
         if found is None or not _is_current(found, attempt_id):
             raise StaleAttempt

@@ -57,7 +57,7 @@ class PodPlan:
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The container's command for a worker's."""
-        worker = ["python3", "-I", f"{ROOT}/bin/worker.py", "--working-dir", self.working_dir]
+        worker = ["python3", "-I", f"{ROOT}/bin/worker", "--working-dir", self.working_dir]
         return [*worker, "--", *words]
 
 
@@ -138,6 +138,7 @@ def _environment(launch: Launch, place: PodPlace) -> dict[str, str]:
         "GPUCOMMONS_NOTICE_FILE": NOTICE_FILE,
         "GPUCOMMONS_STORAGE": place.storage,
         "GPUCOMMONS_CHECKPOINTS_KEPT": str(launch.workload.spec.checkpoints_kept),
+        "GPUCOMMONS_EXIT_AFTER_SIGNAL": launch.workload.spec.exit_after_signal,
     }
     resumed = launch.attempt.resumed_from
     if resumed is not None and place.storage == "links":

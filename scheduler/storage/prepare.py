@@ -30,6 +30,21 @@ class NotPrepared(Exception):
     """The pod cannot start; the message is for the job's user."""
 
 
+#: What stands above the command, and what it imports.
+_WORKER = ("__init__.py", "command.py", "worker.py")
+
+
+def _copy_worker(folder: Path) -> None:
+    """As a folder that Python runs, with the packages around it, whatever the image holds."""
+    here = Path(worker.__file__).parent
+    there = folder / "gpucommons" / "scheduler" / "storage"
+    there.mkdir(parents=True, exist_ok=True)
+    (there.parent / "__init__.py").touch()
+    for name in _WORKER:
+        shutil.copyfile(here / name, there / name)
+    shutil.copyfile(here / "__main__.py", folder / "__main__.py")
+
+
 def prepare(api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S) -> None:
     """Fill the pod's folder.
 
@@ -40,7 +55,7 @@ def prepare(api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S) -> N
     """
     for name in ("bin", "notice", "attempt"):
         (root / name).mkdir(exist_ok=True)
-    shutil.copyfile(worker.__file__, root / "bin" / "worker.py")
+    _copy_worker(root / "bin" / "worker")
     inputs = api.get("/v1/attempt/inputs")
     # A container that is restarted begins anew.
     shutil.rmtree(root / "work", ignore_errors=True)

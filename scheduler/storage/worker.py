@@ -1,23 +1,17 @@
-"""What stands above a job's command in its pod, as one file for any image that has Python.
+"""What a job's pod asks of the scheduler and hands over, in any image that has Python.
 
-The init container copies this file into the pod, so a training image needs nothing of ours in it:
-only the standard library is imported. It hands SIGTERM on, reaps what the command leaves behind,
-writes the notice of an announced stop, and uploads the results before it leaves. It knows no
-credentials of the storage: the scheduler gives links, each for one object of this attempt.
+The init container copies this file and :mod:`.command` into the pod, so a training image needs nothing
+of ours in it: only the standard library is imported. No credentials of the storage are known here: the
+scheduler gives links, each for one object of this attempt.
 """
 
 from __future__ import annotations
 
-import argparse
 import http.client
 import json
 import os
-import signal
-import socket
 import stat
-import subprocess
 import sys
-import threading
 import time
 import urllib.error
 import urllib.request
@@ -31,10 +25,14 @@ R = TypeVar("R")
 #: What leaves a pod because its files could not be handed over (EX_IOERR).
 NOT_KEPT = 74
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+#: What leaves because it was told to: a shell's status for SIGTERM.
+STOPPED = 143
+#: In the attempt's folder, by their names alone: ``should_stop`` answered yes; the work is done.
+TOLD_FILE, FINISHED_FILE = ".told-to-stop", ".finished"
 #: A scheduler that restarts, or a change of leader, takes seconds; a rolled node some minutes.
 PATIENCE_S = 300.0
 ORDERS_WAIT_S = 25
-_ANSWER_S = 60.0
+ANSWER_S = 60.0
 _CHUNK_BYTES = 1 << 20
 #: Asked for at once.
 _BATCH = 500
@@ -95,7 +93,7 @@ class Api:
             self._url + path, data=data, headers=headers, method=method
         )
         try:
-            return self._opener.open(request, timeout=_ANSWER_S)
+            return self._opener.open(request, timeout=ANSWER_S)
         except urllib.error.HTTPError as error:
             with error:
                 raise _as_refusal(error.code, error.read(1 << 16)) from None
@@ -243,7 +241,7 @@ def fetch(links: list[str], target: Path) -> int:
 def _connection(link: str) -> http.client.HTTPConnection:
     address = urlsplit(link)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
-    return kind(address.netloc, timeout=_ANSWER_S)
+    return kind(address.netloc, timeout=ANSWER_S)
 
 
 def _target(link: str) -> str:
@@ -269,126 +267,3 @@ def _limited(file: Any, left: int) -> Iterator[bytes]:
     while left and (chunk := file.read(min(left, _CHUNK_BYTES))):
         left -= len(chunk)
         yield chunk
-
-
-# --- the announced stop ------------------------------------------------------------------------
-
-
-def watch_orders(api: Api, notice: Path, over: threading.Event) -> None:
-    """Keep the notice file as the scheduler says, until the attempt is over."""
-    while not over.is_set():
-        announced = "true" if notice.exists() else "false"
-        path = f"/v1/attempt/orders?announced={announced}&wait_s={ORDERS_WAIT_S}"
-        try:
-            note(notice, api.once("GET", path)["stop"])
-        except Refused as error:
-            if error.code == "StaleAttempt":
-                return
-            over.wait(ORDERS_WAIT_S)
-        except Unreachable:
-            over.wait(5.0)
-        except Exception as error:  # noqa: BLE001 - without this thread no stop is announced
-            say(f"orders cannot be followed: {error!r}; trying again")
-            over.wait(5.0)
-        else:
-            # One that was announced is answered at once while a stop goes on.
-            over.wait(1.0)
-
-
-def note(notice: Path, stop: Mapping[str, Any] | None) -> None:
-    """Write the notice whole, or take it back."""
-    if stop is None:
-        notice.unlink(missing_ok=True)
-        return
-    aside = notice.with_name(".notice.partial")
-    aside.write_text(json.dumps(stop))
-    aside.replace(notice)
-
-
-# --- running -----------------------------------------------------------------------------------
-
-
-class Running:
-    """The command, and the signals meant for it."""
-
-    def __init__(self, command: list[str], cwd: Path) -> None:
-        self._stopping = False
-        self._process: subprocess.Popen[bytes] | None = None
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._hand_on)
-        # A session of its own: everything that the command starts hears the signal, too.
-        self._process = subprocess.Popen(command, cwd=cwd, start_new_session=True)
-        if self._stopping:
-            self._hand_on(signal.SIGTERM, None)
-
-    def _hand_on(self, number: int, _frame: object) -> None:
-        self._stopping = True
-        if self._process is not None:
-            try:
-                os.killpg(self._process.pid, number)
-            except ProcessLookupError:
-                return
-
-    def wait(self) -> int:
-        """The exit code; orphans of the command, which are ours as process 1, are collected."""
-        assert self._process is not None  # noqa: S101 - made before
-        while True:
-            try:
-                pid, status = os.wait()
-            except ChildProcessError:
-                return self._process.wait()
-            if pid == self._process.pid:
-                code = os.waitstatus_to_exitcode(status)
-                self._process.returncode = code
-                return code if code >= 0 else 128 - code
-
-
-def main() -> int:
-    """Run a command and keep what it leaves."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--working-dir", default=".")
-    parser.add_argument("command", nargs="+")
-    arguments = parser.parse_args()
-    environ = os.environ
-    api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"])
-    over = threading.Event()
-    notice = Path(environ["GPUCOMMONS_NOTICE_FILE"])
-    watching = threading.Thread(target=watch_orders, args=(api, notice, over), daemon=True)
-    watching.start()
-    root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
-    try:
-        running = Running(
-            arguments.command, Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
-        )
-    except FileNotFoundError as error:
-        say(f"there is no {error.filename!r} in this environment")
-        return NOT_FOUND
-    except OSError as error:
-        say(f"{arguments.command[0]!r} cannot be run: {error.strerror}")
-        return NOT_EXECUTABLE
-    code = running.wait()
-    if code == 0 and environ.get("GPUCOMMONS_STORAGE") == "links":
-        code = _hand_over_results(api, root)
-    over.set()
-    return code
-
-
-def _hand_over_results(api: Api, root: Path) -> int:
-    """Success is posted by leaving with 0, so results are stored before."""
-    results = root / "results"
-    if not os.path.lexists(results):
-        return 0
-    if results.is_symlink() or not results.is_dir():
-        say("the results could not be kept: 'results' is a link or a file, no folder")
-        return NOT_KEPT
-    try:
-        upload(api, root, "results")
-    except (Refused, Unreachable, OSError) as error:
-        say(f"the results could not be kept: {error}")
-        return NOT_KEPT
-    return 0
-
-
-if __name__ == "__main__":
-    socket.setdefaulttimeout(_ANSWER_S)
-    sys.exit(main())

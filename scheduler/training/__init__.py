@@ -11,6 +11,10 @@
         with run.checkpoint(step=epoch + 1) as folder:
             save(folder / "model.npz")
 
+After a stop was announced, leaving counts as obeying, whatever the exit status: the job goes on later.
+A script that is done all the same says ``run.finished()``, or has its loop in
+``with training.current() as run:``.
+
 Outside the scheduler the same script runs to its end: reports are dropped and checkpoints lie in
 ``./checkpoints``.
 """

@@ -21,7 +21,8 @@ from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from traitlets import TraitError
 
-from gpucommons.scheduler.training.run import STOPPED, Run, current
+from gpucommons.scheduler.storage.worker import STOPPED
+from gpucommons.scheduler.training.run import Run, current
 
 
 class _Printing(NotebookClient):
@@ -94,11 +95,15 @@ def execute(path: Path, *, function: str | None, run: Run, copy: str) -> int:
         client.execute()
     except (CellExecutionError, DeadKernelError) as error:
         if run.should_stop:
+            # A kernel that was told to leave ends in the middle of a cell.
             return STOPPED
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
         nbformat.write(notebook, run.results_dir / copy)  # type: ignore[no-untyped-call] # nbformat
+    if not run.was_told:
+        # Every cell has run to its end, also where a signal came meanwhile.
+        run.finished()
     return 0
 
 

@@ -26,13 +26,19 @@ from typing import Self
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
-from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, upload
+from gpucommons.scheduler.storage.worker import (
+    FINISHED_FILE,
+    STOPPED,
+    TOLD_FILE,
+    Api,
+    Refused,
+    Unreachable,
+    upload,
+)
 from gpucommons.scheduler.training import folders
 
 #: Before each try to hand in a receipt; then the script goes on without it.
 RECEIPT_PAUSES_S = (0.0, 0.2, 0.4, 0.8, 1.6)
-#: Exit code of a run that left because it was told to.
-STOPPED = 128 + signal.SIGTERM
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,6 +98,7 @@ class Run:
         self._pause = pause
         self._terminated = threading.Event()
         self._has_dropped = False
+        self._was_told = False
         self._acknowledged: folders.CompleteCheckpoint | None = None
 
     # --- resuming ----------------------------------------------------------------------------
@@ -202,7 +209,25 @@ class Run:
     def should_stop(self) -> bool:
         """True once a stop is announced or signalled: save and leave with :meth:`stop_now`."""
         notice = self.place.notice_file
-        return self._terminated.is_set() or (notice is not None and notice.exists())
+        told = self._terminated.is_set() or (notice is not None and notice.exists())
+        if told and not self._was_told:
+            self._was_told = True
+            # From now on leaving is obeying, whatever the exit status.
+            self._leave_word(TOLD_FILE)
+        return told
+
+    @property
+    def was_told(self) -> bool:
+        """:attr:`should_stop` was true once, here or in another process of this attempt."""
+        return self._was_told or (self.place.attempt_dir / TOLD_FILE).exists()
+
+    def _leave_word(self, name: str) -> None:
+        if self._scheduler is None:
+            return
+        try:
+            (self.place.attempt_dir / name).touch()
+        except OSError as error:
+            _say(f"{name} could not be written: {error.strerror}")
 
     def notice(self) -> dict[str, object] | None:
         """The announced stop, as the scheduler wrote it (``text``, ``term_ms``, …)."""
@@ -211,6 +236,32 @@ class Run:
             return dict(json.loads(notice.read_text())) if notice is not None else None
         except (FileNotFoundError, ValueError):
             return None
+
+    def finished(self) -> None:
+        """Tell that the work is done: also after a signal the job has then succeeded.
+
+        Leaving ``with training.current() as run:`` without an error does it, too, unless
+        :attr:`should_stop` was true. Rank 0 tells it for all workers.
+        """
+        if self._scheduler is None or self.place.rank != 0:
+            return
+        self._leave_word(FINISHED_FILE)
+        for pause_s in RECEIPT_PAUSES_S:
+            self._pause(pause_s)
+            try:
+                self._scheduler.send(calls.report_finished())
+            except Unavailable:
+                continue
+            except SchedulerError as error:
+                _say(f"that the work is done was not taken: {error}")
+            return
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is None and not self.was_told:
+            self.finished()
 
     def stop_now(self) -> None:
         """Leave as a stopped run: the scheduler puts the job back in line."""

@@ -6,10 +6,12 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from executor_rigs import ENDS, PATIENCE_S, RUNS, Behaviour, FakeRig, LocalRig, Rig, at_term
 
+from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.state import AttemptEnded, AttemptStarted, Observation
 from gpucommons.scheduler.core.types import (
     Attempt,
@@ -65,7 +67,9 @@ def rig(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Rig]:
     made.clear()
 
 
-def launch(rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1) -> Launch:
+def launch(
+    rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1, **asked: Any
+) -> Launch:
     attempt = Attempt(
         attempt_id=AttemptId(f"0190aaaa-0000-7000-8000-{number:012}"),
         workload_id=WorkloadId("w-1"),
@@ -86,6 +90,7 @@ def launch(rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1)
         submitted_by=UserName("ada"),
         pools=(PoolName("cpu"),),
         roles=(Role(count=workers, command=rig.command(behaviour)),),
+        **asked,
     )
     workload = Workload(
         workload_id=attempt.workload_id,
@@ -250,6 +255,98 @@ def test_a_gang_of_which_one_leaves_content_was_stopped_and_has_not_finished(rig
     runs(rig, job)
     rig.executor.signal(stopping(rig, job), now_ms=rig.now())
     assert end_of(rig, job).exit_code == 143
+
+
+# --- what an exit after a signal means ---------------------------------------------------------
+
+
+def what_it_means(rig: Rig, job: Launch, **more: str) -> Meaning:
+    end = end_of(rig, job)
+    return meaning(
+        Exit(
+            exit_code=end.exit_code,
+            announced=True,
+            told=end.told or end.killed,
+            finished=end.finished,
+            **more,
+        )
+    )
+
+
+def test_one_that_leaves_with_0_at_the_signal_has_not_finished(rig: Rig) -> None:
+    job = launch(rig, Behaviour(leaves_content=True), workers=2)
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert what_it_means(rig, job) is Meaning.STOPPED
+
+
+def test_one_that_ended_before_the_signal_has_finished(rig: Rig) -> None:
+    job = launch(rig, ENDS)
+    rig.executor.start(job)
+    rig.executor.announce(stopping(rig, job))
+    end_of(rig, job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert what_it_means(rig, job) is Meaning.SUCCEEDED
+
+
+@pytest.mark.parametrize("leaves", [True, False], ids=["with 0", "with 143"])
+def test_one_that_said_that_it_is_done_has_finished_also_after_the_signal(
+    rig: Rig, leaves: bool
+) -> None:
+    job = launch(rig, Behaviour(leaves_content=leaves, says_finished=True))
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert what_it_means(rig, job) is Meaning.SUCCEEDED
+
+
+def test_an_error_of_its_own_within_the_notice_is_its_own(rig: Rig) -> None:
+    job = launch(rig, Behaviour(exit_code=3))
+    rig.executor.start(job)
+    rig.executor.announce(stopping(rig, job))
+    assert what_it_means(rig, job) is Meaning.FAILED
+
+
+def test_one_that_was_told_by_should_stop_and_leaves_with_0_has_not_finished(rig: Rig) -> None:
+    job = launch(rig, Behaviour(says_told=True, exit_code=0))
+    rig.executor.start(job)
+    rig.executor.announce(stopping(rig, job))
+    assert what_it_means(rig, job) is Meaning.STOPPED
+
+
+def test_a_spec_may_say_that_0_after_the_signal_is_success(rig: Rig) -> None:
+    job = launch(rig, Behaviour(leaves_content=True), exit_after_signal="success")
+    rig.executor.start(job)
+    runs(rig, job)
+    rig.executor.signal(stopping(rig, job), now_ms=rig.now())
+    assert what_it_means(rig, job, after_signal="success") is Meaning.SUCCEEDED
+
+
+def test_what_was_told_is_known_to_a_scheduler_that_was_away(rig: Rig) -> None:
+    job = launch(rig, Behaviour(leaves_content=True))
+    rig.executor.start(job)
+    runs(rig, job)
+    stop = stopping(rig, job)
+    rig.executor.signal(stop, now_ms=rig.now())
+    rig.restart()
+    rig.executor.adopt([stop])
+    assert what_it_means(rig, job) is Meaning.STOPPED
+    rig.restart()
+    rig.executor.adopt([stop])
+    assert what_it_means(rig, job) is Meaning.STOPPED
+
+
+def test_a_notice_with_a_signal_reaches_every_worker_once(rig: Rig) -> None:
+    job = launch(rig, Behaviour(leaves_content=True), workers=2)
+    rig.executor.start(job)
+    runs(rig, job)
+    stop = stopping(rig, job)
+    assert stop.stop is not None
+    with_signal = replace(stop, stop=replace(stop.stop, notice_signal="SIGUSR1"))
+    for _ in range(2):
+        rig.executor.announce(with_signal)
+    assert what_it_means(rig, job) is Meaning.STOPPED
 
 
 def test_one_that_ignores_the_signal_is_killed_at_its_time(rig: Rig) -> None:

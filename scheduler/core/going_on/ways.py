@@ -31,6 +31,8 @@ class WayToGoOn:
     unit: str = "step"
     #: Why nothing better holds; empty for a checkpoint.
     because: str = ""
+    #: Whether files of its own that it finds again could help it after all: not known.
+    may_find_files: bool = False
     #: Since when work would have to be done again after a stop now; None where nothing runs. With
     #: files alone it is the most that can be: when the script saved last is not known.
     since_ms: Millis | None = None
@@ -62,6 +64,7 @@ def way_to_go_on(workload: Workload) -> WayToGoOn | None:
     return WayToGoOn(
         way=Way.WORKING_FOLDER if kept else Way.START_OVER,
         because="it has saved no checkpoint" if kept else _why_nothing_is_kept(ran[-1]),
+        may_find_files=not kept and ran[-1].files_kept is None,
         since_ms=began,
         began_anew=anew,
     )

@@ -8,6 +8,7 @@ _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
 _TWICE = 2
+_UNLESS = ", unless its script goes on from files of its own"
 
 
 def goes_on(way: WayToGoOn) -> str:
@@ -35,7 +36,8 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
         case Way.WORKING_FOLDER:
             return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
         case Way.START_OVER:
-            return f"{goes_on(way)}; {work} is lost"
+            unless = _UNLESS if way.may_find_files else ""
+            return f"{goes_on(way)}; {work} is lost{unless}"
         case _:
             return goes_on(way)
 
@@ -43,7 +45,9 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
 def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
     """What a pause now costs, as a sentence."""
     if way.way is Way.START_OVER and way.since_ms is not None:
-        return f"Starts over when resumed: {spent(max(0, now_ms - way.since_ms))} of work is lost."
+        unless = _UNLESS if way.may_find_files else ""
+        lost = spent(max(0, now_ms - way.since_ms))
+        return f"Starts over when resumed: {lost} of work is lost{unless}."
     said = with_cost(way, now_ms)
     return f"{said[:1].upper()}{said[1:]}."
 

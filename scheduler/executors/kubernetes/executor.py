@@ -223,6 +223,7 @@ class KubernetesExecutor:
         if record is None:
             pool = self._around.pool_of(attempt.placements[0].node_id)
             record = self._records[attempt.attempt_id] = Record(attempt=attempt)
+            record.wrapped = self._around.files.tells_of_stops
             record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
             trace = self._view.traces.get(attempt.attempt_id)
             if trace is not None:

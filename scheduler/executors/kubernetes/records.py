@@ -12,7 +12,7 @@ from gpucommons.scheduler.core.state import (
     Observation,
 )
 from gpucommons.scheduler.core.types import Attempt
-from gpucommons.scheduler.executors.kubernetes import judging
+from gpucommons.scheduler.executors.kubernetes import endings, judging
 from gpucommons.scheduler.executors.kubernetes.judging import Believes, Expected, Failing, Seen
 from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why
 from gpucommons.scheduler.executors.kubernetes.traces import Trace
@@ -67,6 +67,8 @@ class Record:
     doubtful: bool = False
     #: What the cluster refuses to do for it, by the order's key.
     refused: dict[tuple[object, ...], str] = field(default_factory=dict)
+    #: See :class:`Seen`.
+    wrapped: bool = False
     ended: AttemptEnded | None = None
     #: What is told, made once.
     told: tuple[Observation, ...] = ()
@@ -102,6 +104,7 @@ class Record:
             absent=frozenset(self.absent),
             warning=self.warning,
             grace_s=self.grace_s,
+            wrapped=self.wrapped,
         )
 
     @property
@@ -157,7 +160,7 @@ class Record:
         missing = seen.ran and judging.pods_of_its_own(seen) < seen.workers
         self.unsettled = bool(seen.gone) or missing or any(p.terminal for p in seen.pods.values())
         if not busy and (seen.pods or seen.jobs or self.absent) and judging.is_over(seen, believes):
-            self.ended = judging.end_of(seen)
+            self.ended = endings.end_of(seen)
         self._tell()
 
     def drop_refused(self, seen: Seen) -> None:

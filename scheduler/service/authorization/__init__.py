@@ -10,6 +10,7 @@ from gpucommons.scheduler.service.authorization.attempts import (
     attempt_snapshot,
     attempt_uploads,
     report_checkpoint,
+    report_finished,
     report_progress,
 )
 from gpucommons.scheduler.service.authorization.cluster import (
@@ -121,6 +122,7 @@ __all__ = [
     "report",
     "report_activity",
     "report_checkpoint",
+    "report_finished",
     "report_idle",
     "report_progress",
     "report_teams",

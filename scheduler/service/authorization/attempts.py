@@ -24,6 +24,11 @@ def report_checkpoint(principal: Principal) -> AttemptId:
     return _report(principal)
 
 
+def report_finished(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
 def attempt_inputs(principal: Principal) -> AttemptId:
     """The attempt itself."""
     return _report(principal)

@@ -172,6 +172,7 @@ def stop_view(stop: Stop | None) -> models.StopView | None:
         announced_ms=stop.announced_ms,
         term_ms=stop.term_ms,
         kill_ms=stop.kill_ms,
+        notice_signal=stop.notice_signal,
     )
 
 

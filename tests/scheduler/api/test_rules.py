@@ -147,6 +147,7 @@ RULES: dict[str, Rule] = {
         NOT_ATTEMPT,
         body={"step": 1, "path": "checkpoints/step-1", "size_bytes": 1, "sha256": SHA},
     ),
+    "report_finished": Rule("POST", "/attempt/finished", ("attempt",), NOT_ATTEMPT),
     "attempt_orders": Rule("GET", "/attempt/orders", ("attempt",), NOT_ATTEMPT),
     "attempt_inputs": Rule("GET", "/attempt/inputs", ("attempt",), NOT_ATTEMPT),
     "attempt_snapshot": Rule("GET", "/attempt/snapshot", ("attempt",), NOT_ATTEMPT),

@@ -205,7 +205,7 @@ def test_high_priority_preempts_inside_its_team_after_the_minimum_run_time() -> 
     said = world.get(low).attempts[-1].ended_text
     assert said == (
         "Stopped for high (higher priority): starts over, because it has saved no checkpoint;"
-        " 60 s of work is lost"
+        " 60 s of work is lost, unless its script goes on from files of its own"
     )
 
 

@@ -53,7 +53,10 @@ def test_a_job_without_a_checkpoint_starts_over_and_all_its_work_is_lost(world: 
     assert way.way is Way.START_OVER
     assert words.goes_on(way) == "starts over, because it has saved no checkpoint"
     said = words.before_a_pause(way, world.now)
-    assert said == "Starts over when resumed: 12 min of work is lost."
+    assert said == (
+        "Starts over when resumed: 12 min of work is lost, unless its script goes on from files of"
+        " its own."
+    )
 
 
 def test_a_checkpoint_is_named_with_the_work_since_then(world: World) -> None:
@@ -88,6 +91,15 @@ def test_an_attempt_that_resumed_repeats_its_own_work_only(world: World) -> None
     world.start(job)
     world.wait(5_000)
     assert way_of(world, job).since_ms == world.now - 5_000
+
+
+def test_once_it_is_known_that_no_file_was_changed_the_loss_is_certain(world: World) -> None:
+    job = world.run(a_job())
+    world.wait(12 * 60_000)
+    found = way_to_go_on(with_files(world.get(job), 0))
+    assert found is not None
+    said = words.before_a_pause(found, world.now)
+    assert said == "Starts over when resumed: 12 min of work is lost."
 
 
 @pytest.mark.parametrize(

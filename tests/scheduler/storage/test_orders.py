@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from launches import until
 
-from gpucommons.scheduler.storage import worker
+from gpucommons.scheduler.storage import command, worker
 
 STOP = json.dumps({"stop": {"deadline_ms": 1}})
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"
@@ -58,7 +58,7 @@ class Hasty(threading.Event):
 def test_orders_are_followed_after_an_odd_answer(tmp_path: Path, odd: str) -> None:
     notice, over = tmp_path / "notice", Hasty()
     with scheduler_that_answers(odd, HEAD.format(len(STOP)) + STOP) as api:
-        watching = threading.Thread(target=worker.watch_orders, args=(api, notice, over))
+        watching = threading.Thread(target=command.watch_orders, args=(api, notice, over))
         watching.start()
         until(lambda: notice.exists() or not watching.is_alive())
         assert notice.exists()

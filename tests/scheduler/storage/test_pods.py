@@ -97,7 +97,7 @@ class Cluster:
 
     def run(self, root: Path, code: str) -> subprocess.Popen[str]:
         """A pod's main container."""
-        worker = root / "bin" / "worker.py"
+        worker = root / "bin" / "worker"
         words = [sys.executable, "-I", str(worker), "--working-dir", "src", "--"]
         return subprocess.Popen(
             [*words, sys.executable, "-c", code],
@@ -205,7 +205,7 @@ def test_sigterm_reaches_the_command_and_its_exit_code_comes_out(
 def test_a_command_that_is_not_there_is_said(cluster: Cluster, root: Path) -> None:
     cluster.submit()
     prepare(cluster.api(), root)
-    worker = [sys.executable, "-I", str(root / "bin" / "worker.py"), "--", "no-such-command"]
+    worker = [sys.executable, "-I", str(root / "bin" / "worker"), "--", "no-such-command"]
     pod = subprocess.run(
         worker, env=cluster.environ(root), capture_output=True, text=True, timeout=30, check=False
     )
@@ -335,7 +335,7 @@ def test_a_pod_waits_while_the_scheduler_restarts(tmp_path: Path, root: Path) ->
         cluster.submit()
         waiting = threading.Thread(target=prepare, args=(cluster.api(), root))
         waiting.start()
-        while not (root / "bin" / "worker.py").exists():
+        while not (root / "bin" / "worker" / "__main__.py").exists():
             time.sleep(0.01)  # the scheduler comes after the first try
         with served(world, port):
             waiting.join(30)

@@ -17,7 +17,7 @@ from cluster_objects import (
 )
 
 from gpucommons.scheduler.core.types import Millis
-from gpucommons.scheduler.executors.kubernetes import judging
+from gpucommons.scheduler.executors.kubernetes import endings, judging
 from gpucommons.scheduler.executors.kubernetes.judging import Expected, Failing, Remains, Seen
 from gpucommons.scheduler.executors.kubernetes.records import Record
 from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why, seconds_of
@@ -150,7 +150,7 @@ def test_a_job_that_was_never_there_is_over_when_that_is_certain() -> None:
 
 
 def test_success_is_every_worker_with_status_zero() -> None:
-    end = judging.end_of(gang(an_ended_pod(0), an_ended_pod(1)))
+    end = endings.end_of(gang(an_ended_pod(0), an_ended_pod(1)))
     assert (end.attempt_id, end.exit_code, end.start_failed) == (ATTEMPT_ID, 0, False)
 
 
@@ -162,7 +162,7 @@ def test_the_worker_that_failed_first_gives_the_status() -> None:
         an_ended_pod(1, 3),
         job=job,
     )
-    end = judging.end_of(seen)
+    end = endings.end_of(seen)
     assert (end.exit_code, end.text) == (3, "Worker 1 failed: it ended with exit status 3")
 
 
@@ -187,7 +187,7 @@ def test_it_ends_as_its_command_ended_before_the_rest_was_ended() -> None:
     later = int(seconds_of("2026-11-21T10:00:30Z") * 1000)
     for code, text in ((0, ""), (3, "It ended with exit status 3")):
         pod = an_ended_pod(0, code, killed_at_ms=later + 30_000, deleted_at_ms=later)
-        end = judging.end_of(single(pod, job=suspended, gone=frozenset({"uid-0"})))
+        end = endings.end_of(single(pod, job=suspended, gone=frozenset({"uid-0"})))
         assert (end.exit_code, end.text) == (code, text)
 
 
@@ -201,7 +201,7 @@ def test_what_outlives_the_work_is_given_some_time() -> None:
 
 
 def test_a_worker_killed_after_its_grace_makes_the_stop_unclean() -> None:
-    end = judging.end_of(gang(an_ended_pod(0, 143), an_ended_pod(1, 137), stopped=True))
+    end = endings.end_of(gang(an_ended_pod(0, 143), an_ended_pod(1, 137), stopped=True))
     assert (end.exit_code, end.killed) == (-9, True)
 
 
@@ -209,7 +209,7 @@ def test_a_worker_that_finished_in_its_grace_is_a_success_though_its_pod_is_gone
     job = a_job_seen(parallelism=2, completions=2, suspended=True, completed_indexes="0-1")
     gone = frozenset({"uid-0", "uid-1"})
     assert (
-        judging.end_of(
+        endings.end_of(
             gang(a_running_pod(0), a_running_pod(1), job=job, gone=gone, stopped=True)
         ).exit_code
         == 0
@@ -217,12 +217,12 @@ def test_a_worker_that_finished_in_its_grace_is_a_success_though_its_pod_is_gone
 
 
 def test_stopped_before_it_ran_says_so() -> None:
-    end = judging.end_of(Seen(attempt=GANG, stopped=True, absent=frozenset({JOB})))
+    end = endings.end_of(Seen(attempt=GANG, stopped=True, absent=frozenset({JOB})))
     assert (end.exit_code, end.text) == (None, "It was stopped before it ran")
 
 
 def test_memory_that_ran_out_is_said_and_is_the_jobs_own_fault() -> None:
-    end = judging.end_of(single(an_ended_pod(0, 137, end=Why(reason="OOMKilled"))))
+    end = endings.end_of(single(an_ended_pod(0, 137, end=Why(reason="OOMKilled"))))
     assert (end.exit_code, end.killed) == (-9, False)
     assert (
         end.text == "The memory was used up. Ask for more memory per worker, or load less at once"
@@ -235,7 +235,7 @@ def test_a_command_that_does_not_exist_is_a_failed_start(reason: str) -> None:
         'failed to create containerd task: exec: "/nowhere/x": stat /nowhere/x: no such file or'
         " directory: unknown"
     )
-    end = judging.end_of(single(an_ended_pod(0, 128, end=Why(reason=reason, message=message))))
+    end = endings.end_of(single(an_ended_pod(0, 128, end=Why(reason=reason, message=message))))
     assert end.start_failed
     assert end.text == "There is no command '/nowhere/x' in this environment"
 
@@ -259,7 +259,7 @@ def test_a_command_that_does_not_exist_is_a_failed_start(reason: str) -> None:
     ],
 )
 def test_what_the_cluster_took_away_is_not_the_jobs_fault(pod: PodSeen, text: str) -> None:
-    end = judging.end_of(single(pod))
+    end = endings.end_of(single(pod))
     assert (end.exit_code, end.start_failed) == (None, False)
     assert text.format(name=pod.name) in end.text
 
@@ -267,7 +267,7 @@ def test_what_the_cluster_took_away_is_not_the_jobs_fault(pod: PodSeen, text: st
 def test_a_pod_deleted_by_hand_is_no_failure_though_its_job_fails_of_it() -> None:
     """The cluster may have called the Job failed before anybody looks."""
     failed = a_job_seen(failure=Why(reason="BackoffLimitExceeded"))
-    end = judging.end_of(single(an_ended_pod(0, 143, killed_at_ms=1), job=failed))
+    end = endings.end_of(single(an_ended_pod(0, 143, killed_at_ms=1), job=failed))
     assert (end.exit_code, end.start_failed) == (None, False)
     assert end.text.startswith("Somebody deleted the pod ")
 
@@ -286,7 +286,7 @@ def test_a_pod_deleted_by_hand_is_no_failure_though_its_job_fails_of_it() -> Non
 def test_what_somebody_did_to_its_job_is_said(job: Any, text: str) -> None:
     gone = frozenset({"uid-0"})
     seen = Seen(attempt=an_attempt(), jobs={JOB: job}, pods={0: a_running_pod()}, gone=gone)
-    assert judging.end_of(seen).text.startswith(text)
+    assert endings.end_of(seen).text.startswith(text)
 
 
 # --- giving up ---------------------------------------------------------------------------------
@@ -376,7 +376,7 @@ def test_what_may_get_better_is_given_up_only_later(seen: Seen, why: Failing) ->
 
 def test_given_up_for_the_clusters_sake_is_a_loss_and_for_the_jobs_a_failed_start() -> None:
     for again in (True, False):
-        end = judging.end_of(gang(failing=Failing("why", again=again)))
+        end = endings.end_of(gang(failing=Failing("why", again=again)))
         assert (end.exit_code, end.start_failed, end.text) == (None, not again, "why")
 
 

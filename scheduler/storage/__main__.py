@@ -1,0 +1,7 @@
+"""``python bin/worker -- COMMAND``: in a pod, the way into the copied modules."""
+
+import sys
+
+from gpucommons.scheduler.storage.command import main
+
+sys.exit(main())

@@ -1,0 +1,220 @@
+"""What stands above a job's command in its pod: it hands signals on and says what the end means.
+
+Also reaps what the command leaves behind, writes the notice of an announced stop, and uploads the
+results before it leaves. Like :mod:`.worker` it runs in any image that has Python.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from gpucommons.scheduler.storage.worker import (
+    ANSWER_S,
+    FINISHED_FILE,
+    NOT_EXECUTABLE,
+    NOT_FOUND,
+    NOT_KEPT,
+    ORDERS_WAIT_S,
+    STOPPED,
+    TOLD_FILE,
+    Api,
+    Refused,
+    Unreachable,
+    say,
+    upload,
+)
+
+# --- the announced stop ------------------------------------------------------------------------
+
+
+def watch_orders(
+    api: Api,
+    notice: Path,
+    over: threading.Event,
+    hear: Callable[[Mapping[str, Any] | None], None] = lambda _stop: None,
+) -> None:
+    """Keep the notice file as the scheduler says, until the attempt is over."""
+    while not over.is_set():
+        announced = "true" if notice.exists() else "false"
+        path = f"/v1/attempt/orders?announced={announced}&wait_s={ORDERS_WAIT_S}"
+        try:
+            stop = api.once("GET", path)["stop"]
+            note(notice, stop)
+            hear(stop)
+        except Refused as error:
+            if error.code == "StaleAttempt":
+                return
+            over.wait(ORDERS_WAIT_S)
+        except Unreachable:
+            over.wait(5.0)
+        except Exception as error:  # noqa: BLE001 - without this thread no stop is announced
+            say(f"orders cannot be followed: {error!r}; trying again")
+            over.wait(5.0)
+        else:
+            # One that was announced is answered at once while a stop goes on.
+            over.wait(1.0)
+
+
+def note(notice: Path, stop: Mapping[str, Any] | None) -> None:
+    """Write the notice whole, or take it back."""
+    if stop is None:
+        notice.unlink(missing_ok=True)
+        return
+    aside = notice.with_name(".notice.partial")
+    aside.write_text(json.dumps(stop))
+    aside.replace(notice)
+
+
+# --- running -----------------------------------------------------------------------------------
+
+
+class Running:
+    """The command, and the signals meant for it."""
+
+    def __init__(self, command: list[str], cwd: Path) -> None:
+        self._stopping = False
+        #: A signal of a stop reached it before it was over.
+        self.told = False
+        self._process: subprocess.Popen[bytes] | None = None
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._hand_on)
+        # A session of its own: everything that the command starts hears the signal, too.
+        self._process = subprocess.Popen(command, cwd=cwd, start_new_session=True)
+        if self._stopping:
+            self._hand_on(signal.SIGTERM, None)
+
+    def _hand_on(self, number: int, _frame: object) -> None:
+        self._stopping = True
+        self.send(number)
+
+    def send(self, number: int) -> None:
+        """Signal the command and all that it started, unless it is over."""
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        try:
+            if os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+                return
+            self.told = True
+            os.killpg(process.pid, number)
+        except (ChildProcessError, ProcessLookupError):
+            return
+
+    def wait(self) -> int:
+        """The exit code; orphans of the command, which are ours as process 1, are collected."""
+        assert self._process is not None  # noqa: S101 - made before
+        while True:
+            try:
+                pid, status = os.wait()
+            except ChildProcessError:
+                return self._process.wait()
+            if pid == self._process.pid:
+                code = os.waitstatus_to_exitcode(status)
+                self._process.returncode = code
+                return code if code >= 0 else 128 - code
+
+
+class Announced:
+    """Hands the signal of an announcement on, once for each: orders are asked for again and again."""
+
+    def __init__(self) -> None:
+        self._running: Running | None = None
+        self._last: Mapping[str, Any] | None = None
+        self._sent_ms: int | None = None
+
+    def begin(self, running: Running) -> None:
+        """The command runs from now on."""
+        self._running = running
+        self.hear(self._last)
+
+    def hear(self, stop: Mapping[str, Any] | None) -> None:
+        """What the scheduler says now."""
+        self._last = stop
+        if stop is None or self._running is None or self._sent_ms == stop.get("announced_ms"):
+            return
+        if stop.get("notice_signal") == "SIGUSR1":
+            self._sent_ms = stop.get("announced_ms")
+            self._running.send(signal.SIGUSR1)
+
+
+def exit_status(code: int, *, told: bool, finished: bool, after_signal: str) -> int:
+    """What the pod ends with: whoever was told to leave and says nothing of being done was stopped.
+
+    The same rule as the scheduler's own, for one who sees the pod's status alone.
+    """
+    if not told:
+        return code
+    by_signal = code > 128  # noqa: PLR2004 - from here on a shell's status names a signal
+    if finished and (code == 0 or by_signal):
+        return 0
+    return 0 if code == 0 and after_signal == "success" else STOPPED
+
+
+def main() -> int:
+    """Run a command and keep what it leaves."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--working-dir", default=".")
+    parser.add_argument("command", nargs="+")
+    arguments = parser.parse_args()
+    socket.setdefaulttimeout(ANSWER_S)
+    environ = os.environ
+    api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"])
+    over = threading.Event()
+    notice = Path(environ["GPUCOMMONS_NOTICE_FILE"])
+    announced = Announced()
+    watching = threading.Thread(
+        target=watch_orders, args=(api, notice, over, announced.hear), daemon=True
+    )
+    watching.start()
+    root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
+    try:
+        running = Running(
+            arguments.command, Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
+        )
+    except FileNotFoundError as error:
+        say(f"there is no {error.filename!r} in this environment")
+        return NOT_FOUND
+    except OSError as error:
+        say(f"{arguments.command[0]!r} cannot be run: {error.strerror}")
+        return NOT_EXECUTABLE
+    announced.begin(running)
+    code = _status(running, root, environ.get("GPUCOMMONS_EXIT_AFTER_SIGNAL", "preempted"))
+    if code == 0 and environ.get("GPUCOMMONS_STORAGE") == "links":
+        code = _hand_over_results(api, root)
+    over.set()
+    return code
+
+
+def _status(running: Running, root: Path, after_signal: str) -> int:
+    code = running.wait()
+    told = running.told or (root / TOLD_FILE).exists()
+    finished = (root / FINISHED_FILE).exists()
+    status = exit_status(code, told=told, finished=finished, after_signal=after_signal)
+    if status != code:
+        say(f"the command left with exit status {code} after it was told to stop")
+    return status
+
+
+def _hand_over_results(api: Api, root: Path) -> int:
+    """Success is posted by leaving with 0, so results are stored before."""
+    results = root / "results"
+    if not os.path.lexists(results):
+        return 0
+    if results.is_symlink() or not results.is_dir():
+        say("the results could not be kept: 'results' is a link or a file, no folder")
+        return NOT_KEPT
+    try:
+        upload(api, root, "results")
+    except (Refused, Unreachable, OSError) as error:
+        say(f"the results could not be kept: {error}")
+        return NOT_KEPT
+    return 0
