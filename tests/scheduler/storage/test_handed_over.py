@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.storage import worker
+from gpucommons.scheduler.storage import command, worker
 
 
 def handed_over(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[str]]:
@@ -19,7 +19,7 @@ def handed_over(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[
         return {"files": []}
 
     monkeypatch.setattr(worker.Api, "post", post)
-    return worker._hand_over_results(worker.Api("http://scheduler", "t"), root), asked
+    return command._hand_over_results(worker.Api("http://scheduler", "t"), root), asked
 
 
 def test_links_in_results_are_left_where_they_are(
