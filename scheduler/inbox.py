@@ -31,7 +31,10 @@ class Inbox:
             self.waiting.append(observation)
 
     def peek(self) -> tuple[Observation, ...]:
-        """All of them, oldest first."""
+        """All of them, oldest first.
+
+        Asked for after executors are: what a process told before its end is then among it.
+        """
         with self.lock:
             return tuple(self.waiting)
 

@@ -324,10 +324,8 @@ class Loop:
         if self._stale:
             self._catch_up()
         around, before, now_ms = self._around, self._cluster, self.now()
-        seen_now = self._acting.see(before, now_ms)
-        # Asked for after the ends were seen: what a process told before its end is then among it.
-        told = self._inbox.peek()
-        seen = (*told, *seen_now)
+        ends, told = self._acting.see(before, now_ms), self._inbox.peek()
+        seen = (*told, *ends)
         asked = around.store.asked(MAX_INTENTS)
         known = recalled(before, asked.intents, around.store.workload)
         step = Step(advance=around.advance, cluster=known, now_ms=now_ms, new_ids=around.new_ids)

@@ -14,7 +14,6 @@ from gpucommons.scheduler.core.orders import SignalAttempt, StopServer
 from gpucommons.scheduler.core.resources import NodeState, Policy
 from gpucommons.scheduler.core.state import (
     AttemptEnded,
-    AttemptFinished,
     AttemptStarted,
     Cancel,
     CheckpointReported,
@@ -137,74 +136,6 @@ def test_reports_of_ended_attempts_are_ignored(world: World) -> None:
     before = world.cluster
     world.step(AttemptEnded(attempt_id=attempt, exit_code=0), AttemptStarted(attempt_id=attempt))
     assert world.cluster.workloads == before.workloads
-
-
-def test_a_stopped_job_that_leaves_with_0_has_obeyed_and_not_succeeded(world: World) -> None:
-    job = world.run(a_job())
-    world.wait(720_000)
-    world.ask(Pause(workload_id=job))
-    world.end(job, 0, told=True)
-    assert world.state(job) is State.PAUSED
-    assert world.get(job).attempts[-1].ended_text == (
-        "Paused by ann, left with exit status 0: starts over, because it has saved no checkpoint;"
-        " 12 min of work is lost, unless its script goes on from files of its own"
-    )
-
-
-def test_a_job_that_was_done_before_the_signal_reached_it_has_succeeded(world: World) -> None:
-    job = world.run(a_job())
-    world.ask(Pause(workload_id=job))
-    world.end(job, 0, told=False)
-    assert world.state(job) is State.SUCCEEDED
-
-
-@pytest.mark.parametrize("exit_code", [0, 143, -15, -9])
-def test_a_stopped_job_that_posted_that_it_is_done_has_succeeded(
-    world: World, exit_code: int
-) -> None:
-    job = world.run(a_job())
-    world.ask(Pause(workload_id=job))
-    world.step(AttemptFinished(attempt_id=world.attempt_id(job)))
-    world.end(job, exit_code, told=True)
-    assert world.state(job) is State.SUCCEEDED
-    assert "stopped" not in world.kinds()
-
-
-def test_a_spec_may_say_that_an_exit_with_0_after_a_signal_is_success(world: World) -> None:
-    job = world.run(a_job(exit_after_signal="success"))
-    world.ask(Pause(workload_id=job))
-    world.end(job, 0, told=True)
-    assert world.state(job) is State.SUCCEEDED
-
-
-def test_an_error_after_the_signal_is_a_preemption_as_well(world: World) -> None:
-    job = world.run(a_job())
-    world.ask(Pause(workload_id=job))
-    world.end(job, 1, told=True)
-    assert world.state(job) is State.PAUSED
-
-
-@pytest.mark.parametrize(
-    ("restarts", "state"), [(0, State.FAILED), (1, State.PAUSED)], ids=["no retry", "a retry"]
-)
-def test_an_error_of_its_own_before_the_signal_is_its_own(
-    world: World, restarts: int, state: State
-) -> None:
-    job = world.run(a_job(max_restarts=restarts))
-    world.ask(Pause(workload_id=job))
-    world.end(job, 1, told=False)
-    assert world.state(job) is state
-    assert world.get(job).attempts[-1].ended_text == "It ended with exit status 1"
-
-
-def test_the_receipt_of_one_that_left_with_0_counts_its_lost_work(world: World) -> None:
-    job = world.run(a_job())
-    world.wait(60_000)
-    world.ask(Pause(workload_id=job))
-    world.end(job, 0, told=True)
-    (receipt,) = [event for event in world.events if event.kind == "stopped"]
-    assert receipt.data["lost_milli_gpu_s"] == 60_000
-    assert receipt.data["way_to_go_on"] == "start_over"
 
 
 def test_cancel_signals_at_once_and_waits_for_the_end(world: World) -> None:
