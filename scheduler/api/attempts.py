@@ -40,9 +40,9 @@ async def report_checkpoint(
 
 @router.post("/finished")
 async def report_finished(caller: AnyCaller) -> models.AttemptOrders:
-    """Tell that the work is done: whatever ends the attempt now, its job has succeeded.
+    """Tell that the work is done: whatever ends the attempt after a signal, its job has succeeded.
 
-    Answered once that is on record. An error of the command's own still counts.
+    Answered once that is on record. Where nothing tells it to stop, its exit status counts as ever.
     """
     return await caller.run(attempts.report_finished)
 

@@ -17,6 +17,10 @@ from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.core.evolving import quick
 
+# A part of this vocabulary; it stands in a file of its own for its length alone.
+from gpucommons.scheduler.core.waiting import Reason as Reason  # noqa: PLC0414 - for others
+from gpucommons.scheduler.core.waiting import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
+
 #: Lowercase UUIDv7.
 WorkloadId = NewType("WorkloadId", str)
 #: Lowercase UUIDv7.
@@ -96,37 +100,6 @@ class HoldClass(StrEnum):
     OVER_QUOTA = "over-quota"
     #: Asks for no GPU.
     CPU = "cpu"
-
-
-class ReasonClass(StrEnum):
-    """Why something waits or was refused; open for more."""
-
-    SHARE = "share"
-    LIMIT = "limit"
-    KIND = "kind"
-    FRAGMENTATION = "fragmentation"
-    GANG = "gang"
-    POLICY = "policy"
-    DEPENDENCY = "dependency"
-    MISCONFIGURED = "misconfigured"
-    #: Its devices are being cleared; it is next.
-    DRAINING = "draining"
-    #: Waits out its back-off after a loss or failure, or its schedule.
-    BACKOFF = "backoff"
-    PAUSED = "paused"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Reason:
-    """One sentence for people, one class for programs, and the smallest change that would help."""
-
-    code: ReasonClass
-    #: "Needs 4 GPUs on one node; 3 are free."
-    text: str
-    #: "Would start now with 2 GPUs." None where nothing small would help.
-    unblock: str | None = None
-    #: The GPUs per worker with which it would start now, in milli-GPU; None where none would.
-    startable_milli_gpu: int | None = None
 
 
 # --- what is asked ---------------------------------------------------------------------------

@@ -153,10 +153,7 @@ def exit_status(code: int, *, told: bool, finished: bool, after_signal: str) -> 
     """
     if not told:
         return code
-    by_signal = code > 128  # noqa: PLR2004 - from here on a shell's status names a signal
-    if finished and (code == 0 or by_signal):
-        return 0
-    return 0 if code == 0 and after_signal == "success" else STOPPED
+    return 0 if finished or (code == 0 and after_signal == "success") else STOPPED
 
 
 def main() -> int:

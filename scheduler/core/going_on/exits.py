@@ -13,8 +13,6 @@ from enum import StrEnum
 SUCCESS, PREEMPTED = "success", "preempted"
 #: What leaves because it was told to: SIGTERM itself, and the status of a shell for it.
 _LEFT = frozenset({-15, 143})
-#: From here on a shell's status is 128 and a signal's number.
-_BY_SIGNAL = 128
 
 
 class Meaning(StrEnum):
@@ -54,8 +52,6 @@ def meaning(end: Exit) -> Meaning:
     told = end.told or (end.announced and code in _LEFT)
     if not told:
         return Meaning.FAILED if code else Meaning.SUCCEEDED
-    if end.finished and (code <= 0 or code > _BY_SIGNAL):
-        # Also where the very signal, or its patience, ended what was left of it.
-        return Meaning.SUCCEEDED
-    done = code == 0 and end.after_signal == SUCCESS
+    # What is done stays done, also where the very signal ended what was left of it.
+    done = end.finished or (code == 0 and end.after_signal == SUCCESS)
     return Meaning.SUCCEEDED if done else Meaning.STOPPED

@@ -37,7 +37,7 @@ def test_a_job_that_was_done_before_the_signal_reached_it_has_succeeded(world: W
     assert world.state(job) is State.SUCCEEDED
 
 
-@pytest.mark.parametrize("exit_code", [0, 143, -15, -9])
+@pytest.mark.parametrize("exit_code", [0, 1, 143, -15, -9])
 def test_a_stopped_job_that_posted_that_it_is_done_has_succeeded(
     world: World, exit_code: int
 ) -> None:

@@ -157,7 +157,7 @@ def test_a_job_that_waits_says_whether_its_gpus_are_simulated(
         jobs.submit(world.service, ann, a_request(role=role), key=None)
     pools = {name: replace(pool, simulated=True) for name, pool in world.cluster.pools.items()}
     waits = next(w for w in world.cluster.workloads.values() if w.spec.name == "digits-2")
-    seen = job_view(waits, ann, replace(world.cluster, pools=pools))
+    seen = job_view(waits, ann, replace(world.cluster, pools=pools), now_ms=world.cluster.now_ms)
     assert (seen.state, seen.simulated) == ("queued", simulated)
 
 

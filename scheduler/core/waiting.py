@@ -1,0 +1,37 @@
+"""Why something waits or was refused: a class for programs, a sentence for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class ReasonClass(StrEnum):
+    """Why something waits or was refused; open for more."""
+
+    SHARE = "share"
+    LIMIT = "limit"
+    KIND = "kind"
+    FRAGMENTATION = "fragmentation"
+    GANG = "gang"
+    POLICY = "policy"
+    DEPENDENCY = "dependency"
+    MISCONFIGURED = "misconfigured"
+    #: Its devices are being cleared; it is next.
+    DRAINING = "draining"
+    #: Waits out its back-off after a loss or failure, or its schedule.
+    BACKOFF = "backoff"
+    PAUSED = "paused"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reason:
+    """One sentence for people, one class for programs, and the smallest change that would help."""
+
+    code: ReasonClass
+    #: "Needs 4 GPUs on one node; 3 are free."
+    text: str
+    #: "Would start now with 2 GPUs." None where nothing small would help.
+    unblock: str | None = None
+    #: The GPUs per worker with which it would start now, in milli-GPU; None where none would.
+    startable_milli_gpu: int | None = None
