@@ -132,6 +132,13 @@ export class Api {
     return this._request('POST', ['api', 'jobs', ref, action], {});
   }
 
+  /** The same waiting job with so many GPUs for each worker. */
+  resize(ref: string, milliGpu: number): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs', ref, 'resize'], {
+      milli_gpu: milliGpu
+    });
+  }
+
   keep(leaseId: string, minutes: number): Promise<ILease> {
     return this._request('POST', ['api', 'leases', leaseId, 'keep'], {
       minutes

@@ -226,7 +226,7 @@ function addJobCommands(options: ICommandOptions): void {
   add(CommandIDs.resumeJob, act('resume', trans.__('Resume Job'), canResume));
   add(CommandIDs.cancelJob, act('cancel', trans.__('Cancel Job…'), canCancel));
   add(CommandIDs.startSmaller, {
-    label: trans.__('Start a Smaller Copy of the Job Now'),
+    label: trans.__('Start the Job Now with Fewer GPUs'),
     describedBy: JOB_ARGS,
     isEnabled: args => sizeNow(jobOf(options, args)) > 0,
     execute: args =>
@@ -241,9 +241,8 @@ function addJobCommands(options: ICommandOptions): void {
         if (sizeNow(old) < size) {
           throw new Error(msg.startNowNoMore(old.name, msg.gpuCount(size)));
         }
-        const job = await train.startSmaller(old, size);
-        model.add(job);
-        options.openJob(job.id);
+        model.take(await model.api.resize(old.id, size));
+        options.openJob(old.id);
       })
   });
   add(CommandIDs.runAgain, {

@@ -10,7 +10,7 @@ import {
   jobRow,
   maySteer,
   pausingLosesMs,
-  replacedBy,
+  goesOnIn,
   sorted,
   startableWith,
   timeLeftMs
@@ -130,17 +130,14 @@ describe('a row of the list', () => {
     expect(startableWith(job, { ...ada, connection: 'lost' })).toBe(0);
   });
 
-  it('names the copy that took the place of a cancelled job, no later one', () => {
-    const old = makeJob({ state: 'cancelled', ended_ms: 10 });
-    const made = { request: { roles: [], parent: old.id } };
-    const copy = makeJob({ id: 'j-2', submitted_ms: 9, ...made });
-    const later = makeJob({ id: 'j-3', submitted_ms: 11, ...made });
-    const anothers = makeJob({ ...copy, id: 'j-4', owner: 'eve' });
+  it('names the job in which an ended one goes on', () => {
+    const old = makeJob({ state: 'failed' });
+    const request = { roles: [], resume_from: old.id };
+    const next = makeJob({ id: 'j-2', request });
+    const anothers = makeJob({ ...next, id: 'j-4', owner: 'eve' });
 
-    expect(replacedBy(old, [anothers, later, copy, old])).toBe(copy);
-    expect(replacedBy(old, [anothers])).toBeUndefined();
-    expect(replacedBy(old, [later, old])).toBeUndefined();
-    expect(replacedBy(makeJob(), [copy])).toBeUndefined();
+    expect(goesOnIn(old, [anothers, next, old])).toBe(next);
+    expect(goesOnIn(old, [anothers])).toBeUndefined();
   });
 
   it('tells an announced stop with the time that is left', () => {

@@ -67,18 +67,13 @@ export function startableWith(
     : 0;
 }
 
-/** The copy that took the place of a job, which was cancelled for it. */
-export function replacedBy(
+/** The job in which one that has ended was run again from where it stood. */
+export function goesOnIn(
   job: IJob,
   jobs: readonly IJob[] | null
 ): IJob | undefined {
-  // Whatever was made from it later, or says so though it is another's, took nobody's place.
-  const until = job.state === 'cancelled' ? (job.ended_ms ?? 0) : -1;
   return jobs?.find(
-    each =>
-      each.request?.parent === job.id &&
-      each.owner === job.owner &&
-      each.submitted_ms <= until
+    each => each.request?.resume_from === job.id && each.owner === job.owner
   );
 }
 

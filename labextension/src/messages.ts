@@ -163,6 +163,9 @@ export function messages(trans: TranslationBundle) {
       if (forecast.from_ms == null || forecast.to_ms == null) {
         return null;
       }
+      if (forecast.span && forecast.basis !== 'known') {
+        return forecast.span;
+      }
       const [low, high, unit] = span(forecast.from_ms, forecast.to_ms);
       if (low === 0) {
         return trans.__('under %1 %2', high, unit);
@@ -189,7 +192,7 @@ export function messages(trans: TranslationBundle) {
     },
 
     startNowTitle(): string {
-      return trans.__('Starts a smaller copy; this job leaves the line.');
+      return trans.__('The same job goes on with it; curve and log go on.');
     },
 
     startNowNoMore(job: string, size: string): string {

@@ -51,9 +51,18 @@ describe('the likely start', () => {
   });
 
   it('says in the words of the scheduler why it is unknown', () => {
-    const text = 'Likely start unknown: not in sight within two weeks.';
+    const text = 'Likely not within two weeks.';
 
     expect(jobMsg.likelyInFull(makeForecast({ to_ms: null, text }))).toBe(text);
+  });
+
+  it('says a wide range in the words of the scheduler, and how little it rests on', () => {
+    const span = 'between 5 min and 3 h';
+    const text = `Likely ${span}, few jobs to judge by.`;
+    const forecast = makeForecast({ basis: 'thin', span, text });
+
+    expect(msg.likely(forecast)).toBe(`likely ${span}`);
+    expect(jobMsg.likelyInFull(forecast)).toBe(text);
   });
 
   it('says what a time limit promises where no window is known', () => {

@@ -212,15 +212,6 @@ export function submission(form: ITrainForm, path: string): ISubmission {
   };
 }
 
-/** A smaller copy of a waiting job, in its place: it goes on from what that one has saved. */
-export function smallerRequest(job: IJob, milliGpu: number): IJobRequest {
-  return {
-    ...jobRequest({ ...formOfJob(job), milliGpu }),
-    parent: job.id,
-    resume_from: job.checkpoint ? job.id : null
-  };
-}
-
 /** The form that would submit this job once more. */
 export function formOfJob(job: IJob): ITrainForm {
   const request = job.request;

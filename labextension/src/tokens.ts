@@ -21,8 +21,12 @@ export interface IForecast {
   to_ms?: number | null;
   /** Of ten past windows of such waits, so many were right. */
   right_of_ten?: number | null;
+  /** `known`, or a wide range with little to judge by: `thin`, `wrong`. */
+  basis?: string;
+  /** A wide range in a few words: "between 5 min and 3 h". */
+  span?: string;
   unknown?: string | null;
-  /** Then, where a time limit says so: it starts within this length. */
+  /** Where little is known and a time limit says so: it starts within this length. */
   at_latest_ms?: number | null;
   /** All of it in one sentence. */
   text: string;

@@ -11,7 +11,6 @@ import {
   jobRequest,
   mistakesIn,
   NumberName,
-  smallerRequest,
   Source,
   submission,
   taken,
@@ -218,20 +217,6 @@ export class TrainModel {
       this.changed.emit();
       this.refreshQuote();
     }
-  }
-
-  /** Submit a smaller copy in a waiting job's place; the copy. Pressed twice it makes one. */
-  async startSmaller(old: IJob, milliGpu: number): Promise<IJob> {
-    const job = await this._api.submit(
-      smallerRequest(old, milliGpu),
-      `${old.id}/${milliGpu}`
-    );
-    // Where the copy goes on from what the old one saved, the scheduler does both at once.
-    if (!old.checkpoint) {
-      // The copy is in line whatever happens to the old one, which may just have ended.
-      await this._api.act(old.id, 'cancel').catch(() => undefined);
-    }
-    return job;
   }
 
   private async _send(form: ITrainForm, key: string): Promise<IJob> {

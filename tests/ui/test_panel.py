@@ -145,23 +145,20 @@ def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> 
     expect(row).to_contain_text("1st in line · likely 20–45 min")
 
 
-def test_start_now_with_less_starts_a_copy_in_the_jobs_place(
-    lab: LabServer, open_lab: Open
-) -> None:
+def test_start_now_with_less_is_the_same_job(lab: LabServer, open_lab: Open) -> None:
     page = open_lab()
     start = job_row(page, "resnet-2").get_by_role("button", name="Start now with 2")
-    expect(start).to_have_attribute("title", "Starts a smaller copy; this job leaves the line.")
+    expect(start).to_have_attribute(
+        "title", "The same job goes on with it; curve and log go on."
+    )
+    before = len(lab.asked("jobs"))
     start.click()
 
-    # It goes on where the copy is, and says where that comes from.
-    expect(page.locator(".gc-JobPage:visible h1")).to_have_text("resnet-3")
-    expect(page.locator(".gc-JobPage:visible .gc-Receipt")).to_have_text("made from resnet-2")
-    expect(page.locator(OPENED).filter(has_text="resnet-3")).to_have_count(1)
+    expect(page.locator(".gc-JobPage:visible h1")).to_have_text("resnet-2")
+    expect(page.locator(OPENED).filter(has_text="resnet-2")).to_have_count(1)
     picture(page, "panel-start-now")
-    sent = lab.asked("jobs")[-1]
-    assert (sent["name"], sent["parent"]) == ("resnet", scene.WAITING)
-    assert sent["roles"][0] == scene.request("resnet", 2000)["roles"][0]
-    assert lab.asked(f"jobs/{scene.WAITING}/cancel") != []
+    assert lab.asked(f"jobs/{scene.WAITING}/resize") == [{"milli_gpu": 2000}]
+    assert len(lab.asked("jobs")) == before
 
 
 # --- train -----------------------------------------------------------------------------------

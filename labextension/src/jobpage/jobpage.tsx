@@ -16,7 +16,7 @@ import {
   isFinal,
   maySteer,
   progressText,
-  replacedBy,
+  goesOnIn,
   stepText,
   timeLeftMs
 } from '../jobs';
@@ -270,11 +270,11 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
       </Callout>
     );
   }
-  const copy = replacedBy(job, model.jobs);
-  if (copy) {
+  const next = goesOnIn(job, model.jobs);
+  if (next) {
     return (
       <Callout tone="info">
-        {trans.__('Replaced by')} <JobLink job={copy} />
+        {trans.__('Goes on in')} <JobLink job={next} />
       </Callout>
     );
   }

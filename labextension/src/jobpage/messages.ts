@@ -13,7 +13,7 @@ export function jobMessages(msg: Messages) {
     /** A sentence: the window and how right such were, or why there is none. */
     likelyInFull(forecast: IForecast): string {
       const window = this.window(forecast);
-      if (window === null) {
+      if (window === null || (forecast.basis ?? 'known') !== 'known') {
         return forecast.text;
       }
       return forecast.right_of_ten == null

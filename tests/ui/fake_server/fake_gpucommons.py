@@ -135,6 +135,9 @@ class Proxy(APIHandler):
             case "POST", ["leases", _, "keep"]:
                 kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
                 self.finish(scene.lease(idle=kept))
+            case "POST", ["jobs", _, "resize"]:
+                sized = {"milli_gpu": body["milli_gpu"], "state": "starting", "position": None}
+                self.finish(scene.waiting(now_ms()) | sized)
             case "POST", ["jobs", _, "pause"]:
                 self.finish(scene.running(now_ms()) | {"state": "pausing"})
             case "GET", ["jobs", job]:
