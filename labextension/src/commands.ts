@@ -245,6 +245,20 @@ function addJobCommands(options: ICommandOptions): void {
         options.openJob(old.id);
       })
   });
+  add(CommandIDs.unblock, {
+    label: trans.__('Give Back What the Job Waits For…'),
+    describedBy: JOB_ARGS,
+    isEnabled: args => Boolean(jobOf(options, args)?.reason?.blocker?.action),
+    execute: args =>
+      attempt(options, async () => {
+        const blocker = jobOf(options, args)?.reason?.blocker;
+        if (blocker?.action === 'pause') {
+          model.take(await model.api.act(blocker.id, 'pause'));
+        } else if (blocker?.action && (await confirmDrop(msg))) {
+          await model.api.drop(blocker.id);
+        }
+      })
+  });
   add(CommandIDs.runAgain, {
     label: trans.__('Run Job Again…'),
     describedBy: JOB_ARGS,

@@ -14,6 +14,7 @@ export const CommandIDs = {
   pauseJob: 'gpucommons:pause-job',
   resumeJob: 'gpucommons:resume-job',
   cancelJob: 'gpucommons:cancel-job',
+  unblock: 'gpucommons:unblock',
   startSmaller: 'gpucommons:start-smaller',
   runAgain: 'gpucommons:run-again',
   keepGpu: 'gpucommons:keep-gpu',

@@ -191,6 +191,15 @@ export function messages(trans: TranslationBundle) {
         : trans.__('Start now with %1', gpus(milliGpu));
     },
 
+    /** What is in the way, as what to do about it; empty where somebody is to be asked. */
+    unblock(action: string | null | undefined): string {
+      return action === 'release'
+        ? trans.__('Release it')
+        : action === 'pause'
+          ? trans.__('Pause it')
+          : '';
+    },
+
     startNowTitle(): string {
       return trans.__('The same job goes on with it; curve and log go on.');
     },

@@ -6,12 +6,21 @@
 /** Settings and plugin id. */
 export const PLUGIN_ID = 'gpucommons:panel';
 
+/** What alone is in the way of a job, and what its owner can do about it. */
+export interface IBlocker {
+  text: string;
+  /** `release` a notebook's GPU, `leave` a ticket, `pause` a job; null: ask somebody. */
+  action?: string | null;
+  id: string;
+}
+
 export interface IReason {
   code: string;
   text: string;
   unblock?: string | null;
   /** GPUs per worker with which the job would start now. */
   startable_milli_gpu?: number | null;
+  blocker?: IBlocker | null;
 }
 
 /** When a wait is likely to end: lengths from `made_ms`, or why there is none. */

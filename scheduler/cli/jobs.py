@@ -183,6 +183,10 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
         yield answer.text or f"{name} does not wait: it is {answer.state}."
         return
     yield f"{name} waits: {answer.reason.text}"
+    if answer.reason.blocker is not None:
+        yield answer.reason.blocker.text
+        if answer.reason.blocker.command:
+            yield f"  {answer.reason.blocker.command}"
     place = f"Position {answer.position}. " if answer.position else ""
     likely = "" if answer.forecast is None else answer.forecast.text
     if place or likely:
@@ -208,6 +212,26 @@ def act(arguments: argparse.Namespace) -> int:
         job = scheduler.send(call(arguments.job))
     show(job, f"{job.name}  {job.state}", output=arguments.output)
     return 0
+
+
+def release(arguments: argparse.Namespace) -> int:
+    """Give an own notebook's GPU back; its server starts again without one."""
+    with connect(arguments) as scheduler:
+        lease = scheduler.send(calls.lease(_lease_id(arguments.lease)))
+        if lease.state == "granted":
+            lease = scheduler.send(calls.end_lease(lease.id, models.EndReport(why="left")))
+        else:
+            lease = scheduler.send(calls.drop(lease.id))
+    text = f"{lease.user}: the GPU of notebook {lease.server_name or 'default'} is given back"
+    show(lease, text, output=arguments.output)
+    return 0
+
+
+def _lease_id(text: str) -> str:
+    try:
+        return admin.lease_id(text)
+    except argparse.ArgumentTypeError as error:
+        raise BadRequest(str(error)) from error
 
 
 def resize(arguments: argparse.Namespace) -> int:

@@ -150,6 +150,13 @@ def _add_jobs(
         command = commands.add_parser(name, parents=[shared], help=text)
         command.add_argument("job", help="name or id")
         command.set_defaults(run=function)
+    release = commands.add_parser(
+        "release",
+        parents=[shared],
+        help="give the GPU of an own notebook back: it restarts without it, its variables are lost",
+    )
+    release.add_argument("lease", metavar="LEASE", help="id of the lease, as `why` says it")
+    release.set_defaults(run=jobs.release)
     resize = commands.add_parser(
         "resize",
         parents=[shared],

@@ -13,7 +13,8 @@ from itertools import count
 from gpucommons.gpu.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.beside_gpus import in_words
-from gpucommons.scheduler.core.demand import bounds
+from gpucommons.scheduler.core.blockers import Blocker, BlockerKind, blockers
+from gpucommons.scheduler.core.demand import bounds, milli_gpu, must_have
 from gpucommons.scheduler.core.holds import Load
 from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.offered import training_sizes
@@ -40,6 +41,8 @@ class Way:
     pool: PoolName | None = None
     priority: str | None = None
     over_quota: bool | None = None
+    #: Who alone is in the way, and could give back what it holds.
+    blocker: Blocker | None = None
 
     @property
     def text(self) -> str:
@@ -54,6 +57,7 @@ def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[
     workload = cluster.workloads.get(workload_id)
     if workload is None or workload.state not in WAITING_STATES or workload.nomination is not None:
         return
+    yield from _without_a_blocker(cluster, workload, now_ms)
     for kind in (
         _smaller,
         _leaner,
@@ -72,6 +76,28 @@ def ways(cluster: Cluster, workload_id: WorkloadId, now_ms: Millis) -> Iterator[
                 break
         if found is not None:
             yield found
+
+
+def _without_a_blocker(cluster: Cluster, workload: Workload, now_ms: Millis) -> Iterator[Way]:
+    """The own idle notebook, lower job or granted ticket, or a team-mate's idle notebook."""
+
+    def starts(without: Cluster, waiting: Workload) -> bool:
+        return bool(_helps(without, waiting, now_ms))
+
+    for found in blockers(cluster, workload, starts):
+        holder = cluster.workloads[found.holder]
+        held = format_gpus(milli_gpu(must_have(holder.spec)))
+        whose = f"{holder.spec.owner}'s {_NAMED[found.kind]}"
+        change = f"if {whose} gives back its {held}"
+        yield Way(change=change, at_once=True, blocker=found)
+
+
+_NAMED = {
+    BlockerKind.IDLE_NOTEBOOK: "idle notebook",
+    BlockerKind.TEAM_NOTEBOOK: "idle notebook",
+    BlockerKind.TICKET: "other notebook, which has not started,",
+    BlockerKind.JOB: "job of lower priority",
+}
 
 
 def _helps(cluster: Cluster, changed: Workload, now_ms: Millis) -> bool | None:

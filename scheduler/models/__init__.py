@@ -103,7 +103,7 @@ from gpucommons.scheduler.models.nodes import (
 )
 from gpucommons.scheduler.models.offers import Availability, OfferList, OfferView, SizeView
 from gpucommons.scheduler.models.pools import MpsModel, PoolList, PoolModel, PoolView
-from gpucommons.scheduler.models.reasons import ForecastView, ReasonView, WayView, Why
+from gpucommons.scheduler.models.reasons import BlockerView, ForecastView, ReasonView, WayView, Why
 from gpucommons.scheduler.models.replay import (
     ReplayFigures,
     ReplayRequest,
@@ -133,6 +133,7 @@ __all__ = [
     "AttemptOrders",
     "AttemptView",
     "Availability",
+    "BlockerView",
     "CheckpointInput",
     "CheckpointReport",
     "CheckpointView",

@@ -5,6 +5,22 @@ from __future__ import annotations
 from gpucommons.scheduler.models.fields import View
 
 
+class BlockerView(View):
+    """What alone is in the way, and what the person can do about it."""
+
+    #: ``idle-notebook``, ``ticket``, ``job``: the own ones; ``team-notebook``: a team-mate's.
+    kind: str
+    #: "Your own idle notebook holds ½ GPU: release it."
+    text: str
+    #: What the one who waits may do: ``release`` a lease, ``leave`` a ticket, ``pause`` a job;
+    #: None where somebody else is to be asked.
+    action: str | None = None
+    #: Of the lease or the job.
+    id: str
+    #: The same on the command line; empty where there is nothing to do oneself.
+    command: str = ""
+
+
 class ReasonView(View):
     """Why something waits."""
 
@@ -12,6 +28,7 @@ class ReasonView(View):
     text: str
     unblock: str | None = None
     startable_milli_gpu: int | None = None
+    blocker: BlockerView | None = None
 
 
 class ForecastView(View):

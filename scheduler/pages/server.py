@@ -114,6 +114,7 @@ def application(site: Site) -> Application:
             route(f"ticket/({_ID})", ticket.Ticket),
             route(f"ticket/({_ID})/state", ticket.TicketJson),
             route(f"ticket/({_ID})/take", ticket.TakeSmaller),
+            route(f"ticket/({_ID})/unblock", ticket.Unblock),
             route(f"ticket/({_ID})/leave", ticket.LeaveTheLine),
             route(f"ticket/({_ID})/cpu", ticket.CpuNow),
             route("admin/report.csv", admin.ReportCsv),

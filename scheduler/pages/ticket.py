@@ -201,6 +201,27 @@ class TakeSmaller(_OwnTicket):
         self.redirect(f"{self.site.settings.prefix}ticket/{smaller.id}", status=303)
 
 
+class Unblock(_OwnTicket):
+    """*Release it*: give up what of one's own alone is in the way."""
+
+    async def post(self, ticket_id: str) -> None:
+        """Do what the page offered, if it still is in the way."""
+        lease = await self.own(ticket_id)
+        blocker = None if lease.reason is None else lease.reason.blocker
+        if blocker is None or blocker.id != self.get_body_argument("holder"):
+            raise Conflict("That is no longer in the way: open the ticket to see what is.")
+        match blocker.action:
+            case "release":
+                await self.ask(calls.drop(blocker.id))
+            case "leave":
+                await self.ask(calls.end_lease(blocker.id, EndReport(why="left")))
+            case "pause":
+                await self.ask(calls.pause(blocker.id))
+            case _:
+                raise Forbidden("It is not yours: ask its user whether it is still needed.")
+        self.redirect(f"{self.site.settings.prefix}ticket/{ticket_id}", status=303)
+
+
 class LeaveTheLine(PageHandler):
     """*Leave the line*."""
 

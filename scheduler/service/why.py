@@ -16,8 +16,7 @@ from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.trials import Trials
-from gpucommons.scheduler.service.views.in_the_way import names_of_others
-from gpucommons.scheduler.service.views.jobs import forecast_view, reason_view
+from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason
 from gpucommons.scheduler.service.views.places import position
 
 T = TypeVar("T")
@@ -93,7 +92,7 @@ def _answer(
         name=workload.spec.name,
         state=workload.state,
         text=_ended(workload) if told is None else told.text,
-        reason=reason_view(workload.reason, ways, names_of_others(workload, principal, cluster)),
+        reason=waiting_reason(workload, ways, principal, cluster),
         position=position(workload, cluster),
         forecast=forecast_view(service.forecasts.of(workload)),
         ways=[_way_view(way) for way in ways],

@@ -148,9 +148,7 @@ def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> 
 def test_start_now_with_less_is_the_same_job(lab: LabServer, open_lab: Open) -> None:
     page = open_lab()
     start = job_row(page, "resnet-2").get_by_role("button", name="Start now with 2")
-    expect(start).to_have_attribute(
-        "title", "The same job goes on with it; curve and log go on."
-    )
+    expect(start).to_have_attribute("title", "The same job goes on with it; curve and log go on.")
     before = len(lab.asked("jobs"))
     start.click()
 

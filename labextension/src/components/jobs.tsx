@@ -5,7 +5,7 @@ import { Fragment, h } from './h';
 
 import { announcement } from '../announce';
 import { CommandIDs } from '../ids';
-import { isFinal, jobRow, sorted, startableWith } from '../jobs';
+import { isFinal, isWaiting, jobRow, sorted, startableWith } from '../jobs';
 import { IJob } from '../tokens';
 import { useNow, usePanel, useTopics } from './context';
 import { Bar, LinkButton, Pill, Section } from './parts';
@@ -103,6 +103,7 @@ function JobRow({ job }: { job: IJob }): React.JSX.Element {
       {row.sentence ? (
         <div className="gc-Job-sentence">{row.sentence}</div>
       ) : null}
+      <Unblock job={job} />
       {row.left || row.right || startWith > 0 ? (
         <div className="gc-Row gc-Muted">
           <span>{row.left}</span>
@@ -126,6 +127,27 @@ export function JobLink({ job }: { job: IJob }): React.JSX.Element {
       {job.name}
     </LinkButton>
   );
+}
+
+/** What its owner can do about what is in the way of a job. */
+export function Unblock({ job }: { job: IJob }): React.JSX.Element | null {
+  const { msg, commands } = usePanel();
+  const blocker = isWaiting(job) ? job.reason?.blocker : null;
+  const text = msg.unblock(blocker?.action);
+  return blocker ? (
+    <div className="gc-Job-sentence">
+      {blocker.text}{' '}
+      {text ? (
+        <LinkButton
+          onClick={() => {
+            void commands.execute(CommandIDs.unblock, { job: job.id });
+          }}
+        >
+          {text}
+        </LinkButton>
+      ) : null}
+    </div>
+  ) : null;
 }
 
 /** The smaller size with which a waiting job would start now, as what to do. */

@@ -31,7 +31,7 @@ import {
 import { CurveView } from './curveview';
 import { jobMessages } from './messages';
 import { LogView } from './logview';
-import { JobLink, StartNow } from '../components/jobs';
+import { JobLink, StartNow, Unblock } from '../components/jobs';
 import {
   ActionButton,
   Bar,
@@ -293,6 +293,7 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
       <Callout tone="info">
         {[...new Set(sentences)].filter(Boolean).join(' ')}{' '}
         <StartNow job={job} />
+        <Unblock job={job} />
       </Callout>
     );
   }

@@ -13,6 +13,8 @@ _HOLDING = frozenset({"granted", "active", "warned"})
 _WITH_NOTEBOOK = {"starting": "is starting", "running": "runs"}
 _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
+#: What can be done about what is in the way.
+_BUTTONS = {"release": "Release it", "leave": "Give it up", "pause": "Pause it"}
 _HOUR_MS = 3_600_000
 _SCALES_MS = tuple(hours * _HOUR_MS for hours in (1, 6, 24, 72, 168))
 
@@ -31,6 +33,17 @@ class Take:
     """A smaller size that is free now."""
 
     milli_gpu: int
+    label: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Blocking:
+    """What alone is in the way, and the button for it."""
+
+    text: str
+    #: Of the lease or job; empty where somebody else is to be asked.
+    holder: str
+    #: ``Release it``.
     label: str
 
 
@@ -62,6 +75,7 @@ class TicketState:
     note: str
     reason: str
     unblock: str
+    blocking: Blocking | None
     #: ``Likely 10–25 min (past estimates right 8 of 10).``
     likely: str
     likely_bar: LikelyBar | None
@@ -123,6 +137,7 @@ def ticket_state(
         note=_note(lease, phase, owner),
         reason=lease.reason.text if lease.reason and waiting else "",
         unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
+        blocking=_blocking(lease) if waiting else None,
         likely=_likely(lease, offer) if waiting else "",
         likely_bar=_likely_bar(lease.forecast) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
@@ -131,6 +146,14 @@ def ticket_state(
         follow=viewer.follow_url if phase == "running" and not owner else None,
         simulated=bool((lease.slice and lease.slice.simulated) or (offer and offer.simulated)),
     )
+
+
+def _blocking(lease: LeaseView) -> Blocking | None:
+    found = None if lease.reason is None else lease.reason.blocker
+    if found is None:
+        return None
+    label = _BUTTONS.get(found.action or "", "")
+    return Blocking(text=found.text, holder=found.id if label else "", label=label)
 
 
 def choices(offer: OfferView) -> tuple[Choice, ...]:

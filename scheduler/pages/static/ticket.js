@@ -48,6 +48,7 @@ function show(page, state) {
   }
   showLikely(page, state.likely_bar);
   showHolders(page.querySelector('[data-holders]'), state.holders);
+  showBlocking(page.querySelector('[data-blocking]'), state.blocking);
   showTake(page.querySelector('[data-take]'), state.take);
   if (state.follow) {
     page.querySelector('[data-follow]').href = state.follow;
@@ -84,6 +85,20 @@ function showHolders(box, holders) {
     return line;
   });
   box.querySelector('ul').replaceChildren(...lines);
+}
+
+function showBlocking(box, blocking) {
+  box.hidden = !blocking;
+  if (!blocking) {
+    return;
+  }
+  box.querySelector('strong').textContent = blocking.text;
+  const form = box.querySelector('form');
+  if (form) {
+    form.hidden = !blocking.holder;
+    form.elements.holder.value = blocking.holder;
+    form.querySelector('button').textContent = blocking.label;
+  }
 }
 
 function showTake(form, take) {

@@ -28,6 +28,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.places import position
 from gpucommons.scheduler.service.whereabouts import results_are_away
@@ -86,7 +87,7 @@ def job_view(
         since_ms=workload.since_ms,
         ended_ms=workload.ended_ms,
         ended_text=workload.ended_text if in_full else None,
-        reason=reason_view(workload.reason, ways, names_of_others(workload, principal, cluster))
+        reason=waiting_reason(workload, ways, principal, cluster)
         if in_full
         else reason_class(workload.reason),
         position=position(workload, cluster),
@@ -106,6 +107,16 @@ def job_view(
         results_away=in_full and results_are_away(cluster, workload),
         request=request_of(spec) if in_full else None,
     )
+
+
+def waiting_reason(
+    workload: Workload, ways: Sequence[Way], principal: Principal, cluster: Cluster
+) -> models.ReasonView | None:
+    """Why something waits, with what the person can do about it."""
+    found = reason_view(workload.reason, ways, names_of_others(workload, principal, cluster))
+    if found is None:
+        return None
+    return found.model_copy(update={"blocker": blocker_view(workload, ways, principal, cluster)})
 
 
 def _submitted_size(workload: Workload) -> models.JobSize | None:

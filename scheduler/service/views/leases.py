@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.resizing import slice_memory_mib
 from gpucommons.scheduler.core.state import Cluster
@@ -12,6 +14,7 @@ from gpucommons.scheduler.core.types import Idleness, Workload
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
 from gpucommons.scheduler.service.views.places import position
@@ -59,7 +62,7 @@ def lease_view(
         since_ms=workload.since_ms,
         position=position(workload, cluster),
         forecast=forecast_view(forecast) if in_full else None,
-        reason=reason_view(workload.reason, others=names_of_others(workload, principal, cluster))
+        reason=_reason(workload, principal, cluster, () if forecast is None else forecast.ways)
         if in_full
         else reason_class(workload.reason),
         redeem_by_ms=workload.redeem_by_ms if in_full else None,
@@ -68,6 +71,17 @@ def lease_view(
         idle=_idle_view(workload, limits) if in_full else None,
         ended_text=workload.ended_text if in_full else None,
     )
+
+
+def _reason(
+    workload: Workload, principal: Principal, cluster: Cluster, ways: Sequence[Way]
+) -> models.ReasonView | None:
+    """A ticket's own sizes are on its page: of the ways, only what is in the way is told."""
+    others = names_of_others(workload, principal, cluster)
+    found = reason_view(workload.reason, others=others)
+    if found is None:
+        return None
+    return found.model_copy(update={"blocker": blocker_view(workload, ways, principal, cluster)})
 
 
 def slice_view(workload: Workload, cluster: Cluster) -> models.SliceView | None:

@@ -441,6 +441,60 @@ async def test_a_ticket_that_no_longer_waits_is_not_changed(
     assert scheduler.writes() == []
 
 
+def blocked(cluster: Any, action: str | None = "release", holder: str = NEXT) -> Any:
+    blocker = models.BlockerView(
+        kind="idle-notebook",
+        text="Your own idle notebook “plots” holds 1 GPU: release it.",
+        action=action,
+        id=holder,
+    )
+    reason = models.ReasonView(code="share", text="All are held.", blocker=blocker)
+    return cluster.lease(reason=reason)
+
+
+async def test_what_alone_is_in_the_way_is_named_with_its_button(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/leases/.*"] = blocked(cluster)
+    scheduler.answers["POST /v1/leases/.*/drop"] = cluster.lease(id=NEXT, state="active")
+    alice = await visit("alice")
+    text = await alice.page(TICKET)
+    assert "Your own idle notebook “plots” holds 1 GPU: release it." in text
+    assert "Release it</button>" in text
+
+    form = {"_xsrf": await alice.xsrf(), "holder": NEXT}
+    answer = await alice.post(f"{TICKET}/unblock", data=form)
+
+    assert answer.status_code == 303
+    assert scheduler.writes()[0][1] == f"/v1/leases/{NEXT}/drop"
+
+
+@pytest.mark.parametrize(
+    ("offered", "status"), [(("release", TICKET[-36:]), 409), ((None, NEXT), 403)]
+)
+async def test_what_is_not_offered_is_not_given_up(
+    visit: Any, scheduler: Any, cluster: Any, offered: tuple[str | None, str], status: int
+) -> None:
+    scheduler.answers["GET /v1/leases/.*"] = blocked(cluster, *offered)
+    alice = await visit("alice")
+
+    form = {"_xsrf": await alice.xsrf(), "holder": NEXT}
+    answer = await alice.post(f"{TICKET}/unblock", data=form)
+
+    assert answer.status_code == status
+    assert scheduler.writes() == []
+
+
+async def test_nobody_gives_up_what_is_in_anothers_way(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    scheduler.answers["GET /v1/leases/.*"] = blocked(cluster)
+    lead = await visit("lead")
+    form = {"_xsrf": await lead.xsrf(), "holder": NEXT}
+    assert (await lead.post(f"{TICKET}/unblock", data=form)).status_code == 403
+    assert scheduler.writes() == []
+
+
 async def test_leaving_the_line_ends_the_ticket_and_says_so(visit: Any, scheduler: Any) -> None:
     alice = await visit("alice")
 

@@ -135,11 +135,10 @@ class Proxy(APIHandler):
             case "POST", ["leases", _, "keep"]:
                 kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
                 self.finish(scene.lease(idle=kept))
-            case "POST", ["jobs", _, "resize"]:
-                sized = {"milli_gpu": body["milli_gpu"], "state": "starting", "position": None}
-                self.finish(scene.waiting(now_ms()) | sized)
-            case "POST", ["jobs", _, "pause"]:
-                self.finish(scene.running(now_ms()) | {"state": "pausing"})
+            case "POST", ["jobs", _, "pause" | "resize" as verb]:
+                sized = {"milli_gpu": 2000, "state": "starting", "position": None}
+                paused = scene.running(now_ms()) | {"state": "pausing"}
+                self.finish(paused if verb == "pause" else scene.waiting(now_ms()) | sized)
             case "GET", ["jobs", job]:
                 view = scene.waiting if job == scene.WAITING else scene.running
                 self.finish(view(now_ms()))
