@@ -53,6 +53,10 @@ class Card:
     checked: bool = False
     #: Value of its *Wait in line*, for a size that would wait: as above, and the server's name.
     wait: str = ""
+    #: What the button for it says.
+    wait_text: str = "Wait in line"
+    #: The size that this user nearly always takes.
+    usual: bool = False
     #: Nothing on a GPU starts now, and this is seconds away: its *Wait in line* stands out.
     soon: bool = False
 
@@ -99,7 +103,8 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
     """Decide what the form shows."""
     chosen = _choice(offers, context.last or {})
     sections = tuple(
-        _section(offer, context, chosen) for offer in (offers.offers if offers else ())
+        _section(offer, context, chosen, offers.usual_milli_gpu if offers else None)
+        for offer in (offers.offers if offers else ())
     )
     ticket = offers.ticket if offers else None
     return Form(
@@ -135,7 +140,7 @@ def _templates() -> Environment:
     )
 
 
-def _section(offer: OfferView, context: FormContext, chosen: str) -> Section:
+def _section(offer: OfferView, context: FormContext, chosen: str, usual: int | None) -> Section:
     free = max(0, offer.fixed_milli_gpu - offer.fixed_used_milli_gpu)
     seconds = offer.lent_for_s()
     return Section(
@@ -144,14 +149,16 @@ def _section(offer: OfferView, context: FormContext, chosen: str) -> Section:
         free=format_milli_gpu(free),
         total=format_milli_gpu(offer.fixed_milli_gpu),
         lent="" if seconds is None else f", lent to training now: back within {seconds} s",
-        cards=tuple(_card(offer, size, context, chosen) for size in offer.sizes),
+        cards=tuple(_card(offer, size, context, chosen, usual) for size in offer.sizes),
         isolation=isolation_sentence(offer.isolation),
         idle_after_min=offer.idle_after_min,
         simulated=offer.simulated,
     )
 
 
-def _card(offer: OfferView, size: SizeView, context: FormContext, chosen: str) -> Card:
+def _card(
+    offer: OfferView, size: SizeView, context: FormContext, chosen: str, usual: int | None
+) -> Card:
     value = _value(offer, size)
     waits = size.availability == "wait"
     return Card(
@@ -162,6 +169,8 @@ def _card(offer: OfferView, size: SizeView, context: FormContext, chosen: str) -
         availability=size.availability,
         checked=value == chosen,
         wait="/".join(filter(None, (value, context.server_name))) if waits else "",
+        wait_text="Take it back" if size.lent else "Wait in line",
+        usual=usual == size.milli_gpu,
         soon=size is _soonest(offer),
     )
 
@@ -177,7 +186,9 @@ def _value(offer: OfferView, size: SizeView) -> str:
 
 
 def _choice(offers: OfferList | None, last: Mapping[str, object]) -> str:
-    """The card of the last start; where that cannot start now, the smallest GPU that can, else CPU."""
+    """The card of the last start, else the usual size; where that cannot start now, the smallest GPU
+    that can, else CPU.
+    """
     if last.get("milli_gpu") == 0:
         return "cpu"
     free = [
@@ -187,6 +198,8 @@ def _choice(offers: OfferList | None, last: Mapping[str, object]) -> str:
         if size.availability == "free"
     ]
     again = [one for one in free if _is_again(*one, last)]
+    usual = offers.usual_milli_gpu if offers else None
+    again += [one for one in free if one[1].milli_gpu == usual]
     smallest_first = sorted(free, key=lambda one: one[1].milli_gpu)
     return next((_value(*one) for one in (*again, *smallest_first)), "cpu")
 

@@ -332,7 +332,7 @@ def _lent(draft: Draft, ask: Workload, pool: PoolName) -> tuple[str, bool]:
         text = "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
         return text, False
     seconds = win_back_s(draft.pools[pool])
-    return f"lent to training: yours within {seconds} s if you wait in line", True
+    return f"yours, back in {seconds} s: lent to training, which makes room", True
 
 
 # --- why -------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ class SizeView(View):
     memory_mib: int
     availability: Availability
     text: str
-    #: It waits only because training borrows it.
+    #: It waits only because training borrows it: whoever asks has it back in seconds.
     lent: bool = False
 
 
@@ -53,5 +53,7 @@ class OfferList(View):
     teams: list[str] = []
     now_ms: int
     ticket: LeaseView | None = None
+    #: The size that the user nearly always takes; None where there is no such size.
+    usual_milli_gpu: int | None = None
     #: The last end of this server, for "Stopped at 14:02: idle 60 min."
     last_end: str | None = None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core import preview, quota
 from gpucommons.scheduler.core.resources import Pool, Team
-from gpucommons.scheduler.core.types import State, UserName, Workload
+from gpucommons.scheduler.core.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import checked_spec
@@ -13,6 +15,10 @@ from gpucommons.scheduler.service.leases import last_end, live_leases, view
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import reason_view
+from gpucommons.scheduler.store.base import WorkloadFilter
+
+#: Of so many of the newest notebooks, so many of one size make it the usual one.
+_LOOKED_BACK, _OFTEN = 5, 3
 
 
 def quote_job(service: Service, principal: Principal, request: models.JobRequest) -> models.Quote:
@@ -51,7 +57,17 @@ def offers(
         now_ms=service.now_ms(),
         ticket=None if ticket is None else view(service, principal, ticket.workload_id),
         last_end=last_end(service, name, server_name),
+        usual_milli_gpu=_usual(service, name),
     )
+
+
+def _usual(service: Service, user: UserName) -> int | None:
+    """The size of most of the newest notebooks, once there are a few."""
+    where = WorkloadFilter(kinds=frozenset({Kind.NOTEBOOK}), owner=user)
+    newest = service.store.workloads(where, limit=_LOOKED_BACK).items
+    taken = Counter(one.spec.roles[0].milli_gpu for one in newest if one.attempts)
+    size, times = max(taken.items(), key=lambda one: (one[1], one[0]), default=(None, 0))
+    return size if times >= _OFTEN else None
 
 
 def _ticket(service: Service, user: UserName, server_name: str) -> Workload | None:

@@ -112,6 +112,33 @@ def test_what_is_seconds_away_stands_out_where_nothing_starts_at_once() -> None:
     assert filled(page(OFFER)) == []
 
 
+def test_what_is_lent_is_taken_back_by_its_own_button() -> None:
+    lent = [{**size, "lent": size["availability"] == "wait"} for size in OFFER["sizes"]]
+    (button,) = page({**OFFER, "sizes": lent}).find_all("button", {"name": "wait"})
+    assert words(button) == "Take it back for 1 GPU"
+
+
+@pytest.mark.parametrize(
+    ("last", "usual", "value"),
+    [
+        ({}, 500, "vision/gpu/500"),
+        ({}, None, "vision/gpu/250"),
+        # What cannot start now is not chosen for anybody.
+        ({}, 1000, "vision/gpu/250"),
+        # What was chosen for this server last says more than what is usual.
+        ({"milli_gpu": 250}, 500, "vision/gpu/250"),
+        ({"milli_gpu": 0}, 500, "cpu"),
+    ],
+)
+def test_the_usual_size_is_chosen_and_named(
+    last: dict[str, object], usual: int | None, value: str
+) -> None:
+    soup = page(OFFER, replace(CONTEXT, last=last), usual_milli_gpu=usual)
+    (checked,) = soup.select("input[name=offer][checked]")
+    assert checked["value"] == value
+    assert words(soup).count("your usual size") == (usual is not None)
+
+
 def filled(soup: BeautifulSoup) -> list[str]:
     return [str(button["value"]) for button in soup.select("button.gc-line.btn-primary")]
 

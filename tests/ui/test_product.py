@@ -225,11 +225,11 @@ def test_lent_gpus_come_back_to_a_ticket_which_starts_its_notebook_by_itself(
 ) -> None:
     bob = people("bob")
     expect(card_of(bob, "1")).to_contain_text(
-        "lent to training: yours within 20 s if you wait in line"
+        "yours, back in 20 s: lent to training, which makes room"
     )
     both_themes(bob, "start-lent")
     # Asked for once, though the pages of GPU Commons have never seen bob before.
-    bob.get_by_role("button", name="Wait in line for 1 GPU").click()
+    bob.get_by_role("button", name="Take it back for 1 GPU").click()
     expect(bob.locator("main")).to_contain_text("You asked for 1 GPU at")
     bob.wait_for_url("**/user/bob/lab**")
     tile = section(open_panel(bob), "My GPU")

@@ -132,7 +132,7 @@ def test_lent_blocks_are_won_back_by_waiting() -> None:
     world.run(a_job("b", 1000, team="nlp"))
     assert sizes(world)[500] == (
         "wait",
-        "lent to training: yours within 60 s if you wait in line",
+        "yours, back in 60 s: lent to training, which makes room",
     )
     found = preview.sizes(world.cluster, VISION, TRAIN, ANN)
     assert [one.lent for one in found] == [True, True, True]

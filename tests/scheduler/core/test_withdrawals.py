@@ -305,7 +305,7 @@ def test_the_form_does_not_promise_what_will_not_be_won_back(world: World) -> No
         "ann": [
             "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
         ],
-        "cyd": ["lent to training: yours within 60 s if you wait in line"],
+        "cyd": ["yours, back in 60 s: lent to training, which makes room"],
     }
 
 

@@ -317,6 +317,20 @@ def test_offers_agree_with_what_a_start_would_get(world: ServiceWorld) -> None:
     assert quotes.offers(world.service, world.hub_service, "bob", "").user == "bob"
 
 
+def test_the_size_that_somebody_nearly_always_takes_is_their_usual_one(
+    world: ServiceWorld,
+) -> None:
+    def usual(user: str) -> int | None:
+        return quotes.offers(world.service, world.hub_service, user, "").usual_milli_gpu
+
+    for milli_gpu in (250, 500, 500):
+        end(world, acquire(world, "ann", milli_gpu=milli_gpu))
+        world.pass_time(1000)
+        assert usual("ann") is None
+    end(world, acquire(world, "ann", milli_gpu=500))
+    assert (usual("ann"), usual("alf")) == (500, None)
+
+
 def test_who_has_nothing_to_choose_from_is_told_from_who_is_in_no_team(world: ServiceWorld) -> None:
     of_bob, of_eve = (
         quotes.offers(world.service, world.hub_service, name, "") for name in ("bob", "eve")
