@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,7 +13,7 @@ from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import by, clock, show, table
+from gpucommons.scheduler.cli.present import by, clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
@@ -24,6 +25,7 @@ _WHERE_CURVES_COME_FROM = (
     " It is read from what the job prints (as in “epoch 3 loss 0.52”), from TensorBoard files in its"
     " folder, or from run.report(…)."
 )
+_YES = frozenset({"y", "yes"})
 _FINAL = frozenset({"succeeded", "failed", "cancelled", "ended"})
 #: More files are counted, not named.
 _NAMED = 20
@@ -61,11 +63,24 @@ def describe(job: models.JobView) -> str:
         lines.append(
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )
+    lines += [f"  {line}" for line in _going_on(job.way_to_go_on)]
     # Mostly that of its last attempt, which stands just above.
     if job.ended_text and job.ended_text not in [one.ended_text for one in job.attempts[-1:]]:
         lines.append(f"  {job.ended_text}")
     results_at = _results_of(job)
     return "\n".join([*lines, f"  results: {results_at}"] if results_at else lines)
+
+
+def _going_on(way: models.WayToGoOnView | None) -> Iterator[str]:
+    """How it goes on, and how often it began anew."""
+    if way is None:
+        return
+    if way.repeats_ms is None:
+        yield f"When it starts again: {way.text}."
+    else:
+        yield f"If it is stopped now: {way.stop_text[:1].lower()}{way.stop_text[1:]}"
+    if way.began_anew_text:
+        yield way.began_anew_text
 
 
 def _results_of(job: models.JobView) -> str | None:
@@ -181,6 +196,7 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
         return
     if answer.reason is None:
         yield answer.text or f"{name} does not wait: it is {answer.state}."
+        yield from _going_on(answer.way_to_go_on)
         return
     yield f"{name} waits: {answer.reason.text}"
     if answer.reason.blocker is not None:
@@ -195,16 +211,16 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
         yield answer.reason.unblock
     for way in answer.ways:
         yield way.text
+    yield from _going_on(answer.way_to_go_on)
     if answer.at_latest_ms is not None:
         latest = by(answer.at_latest_ms, now_ms)
         yield f"Starts by {latest}, even if nothing ends before its time limit."
 
 
 def act(arguments: argparse.Namespace) -> int:
-    """Cancel, pause, resume a job, or run it again."""
+    """Cancel or resume a job, or run it again."""
     call = {
         "cancel": calls.cancel,
-        "pause": calls.pause,
         "resume": calls.resume,
         "again": calls.again,
     }[arguments.command]
@@ -232,6 +248,23 @@ def _lease_id(text: str) -> str:
         return admin.lease_id(text)
     except argparse.ArgumentTypeError as error:
         raise BadRequest(str(error)) from error
+
+
+def pause(arguments: argparse.Namespace) -> int:
+    """Pause a job: at a terminal after saying what that costs, else with that in the answer."""
+    with connect(arguments) as scheduler:
+        before = scheduler.send(calls.job(arguments.job))
+        way = before.way_to_go_on
+        cost = "" if way is None or way.repeats_ms is None else way.stop_text
+        if cost and not arguments.yes and sys.stdin.isatty():
+            sys.stderr.write(printable(f"{cost}\nPause {before.name}? [y/N] "))
+            if sys.stdin.readline().strip().lower() not in _YES:
+                show(before, f"{before.name}  {before.state}: not paused", output=arguments.output)
+                return 0
+        job = scheduler.send(calls.pause(before.id))
+    text = f"{job.name}  {job.state}"
+    show(job, f"{text}\n  {cost}" if cost else text, output=arguments.output)
+    return 0
 
 
 def resize(arguments: argparse.Namespace) -> int:

@@ -121,6 +121,16 @@ def _add_submit(
     command.add_argument(
         "--function", help="a notebook's function to call with the folder to resume"
     )
+    command.add_argument(
+        "--notice-signal",
+        choices=("SIGUSR1", "none"),
+        help="sent when a stop is announced, before SIGTERM; default: as the pool says",
+    )
+    command.add_argument(
+        "--exit-after-signal",
+        choices=("preempted", "success"),
+        help="what an exit with 0 after a signal means; default: preempted, the job goes on later",
+    )
     command.add_argument("--max-mib", type=_positive, default=SNAPSHOT_MIB, help="largest snapshot")
     command.add_argument("--follow", action="store_true", help="print the log until the job ends")
     command.set_defaults(run=submit.submit)
@@ -143,12 +153,14 @@ def _add_jobs(
             jobs.why,
         ),
         ("cancel", "cancel a job", jobs.act),
-        ("pause", "stop a job with a checkpoint and keep it", jobs.act),
+        ("pause", "stop a job and keep it for later", jobs.pause),
         ("resume", "put a paused job back in line", jobs.act),
         ("again", "submit the same job again", jobs.act),
     ):
         command = commands.add_parser(name, parents=[shared], help=text)
         command.add_argument("job", help="name or id")
+        if function is jobs.pause:
+            command.add_argument("--yes", action="store_true", help="do not ask what it may cost")
         command.set_defaults(run=function)
     release = commands.add_parser(
         "release",

@@ -111,6 +111,8 @@ def _options(arguments: argparse.Namespace) -> dict[str, object]:
         "resume_from": arguments.resume_from,
         "data": arguments.data,
         "results_to": arguments.results_to,
+        "notice_signal": arguments.notice_signal,
+        "exit_after_signal": arguments.exit_after_signal,
         "env": _pairs(arguments.env, "--env"),
         "secrets": _pairs(arguments.secret, "--secret"),
         "over_quota": False if arguments.guaranteed_only else None,

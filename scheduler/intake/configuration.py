@@ -122,6 +122,7 @@ def _pool(pool: models.PoolModel, executor: str) -> Pool:
         gpu_kind=pool.gpu_kind,
         notice_ms=pool.notice_s * 1000,
         grace_ms=pool.grace_s * 1000,
+        notice_signal=pool.notice_signal,
         headroom_milli_gpu=pool.headroom_milli_gpu,
         moved_permille=pool.moved_permille,
         unlent_permille=pool.unlent_permille,

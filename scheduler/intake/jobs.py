@@ -148,6 +148,8 @@ def _spec(
         checkpoints_kept=request.checkpoints_kept,
         max_restarts=request.max_restarts,
         results_to=request.results_to,
+        exit_after_signal=request.exit_after_signal,
+        notice_signal=request.notice_signal,
         labels=dict(request.labels),
     )
 

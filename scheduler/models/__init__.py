@@ -32,6 +32,7 @@ from gpucommons.scheduler.models.attempts import (
     ProgressReport,
     ProgressView,
     StopView,
+    WayToGoOnView,
 )
 from gpucommons.scheduler.models.configuration import (
     ConfigChanges,
@@ -78,7 +79,6 @@ from gpucommons.scheduler.models.jobs import (
     ResultsView,
     RoleRequest,
     SnapshotView,
-    WayToGoOnView,
 )
 from gpucommons.scheduler.models.leases import (
     HUB_FIELDS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -61,6 +61,25 @@ class AttemptView(View):
     #: How many files it changed in its working folder that the next attempt finds; None = not known.
     files_kept: int | None = None
     stop: StopView | None = None
+
+
+class WayToGoOnView(View):
+    """What becomes of a job's work when it is stopped, as far as that is known."""
+
+    #: Strongest first. ``process_image`` is for releases to come.
+    way: Literal["checkpoint", "process_image", "working_folder", "start_over"]
+    #: "goes on from step 5,430"
+    text: str
+    #: Of the checkpoint.
+    step: int | None = None
+    #: What a stop now costs: "Starts over when resumed: 12 min of work is lost."
+    stop_text: str
+    #: So much work a stop now would have repeated, at most; None where nothing runs.
+    repeats_ms: int | None = None
+    #: How often it began from the start although it had run before.
+    began_anew: int = 0
+    #: The same in words; empty where it never did.
+    began_anew_text: str = ""
 
 
 class ProgressReport(Model):

@@ -7,7 +7,12 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints, model_validator
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.models.attempts import AttemptView, CheckpointView, ProgressView
+from gpucommons.scheduler.models.attempts import (
+    AttemptView,
+    CheckpointView,
+    ProgressView,
+    WayToGoOnView,
+)
 from gpucommons.scheduler.models.fields import (
     Argument,
     EnvName,
@@ -85,6 +90,10 @@ class JobRequest(Model):
     checkpoints_kept: int = Field(default=3, strict=True, ge=1, le=100)
     max_restarts: int = Field(default=0, strict=True, ge=0, le=100)
     results_to: RelativePath | None = None
+    #: What an exit with status 0 after a signal means. A script that saves and leaves is to go on.
+    exit_after_signal: Literal["preempted", "success"] = "preempted"
+    #: Sent when a stop is announced, SIGTERM follows as ever; left out: as the pool says.
+    notice_signal: Literal["SIGUSR1", "none"] | None = None
     labels: dict[Name, Text] = Field(default_factory=dict, max_length=32)
 
     @model_validator(mode="after")
@@ -147,25 +156,6 @@ class ResultsView(View):
 #: On a job: which object of a cluster it was made of. Only who submits for others may say so: the
 #: job ends with its object.
 OBJECT_LABEL = "kubernetes-object"
-
-
-class WayToGoOnView(View):
-    """What becomes of a job's work when it is stopped, as far as that is known."""
-
-    #: Strongest first. ``process_image`` is for releases to come.
-    way: Literal["checkpoint", "process_image", "working_folder", "start_over"]
-    #: "goes on from step 5,430"
-    text: str
-    #: Of the checkpoint.
-    step: int | None = None
-    #: What a stop now costs: "Starts over when resumed: 12 min of work is lost."
-    stop_text: str
-    #: So much work a stop now would have repeated, at most; None where nothing runs.
-    repeats_ms: int | None = None
-    #: How often it began from the start although it had run before.
-    began_anew: int = 0
-    #: The same in words; empty where it never did.
-    began_anew_text: str = ""
 
 
 class JobView(View):

@@ -36,6 +36,8 @@ class PoolModel(Model):
     gpu_kind: str | None = Field(default=None, max_length=64)
     notice_s: int = Field(default=30, strict=True, ge=0, le=86_400)
     grace_s: int = Field(default=30, strict=True, ge=1, le=86_400)
+    #: Sent to a job when its stop is announced. It ends what does not catch it.
+    notice_signal: Literal["SIGUSR1", "none"] = "none"
     headroom_milli_gpu: MilliGpu = 0
     moved_permille: int = Field(default=20, strict=True, ge=0, le=1000)
     unlent_permille: int = Field(default=20, strict=True, ge=0, le=1000)
@@ -55,6 +57,7 @@ class PoolView(View):
     simulated: bool = False
     notice_s: int
     grace_s: int
+    notice_signal: str = "none"
     headroom_milli_gpu: int = 0
     notebook_sizes: list[int] = []
     total_milli_gpu: int

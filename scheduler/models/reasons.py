@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpucommons.scheduler.models.attempts import WayToGoOnView
 from gpucommons.scheduler.models.fields import View
 
 
@@ -84,3 +85,5 @@ class Why(View):
     ways: list[WayView] = []
     #: When it starts if nothing ends before its time limit; None where something has no limit.
     at_latest_ms: int | None = None
+    #: How a job that ran goes on, and what a stop now costs.
+    way_to_go_on: WayToGoOnView | None = None

@@ -30,6 +30,8 @@ JOB = {
     "checkpoints_kept": "How many checkpoints are kept. Default: 3.",
     "max_restarts": "How often it is started again after it failed by itself. Default: 0.",
     "results_to": "Folder of the user into which results are copied.",
+    "exit_after_signal": "What an exit with 0 after a signal means: preempted (default) or success.",
+    "notice_signal": "Sent when a stop is announced: SIGUSR1 or none. Default: as the pool says.",
     "labels": "Own labels, shown with the job.",
 }
 ROLE = {

@@ -16,7 +16,7 @@ from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.trials import Trials
-from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason
+from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason, way_view
 from gpucommons.scheduler.service.views.places import position
 
 T = TypeVar("T")
@@ -97,6 +97,7 @@ def _answer(
         forecast=forecast_view(service.forecasts.of(workload)),
         ways=[_way_view(way) for way in ways],
         at_latest_ms=at_latest_ms,
+        way_to_go_on=way_view(workload, service.now_ms()),
     )
 
 

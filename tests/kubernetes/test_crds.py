@@ -46,6 +46,7 @@ FULL = a_spec(
     not_before_ms=1, parent="0" * 8 + "-0000-0000-0000-" + "0" * 12, launcher="torchrun",
     snapshot="a" * 64, working_dir="a/b", environment="img:1", env={"A": "1"},
     secrets={"B": "b"}, checkpoints_kept=1, max_restarts=1, results_to="out", labels={"l": "x"},
+    exit_after_signal="success", notice_signal="SIGUSR1",
     roles=[{**ROLE, "name": "w", "count": 2, "milli_gpu": 2000, "gpu_kind": "H100",
             "cpu_milli": 1, "memory_mib": 16}],
 )  # fmt: skip

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.counterfactuals import Way
 from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.quota import pool_of
 from gpucommons.scheduler.core.state import Cluster, Intent, Submit
 from gpucommons.scheduler.core.types import (
@@ -293,7 +293,8 @@ def _checkpoint(workload: Workload) -> models.CheckpointView | None:
 
 def way_view(workload: Workload, now_ms: int) -> models.WayToGoOnView | None:
     """What becomes of its work when it is stopped."""
-    way = None if is_final(workload) else way_to_go_on(workload)
+    over = is_final(workload) or is_lease(workload)
+    way = None if over else way_to_go_on(workload)
     if way is None:
         return None
     return models.WayToGoOnView(
@@ -353,5 +354,7 @@ def request_of(spec: Spec) -> models.JobRequest:
         checkpoints_kept=spec.checkpoints_kept,
         max_restarts=spec.max_restarts,
         results_to=spec.results_to,
+        exit_after_signal=spec.exit_after_signal,  # type: ignore[arg-type] # one of the two
+        notice_signal=spec.notice_signal,  # type: ignore[arg-type] # one of the two
         labels=dict(spec.labels),
     )

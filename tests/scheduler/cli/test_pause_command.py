@@ -1,0 +1,62 @@
+"""*Pause* says before what it costs, and the way to go on reads the same in every answer."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from command_line import Cli, WatchedWorld, submitted
+
+from gpucommons.scheduler import models
+
+COST = (
+    "Starts over when resumed: 12 min of work is lost, unless its script goes on from files of its"
+    " own."
+)
+
+
+class Terminal(io.StringIO):
+    """Somebody who answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def running(world: WatchedWorld) -> models.JobView:
+    job = submitted(world)
+    world.pass_time(1000)
+    world.pass_time(12 * 60_000 - 1000)
+    return job
+
+
+def test_without_a_terminal_the_answer_says_what_it_cost(cli: Cli, world: WatchedWorld) -> None:
+    job = running(world)
+    assert COST in cli("pause", job.name).out
+    assert cli("show", job.name, "--output", "json").json["state"] in {"pausing", "paused"}
+
+
+@pytest.mark.parametrize(("answer", "pauses"), [("n\n", False), ("\n", False), ("y\n", True)])
+def test_at_a_terminal_it_asks_first(
+    cli: Cli, world: WatchedWorld, monkeypatch: pytest.MonkeyPatch, answer: str, *, pauses: bool
+) -> None:
+    job = running(world)
+    monkeypatch.setattr(sys, "stdin", Terminal(answer))
+    done = cli("pause", job.name)
+    assert COST in done.err
+    after = cli("show", job.name, "--output", "json").json["state"]
+    assert (after != "running") == pauses
+    assert ("not paused" in done.out) != pauses
+
+
+def test_show_and_why_name_the_way_to_go_on_in_the_same_words(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    job = running(world)
+    line = f"If it is stopped now: s{COST[1:]}"
+    assert line in cli("show", job.name).out
+    assert line in cli("why", job.name).out
+    cli("pause", job.name)
+    world.pass_time(60_000)
+    line = "When it starts again: starts over, because it has saved no checkpoint."
+    assert line in cli("show", job.name).out
