@@ -30,6 +30,20 @@ async def report_progress(report: models.ProgressReport, caller: AnyCaller) -> m
     return await caller.run(attempts.report_progress, report)
 
 
+@router.post("/trainer-status")
+async def report_trainer_status(
+    report: models.TrainerStatusReport, caller: AnyCaller
+) -> models.AttemptOrders:
+    """What a trainer posts by itself, in Kubeflow's progress protocol (``KUBEFLOW_TRAINER_SERVER_URL``)."""
+    return await caller.run(attempts.report_trainer_status, report)
+
+
+@router.post("/curve")
+async def report_curve(report: models.CurveReport, caller: AnyCaller) -> models.AttemptOrders:
+    """Points that were read from TensorBoard's files in the working folder."""
+    return await caller.run(attempts.report_curve, report)
+
+
 @router.post("/checkpoints")
 async def report_checkpoint(
     report: models.CheckpointReport, caller: AnyCaller

@@ -19,12 +19,12 @@ from gpucommons.scheduler.core.types import (
     Attempt,
     AttemptId,
     Millis,
-    Progress,
     Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.curves.log_curve import LogCurve
 from gpucommons.scheduler.curves.points import Point, Source, Unit
+from gpucommons.scheduler.curves.storing import progress_of, stored_point
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.store.base import LogPoint, Store, WorkloadFilter
@@ -41,6 +41,11 @@ _PATIENCE_MS, _LONGEST_MS = 500, 2_000
 _MOST_ENDED = 200
 #: An end is committed a moment after the time that it bears.
 _MARGIN_MS = 10_000
+
+
+#: Beside the script's own word nothing is read; beside these the log tells points, but not how far it is.
+_OWN = frozenset({REPORTED})
+_BETTER = frozenset({REPORTED, Source.TRAINER.value, Source.TENSORBOARD.value})
 
 
 class ReadsLogs(Protocol):
@@ -150,16 +155,16 @@ class LogFollowing:
             self._followed[attempt.attempt_id] = known
         if known.over or (known.due_ms > now_ms and attempt.ended_ms is None):
             return
-        if _reports_itself(workload, attempt):
+        if _is_told(workload, attempt, _OWN):
             known.over = attempt.ended_ms is not None
             return
         points = self._read(workload, attempt, known)
         known.wait_ms = 0 if points else min(_LONGEST_MS, known.wait_ms + _PATIENCE_MS)
         known.due_ms = now_ms + known.wait_ms
         if points:
-            stored = [_stored(attempt, point, now_ms) for point in points]
+            stored = [stored_point(attempt, point, Source.LOG, now_ms) for point in points]
             self.loop.keep_points(workload.workload_id, stored)
-            self._tell(attempt, known, now_ms)
+            self._tell(workload, attempt, known)
 
     def _read(self, workload: Workload, attempt: Attempt, known: _Followed) -> list[Point]:
         found: list[Point] = []
@@ -185,48 +190,19 @@ class LogFollowing:
         points = self.store.points(workload.workload_id, source=Source.LOG)
         return max((point.step for point in points if point.unit == Unit.LINE), default=0)
 
-    def _tell(self, attempt: Attempt, known: _Followed, now_ms: Millis) -> None:
+    def _tell(self, workload: Workload, attempt: Attempt, known: _Followed) -> None:
         newest = known.curve.newest
         if newest is None or newest == known.shown or attempt.ended_ms is not None:
             return
         known.shown = newest
-        if newest.counter.unit is not Unit.LINE:
-            progress = progress_of(newest, Source.LOG, now_ms)
+        if newest.counter.unit is not Unit.LINE and not _is_told(workload, attempt, _BETTER):
+            progress = progress_of(newest, Source.LOG, self.now_ms())
             self.loop.observe(ProgressReported(attempt_id=attempt.attempt_id, progress=progress))
 
 
-def _reports_itself(workload: Workload, attempt: Attempt) -> bool:
+def _is_told(workload: Workload, attempt: Attempt, sources: frozenset[str]) -> bool:
+    """This attempt's progress is known from one of these."""
     told = workload.progress
-    began_ms = attempt.started_ms or attempt.reserved_ms
-    is_its_own = told is not None and told.source == REPORTED and bool(told.metrics)
-    return is_its_own and told is not None and told.at_ms >= began_ms
-
-
-def _stored(attempt: Attempt, point: Point, now_ms: Millis) -> LogPoint:
-    return LogPoint(
-        attempt_number=attempt.number,
-        step=point.counter.step,
-        at_ms=now_ms,
-        metrics=point.stored,
-        source=Source.LOG.value,
-        unit=point.counter.unit.value,
-    )
-
-
-def progress_of(point: Point, source: Source, now_ms: Millis) -> Progress:
-    """How far a run is, in whole steps or epochs."""
-    counter, metrics = point.counter, dict(point.metrics)
-    step = counter.step
-    if counter.unit is Unit.EPOCH and counter.epoch is not None:
-        # Thousandths are for the axis; whole epochs are for sentences.
-        step = int(counter.epoch)
-        metrics["epoch"] = float(step)
-    total = counter.total
-    return Progress(
-        step=step,
-        total_steps=total if total is not None and total >= step else None,
-        metrics=metrics,
-        at_ms=now_ms,
-        source=source.value,
-        unit=counter.unit.value,
-    )
+    if told is None or told.source not in sources or not told.metrics:
+        return False
+    return told.at_ms >= (attempt.started_ms or attempt.reserved_ms)

@@ -35,6 +35,8 @@ class Unit(StrEnum):
     #: Of boosting.
     ROUND = "round"
     TRIAL = "trial"
+    #: Of the whole run.
+    PERCENT = "percent"
     #: Nothing that is printed: which one of the lines with a metric it was.
     LINE = "line"
 

@@ -16,6 +16,8 @@ from gpucommons.gpu.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.types import Role, WorkerPlacement
+from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
+from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan
 
@@ -121,6 +123,7 @@ def _environment(
         **base,
         # Through a pipe Python would keep lines back until it has 8 KiB of them.
         "PYTHONUNBUFFERED": "1",
+        **_trainer_variables(launch, around),
         "OMP_NUM_THREADS": str(max(1, placement.cpu_milli // 1000)),
         **launch.workload.spec.env,
         "HOME": str(around.home),
@@ -130,6 +133,14 @@ def _environment(
         **_ours(launch, around, rank, placement),
     }
     return _given(around, placement).apply(env)
+
+
+def _trainer_variables(launch: Launch, around: Surroundings) -> dict[str, str]:
+    """Where trainers post their status by themselves, in Kubeflow's progress protocol."""
+    return {
+        "KUBEFLOW_TRAINER_SERVER_URL": f"{launch.api_url}{TRAINER_STATUS_PATH}",
+        "KUBEFLOW_TRAINER_SERVER_TOKEN": str(around.folder / "run" / TOKEN_FILE),
+    }
 
 
 def _given(around: Surroundings, placement: WorkerPlacement) -> Injection:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from gpucommons.scheduler.curves import event_watch
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.plan import Plan, as_user
 from gpucommons.scheduler.executors.supervision import kill_marked, kill_overdue
@@ -24,6 +25,8 @@ from gpucommons.scheduler.working_folder.holders import kill_holders
 ERRAND = "gpucommons.scheduler.executors.errand"
 #: A GPU waits meanwhile: what is not counted by then is "at least".
 COUNT_S = 1.0
+#: Of the first worker's variables, what is told to the program beside it.
+_TOLD = ("GPUCOMMONS_URL", "GPUCOMMONS_TOKEN", "KUBEFLOW_TRAINER_SERVER_TOKEN")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,6 +62,26 @@ def send_on_errand(
             cwd="/",
             **as_user(plan.account),
         )
+
+
+def watch_events(plan: Plan, run: Path) -> subprocess.Popen[bytes] | None:
+    """Have the working folder's TensorBoard files read by the job's user, until SIGTERM."""
+    env = plan.workers[0].env
+    told = {name: env[name] for name in _TOLD if name in env}
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", event_watch.__file__],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            umask=0o077,
+            cwd="/",
+            env={**told, "GPUCOMMONS_WORK_DIR": str(run / "work")},
+            **as_user(plan.account),
+        )
+    except OSError:
+        # A job without this curve is better than none.
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,7 @@ import psutil
 from gpucommons.gpu.cgroups import enter
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.log_reader import read_tail
-from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand
+from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand, watch_events
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
 from gpucommons.scheduler.executors.told import Told, is_done
@@ -51,6 +51,7 @@ class Supervisor:
         self._codes: dict[int, int] = {}
         #: Of each worker, where it says why its command does not run.
         self._refusals: dict[int, int] = {}
+        self._event_watch: subprocess.Popen[bytes] | None = None
         #: Which worker failed first by itself, and with what.
         self._first_failure: tuple[int, int] | None = None
         #: One worker has left with an error, so the others must.
@@ -194,6 +195,7 @@ class Supervisor:
                 return (
                     f"worker {worker.rank} could not be put under the limit of its slice: {error}"
                 )
+        self._event_watch = watch_events(self._plan, self._folder.run)
         pids = {str(rank): process.pid for rank, process in self._workers.items()}
         self._write(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
         return None

@@ -29,9 +29,11 @@ from gpucommons.scheduler.models.attempts import (
     AttemptView,
     CheckpointReport,
     CheckpointView,
+    CurveReport,
     ProgressReport,
     ProgressView,
     StopView,
+    TrainerStatusReport,
     WayToGoOnView,
 )
 from gpucommons.scheduler.models.configuration import (
@@ -141,6 +143,7 @@ __all__ = [
     "ConfigModel",
     "Curve",
     "CurvePoint",
+    "CurveReport",
     "DeviceView",
     "DownloadView",
     "EndReport",
@@ -212,6 +215,7 @@ __all__ = [
     "TeamUseView",
     "TeamView",
     "Text",
+    "TrainerStatusReport",
     "UploadList",
     "UploadRequest",
     "UploadView",

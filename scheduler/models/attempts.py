@@ -8,6 +8,15 @@ from pydantic import Field, StringConstraints
 
 from gpucommons.scheduler.models.fields import Model, RelativePath, Sha256, View
 
+#: Finite numbers only: JSON has no others.
+Metrics = Annotated[
+    dict[
+        Annotated[str, StringConstraints(pattern=r"^[\w .:/-]{1,64}$")],
+        Annotated[float, Field(allow_inf_nan=False)],
+    ],
+    Field(max_length=64),
+]
+
 
 class CheckpointView(View):
     """The newest complete checkpoint."""
@@ -87,11 +96,41 @@ class ProgressReport(Model):
 
     step: int = Field(strict=True, ge=0, le=2**53)
     total_steps: int | None = Field(default=None, strict=True, ge=0, le=2**53)
-    #: Finite numbers only: JSON has no others.
-    metrics: dict[
-        Annotated[str, StringConstraints(pattern=r"^[\w .:/-]{1,64}$")],
-        Annotated[float, Field(allow_inf_nan=False)],
-    ] = Field(default_factory=dict, max_length=64)
+    metrics: Metrics = Field(default_factory=dict)
+
+
+class ReadPoint(Model):
+    """One step of a curve that was read where the attempt runs."""
+
+    step: int = Field(strict=True, ge=0, le=2**53)
+    metrics: Metrics
+
+
+class CurveReport(Model):
+    """Points that were read from TensorBoard's event files in the working folder."""
+
+    source: Literal["tensorboard"] = "tensorboard"
+    points: list[ReadPoint] = Field(min_length=1, max_length=500)
+
+
+class TrainerMetric(View):
+    """A number as text, as the protocol has it."""
+
+    name: Annotated[str, StringConstraints(max_length=256)]
+    value: Annotated[str, StringConstraints(max_length=64)]
+
+
+class TrainerStatus(View):
+    """What a trainer says of itself in Kubeflow's progress protocol; the names are the protocol's."""
+
+    progressPercentage: int | None = Field(default=None, ge=0, le=100)  # noqa: N815
+    metrics: list[TrainerMetric] = Field(default_factory=list, max_length=256)
+
+
+class TrainerStatusReport(View):
+    """The protocol's envelope. What a later version adds is passed over."""
+
+    trainerStatus: TrainerStatus  # noqa: N815
 
 
 class CheckpointReport(Model):

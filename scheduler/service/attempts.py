@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.state import AttemptFinished, CheckpointReported, ProgressReported
 from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Progress, Workload
+from gpucommons.scheduler.curves.points import Counter, Point, Source, Unit
+from gpucommons.scheduler.curves.storing import progress_of, stored_point
+from gpucommons.scheduler.curves.trainer_status import point_of
 from gpucommons.scheduler.errors import StaleAttempt
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.attempt_files import files_of
@@ -31,6 +35,60 @@ def report_progress(
     )
     service.loop.observe(ProgressReported(attempt_id=attempt_id, progress=progress))
     return _orders(workload)
+
+
+def report_trainer_status(
+    service: Service, principal: Principal, report: models.TrainerStatusReport
+) -> models.AttemptOrders:
+    """Take what a trainer posts by itself, in the words of its own protocol."""
+    attempt_id = authorization.report_trainer_status(principal)
+    workload = current_attempt(service, attempt_id)
+    status = report.trainerStatus
+    metrics = {one.name: one.value for one in status.metrics}
+    point = point_of(metrics, status.progressPercentage, _last_of_trainer(workload))
+    if point is not None:
+        _take_points(service, workload, attempt_id, [point], Source.TRAINER)
+    return _orders(workload)
+
+
+def report_curve(
+    service: Service, principal: Principal, report: models.CurveReport
+) -> models.AttemptOrders:
+    """Take points that were read from files where the attempt runs."""
+    attempt_id = authorization.report_curve(principal)
+    workload = current_attempt(service, attempt_id)
+    points = [
+        Point(counter=Counter(unit=Unit.STEP, step=one.step), metrics=one.metrics)
+        for one in report.points
+    ]
+    _take_points(service, workload, attempt_id, points, Source(report.source))
+    return _orders(workload)
+
+
+def _last_of_trainer(workload: Workload) -> Counter | None:
+    told, attempt = workload.progress, workload.current
+    if told is None or attempt is None or told.source != Source.TRAINER:
+        return None
+    is_earlier = told.at_ms < attempt.reserved_ms
+    if is_earlier or told.unit not in set(Unit):
+        return None
+    return Counter(unit=Unit(told.unit), step=told.step, total=told.total_steps)
+
+
+def _take_points(
+    service: Service,
+    workload: Workload,
+    attempt_id: AttemptId,
+    points: Sequence[Point],
+    source: Source,
+) -> None:
+    now_ms, attempt = service.now_ms(), workload.current
+    newest = progress_of(max(points, key=lambda one: one.counter.step), source, now_ms)
+    service.loop.observe(ProgressReported(attempt_id=attempt_id, progress=newest))
+    told = [one for one in points if one.metrics]
+    if attempt is not None and told:
+        stored = [stored_point(attempt, one, source, now_ms) for one in told]
+        service.loop.keep_points(workload.workload_id, stored)
 
 
 def report_checkpoint(

@@ -8,7 +8,7 @@ store; the API runs them in threads. Whatever has to wait for a cycle is returne
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.types import (
     TeamName,
     UserName,
     Workload,
+    WorkloadId,
 )
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk
@@ -45,7 +46,7 @@ from gpucommons.scheduler.service.trials import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
 from gpucommons.scheduler.snapshots import SnapshotPlace
 from gpucommons.scheduler.storage.job_files import JobFiles
-from gpucommons.scheduler.store.base import Admit, Store
+from gpucommons.scheduler.store.base import Admit, LogPoint, Store
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 R = TypeVar("R", bound=BaseModel)
@@ -82,6 +83,10 @@ class Deciding(Protocol):
 
     def observe(self, observation: Observation) -> None:
         """Something happened."""
+        ...
+
+    def keep_points(self, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
+        """Points of a job's curve were read."""
         ...
 
     def subscribe(self, callback: Callable[[], None]) -> object:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from gpucommons.scheduler.curves import event_watch
 from gpucommons.scheduler.storage.worker import (
     ANSWER_S,
     FINISHED_FILE,
@@ -32,6 +33,9 @@ from gpucommons.scheduler.storage.worker import (
     say,
     upload,
 )
+
+#: The grace of a pod may end soon.
+_LAST_LOOK_S = 3.0
 
 # --- the announced stop ------------------------------------------------------------------------
 
@@ -172,6 +176,8 @@ def main() -> int:
         target=watch_orders, args=(api, notice, over, announced.hear), daemon=True
     )
     watching.start()
+    reading = threading.Thread(target=_read_events, args=(environ, over), daemon=True)
+    reading.start()
     root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
     try:
         running = Running(
@@ -188,7 +194,14 @@ def main() -> int:
     if code == 0 and environ.get("GPUCOMMONS_STORAGE") == "links":
         code = _hand_over_results(api, root)
     over.set()
+    reading.join(_LAST_LOOK_S)
     return code
+
+
+def _read_events(environ: Mapping[str, str], over: threading.Event) -> None:
+    """What the first worker's command writes for TensorBoard becomes the job's curve."""
+    if environ.get("GPUCOMMONS_RANK", "0") == "0":
+        event_watch.watch(environ, over.wait)
 
 
 def _status(running: Running, root: Path, after_signal: str) -> int:

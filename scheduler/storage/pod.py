@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
+from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.storage.job_files import attempt_folder
 from gpucommons.scheduler.training.folders import folder_name
@@ -133,6 +135,8 @@ def _init_container(
 
 def _environment(launch: Launch, place: PodPlace) -> dict[str, str]:
     env = {
+        "KUBEFLOW_TRAINER_SERVER_URL": f"{launch.api_url}{TRAINER_STATUS_PATH}",
+        "KUBEFLOW_TRAINER_SERVER_TOKEN": f"{ROOT}/{TOKEN_FILE}",
         "GPUCOMMONS_ATTEMPT_DIR": ATTEMPT,
         "GPUCOMMONS_WORK_DIR": WORK,
         "GPUCOMMONS_NOTICE_FILE": NOTICE_FILE,

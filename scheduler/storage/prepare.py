@@ -32,6 +32,7 @@ class NotPrepared(Exception):
 
 #: What stands above the command, and what it imports.
 _WORKER = ("__init__.py", "command.py", "worker.py")
+_BESIDE = ("event_watch.py",)
 
 
 def _copy_worker(folder: Path) -> None:
@@ -42,6 +43,11 @@ def _copy_worker(folder: Path) -> None:
     (there.parent / "__init__.py").touch()
     for name in _WORKER:
         shutil.copyfile(here / name, there / name)
+    curves = there.parent / "curves"
+    curves.mkdir(exist_ok=True)
+    (curves / "__init__.py").touch()
+    for name in _BESIDE:
+        shutil.copyfile(here.parent / "curves" / name, curves / name)
     shutil.copyfile(here / "__main__.py", folder / "__main__.py")
 
 

@@ -10,8 +10,10 @@ from gpucommons.scheduler.service.authorization.attempts import (
     attempt_snapshot,
     attempt_uploads,
     report_checkpoint,
+    report_curve,
     report_finished,
     report_progress,
+    report_trainer_status,
 )
 from gpucommons.scheduler.service.authorization.cluster import (
     check_config,
@@ -122,10 +124,12 @@ __all__ = [
     "report",
     "report_activity",
     "report_checkpoint",
+    "report_curve",
     "report_finished",
     "report_idle",
     "report_progress",
     "report_teams",
+    "report_trainer_status",
     "resize",
     "resize_job",
     "results",

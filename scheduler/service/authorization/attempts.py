@@ -19,6 +19,16 @@ def report_progress(principal: Principal) -> AttemptId:
     return _report(principal)
 
 
+def report_trainer_status(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
+def report_curve(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
 def report_checkpoint(principal: Principal) -> AttemptId:
     """The attempt itself."""
     return _report(principal)

@@ -140,6 +140,20 @@ RULES: dict[str, Rule] = {
         NOT_ATTEMPT,
         body={"step": 1},
     ),
+    "report_trainer_status": Rule(
+        "POST",
+        "/attempt/trainer-status",
+        ("attempt",),
+        NOT_ATTEMPT,
+        body={"trainerStatus": {"progressPercentage": 5}},
+    ),
+    "report_curve": Rule(
+        "POST",
+        "/attempt/curve",
+        ("attempt",),
+        NOT_ATTEMPT,
+        body={"points": [{"step": 1, "metrics": {"loss": 0.5}}]},
+    ),
     "report_checkpoint": Rule(
         "POST",
         "/attempt/checkpoints",

@@ -1,0 +1,38 @@
+"""What was read of a run, in the forms that the store and the core know."""
+
+from __future__ import annotations
+
+from gpucommons.scheduler.core.types import Attempt, Millis, Progress
+from gpucommons.scheduler.curves.points import Point, Source, Unit
+from gpucommons.scheduler.store.base import LogPoint
+
+
+def stored_point(attempt: Attempt, point: Point, source: Source, now_ms: Millis) -> LogPoint:
+    """The point as a curve keeps it."""
+    return LogPoint(
+        attempt_number=attempt.number,
+        step=point.counter.step,
+        at_ms=now_ms,
+        metrics=point.stored,
+        source=source.value,
+        unit=point.counter.unit.value,
+    )
+
+
+def progress_of(point: Point, source: Source, now_ms: Millis) -> Progress:
+    """How far a run is, in whole steps or epochs."""
+    counter, metrics = point.counter, dict(point.metrics)
+    step = counter.step
+    if counter.unit is Unit.EPOCH and counter.epoch is not None:
+        # Thousandths are for the axis; whole epochs are for sentences.
+        step = int(counter.epoch)
+        metrics["epoch"] = float(step)
+    total = counter.total
+    return Progress(
+        step=step,
+        total_steps=total if total is not None and total >= step else None,
+        metrics=metrics,
+        at_ms=now_ms,
+        source=source.value,
+        unit=counter.unit.value,
+    )
