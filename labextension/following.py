@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TypeVar
 
 from pydantic import BaseModel
@@ -21,6 +22,9 @@ R = TypeVar("R", bound=BaseModel)
 LOG_WAIT_S = 20.0
 #: Between two looks at a job that is alive.
 LOOK_EVERY_S = 1.0
+#: Looks at the job between two at its curve, and at its use, of which there is more every minute.
+CURVE_EVERY, USE_EVERY = 2, 15
+LAST_LOOK_S = 2.0
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -35,6 +39,7 @@ class Follow:
     rank: int = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _job: JobView | None = None
+    _shown: dict[str, BaseModel] = field(default_factory=dict)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
@@ -51,22 +56,36 @@ class Follow:
 
     async def _watch_job(self) -> None:
         shown = None
-        while True:
+        for look in count():
             job = await self._patiently(calls.job(self.ref))
+            told = shown is None or job.progress != shown.progress
             if shown is None or job != shown:
                 self.tab.put({"type": "job", "job": job.model_dump(mode="json")})
-                if shown is None or job.progress != shown.progress:
-                    await self._show_curve()
                 shown = self._job = job
                 self._changed.set()
-            if job.state in FINAL:
+            is_over = job.state in FINAL
+            if is_over and look:
+                # What it printed last is read a moment after it has ended.
+                await self.sleep(LAST_LOOK_S)
+            # A curve that is read of a log may grow though nothing says how far the job is.
+            if told or is_over or look % CURVE_EVERY == 0:
+                await self._show("curve", calls.curve(self.ref))
+            if is_over or look % USE_EVERY == 0:
+                await self._show("use", calls.job_use(self.ref))
+            if is_over:
                 return
             await self.sleep(LOOK_EVERY_S)
 
-    async def _show_curve(self) -> None:
-        curve = await self._patiently(calls.curve(self.ref))
-        points = [point.model_dump(mode="json") for point in curve.points]
-        self.tab.put({"type": "curve", "job": self.ref, "points": points})
+    async def _show(self, kind: str, call: calls.Call[R]) -> None:
+        """Send what is news to the page."""
+        try:
+            found = await self._patiently(call)
+        except NotFound:
+            # A scheduler of an earlier release has none.
+            return
+        if self._shown.get(kind) != found:
+            self._shown[kind] = found
+            self.tab.put({"type": kind, "job": self.ref, **found.model_dump(mode="json")})
 
     # --- its log -----------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import {
+  CurveSource,
   ICurvePoint,
   IFilesPreview,
   IJob,
@@ -111,7 +112,7 @@ export class Api {
     return this._request('GET', ['api', 'jobs', ref]);
   }
 
-  curve(ref: string): Promise<{ points: ICurvePoint[] }> {
+  curve(ref: string): Promise<{ points: ICurvePoint[]; source?: CurveSource }> {
     return this._request('GET', ['api', 'jobs', ref, 'curve']);
   }
 

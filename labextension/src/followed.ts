@@ -4,7 +4,14 @@ import { Signal } from '@lumino/signaling';
 
 import { hasRequest } from './jobs';
 import { LogBuffer } from './log';
-import { ICurvePoint, IJob, PageMessage, ServerMessage } from './tokens';
+import {
+  CurveSource,
+  ICurvePoint,
+  IJob,
+  IJobUse,
+  PageMessage,
+  ServerMessage
+} from './tokens';
 
 export interface IFollowing {
   send(message: PageMessage): boolean;
@@ -23,6 +30,8 @@ export class FollowedJob implements IDisposable {
 
   rank = 0;
   points: readonly ICurvePoint[] = [];
+  source: CurveSource = 'report';
+  use: IJobUse | null = null;
   readonly log = new LogBuffer();
 
   readonly changed = new Signal<this, void>(this);
@@ -66,7 +75,12 @@ export class FollowedJob implements IDisposable {
         );
         break;
       case 'curve':
-        this.points = mergePoints(this.points, message.points);
+        // All of it, each time: a step that was done again stands once.
+        this.points = message.points;
+        this.source = message.source ?? 'report';
+        break;
+      case 'use':
+        this.use = message;
         break;
       default:
         return;
@@ -103,18 +117,4 @@ function merge(old: IJob | null, job: IJob): IJob {
         ? job.attempts
         : (old?.attempts ?? [])
   };
-}
-
-/** Points by attempt and step, in order: whole curves and increments both fit. */
-export function mergePoints(
-  old: readonly ICurvePoint[],
-  more: readonly ICurvePoint[]
-): ICurvePoint[] {
-  const byKey = new Map<string, ICurvePoint>();
-  for (const point of [...old, ...more]) {
-    byKey.set(`${point.attempt}/${point.step}`, point);
-  }
-  return [...byKey.values()].sort(
-    (a, b) => a.attempt - b.attempt || a.step - b.step
-  );
 }

@@ -135,13 +135,14 @@ export function pausingLosesMs(job: IJob, nowMs: number): number | null {
   return job.checkpoint || began == null ? null : Math.max(0, nowMs - began);
 }
 
-/** A loop that also reports `epoch` counts in epochs. */
+/** What it counts, as its source says; a loop that also reports `epoch` counts in epochs. */
 export function stepWord(
-  progress: Pick<IProgress, 'step' | 'metrics'> | null | undefined
-): 'epoch' | 'step' {
-  return progress && progress.metrics['epoch'] === progress.step
-    ? 'epoch'
-    : 'step';
+  progress: Pick<IProgress, 'step' | 'metrics' | 'unit'> | null | undefined
+): string {
+  return (
+    progress?.unit ||
+    (progress && progress.metrics['epoch'] === progress.step ? 'epoch' : 'step')
+  );
 }
 
 /** The metrics worth a line, the most telling last so that "loss, accuracy" reads as a pair. */

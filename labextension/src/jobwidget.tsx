@@ -63,8 +63,12 @@ export class JobWidget extends MainAreaWidget<JobContent> {
   private async _load(context: IPanelContext): Promise<void> {
     try {
       this._take(await context.model.api.job(this.jobId));
-      const { points } = await context.model.api.curve(this.jobId);
-      this.content.followed.handle({ type: 'curve', job: this.jobId, points });
+      const curve = await context.model.api.curve(this.jobId);
+      this.content.followed.handle({
+        type: 'curve',
+        job: this.jobId,
+        ...curve
+      });
     } catch {
       // The stream brings the job as soon as the scheduler can be reached.
     }

@@ -137,7 +137,15 @@ export function messages(trans: TranslationBundle) {
 
     /** What a job counts. */
     unit(word: string): string {
-      return word === 'epoch' ? trans.__('epoch') : trans.__('step');
+      const words: Record<string, string> = {
+        epoch: trans.__('epoch'),
+        sample: trans.__('sample'),
+        round: trans.__('round'),
+        trial: trans.__('trial'),
+        percent: trans.__('percent'),
+        line: trans.__('line')
+      };
+      return words[word] ?? trans.__('step');
     },
 
     progress(unit: string, step: string, total: string | null): string {

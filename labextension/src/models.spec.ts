@@ -2,7 +2,7 @@
 import { describe, expect, it } from 'vitest';
 
 import { announcement } from './announce';
-import { FollowedJob, mergePoints } from './followed';
+import { FollowedJob } from './followed';
 import { chosenMetrics, curveView, ticks } from './jobpage/curve';
 import { jobMessages } from './jobpage/messages';
 import { timeline } from './jobpage/timeline';
@@ -306,10 +306,16 @@ describe('curve', () => {
     expect(ticks(1, 3, 5, true)).toEqual([1, 2, 3]);
   });
 
-  it('takes whole curves and increments alike', () => {
-    const merged = mergePoints(points.slice(0, 3), points);
-
-    expect(merged).toEqual(points);
+  it('places parts of epochs by the epoch', () => {
+    const part = (step: number, epoch: number): ICurvePoint => ({
+      attempt: 1,
+      step,
+      at_ms: 0,
+      metrics: { loss: 1, epoch },
+      unit: 'epoch'
+    });
+    const view = curveView([part(500, 0.5), part(2000, 2)], box);
+    expect([view.firstStep, view.lastStep]).toEqual([0.5, 2]);
   });
 });
 
@@ -321,6 +327,20 @@ describe('a followed job', () => {
     attemptLine: () => ''
   };
   const listed = makeJob({ request: { roles: [] }, request_lacks: ['env'] });
+
+  it('takes the whole curve each time, so that a step that was done again stands once', () => {
+    const job = new FollowedJob('j', parent, null);
+    job.handle({ type: 'curve', job: 'j', points: [point(1, 1, 2)] });
+    job.handle({
+      type: 'curve',
+      job: 'j',
+      points: [point(2, 1, 1)],
+      source: 'log'
+    });
+    expect(job.points).toEqual([point(2, 1, 1)]);
+    expect(job.source).toBe('log');
+    job.dispose();
+  });
 
   it('keeps its whole request when a list shows it in part', () => {
     const followed = new FollowedJob('j-1', parent, listed);

@@ -56,6 +56,10 @@ export interface IProgress {
   total_steps?: number | null;
   metrics: Metrics;
   at_ms: number;
+  /** What steps count, where the source says so. */
+  unit?: string;
+  /** Where it was read: `report` is the script itself. */
+  source?: string;
 }
 
 export interface IStop {
@@ -179,6 +183,30 @@ export interface ICurvePoint {
   step: number;
   at_ms: number;
   metrics: Metrics;
+  /** What steps count, where the source says so. */
+  unit?: string;
+}
+
+/** Where a curve was read. */
+export type CurveSource = 'report' | 'trainer' | 'tensorboard' | 'log';
+
+export interface IUseSpan {
+  from_ms: number;
+  to_ms: number;
+  held_milli_gpu: number;
+  /** Null where nothing was measured. */
+  used_milli_gpu?: number | null;
+  memory_used_mib?: number | null;
+}
+
+/** What a job used of the GPUs that it asked for. */
+export interface IJobUse {
+  spans: IUseSpan[];
+  asked_milli_gpu: number;
+  used_milli_gpu?: number | null;
+  memory_used_mib_max?: number | null;
+  /** "asked 2 GPUs, used 0.2". */
+  text: string;
 }
 
 export interface ISlice {
@@ -327,7 +355,13 @@ export type ServerMessage =
       lines: string[];
       end: boolean;
     }
-  | { type: 'curve'; job: string; points: ICurvePoint[] }
+  | {
+      type: 'curve';
+      job: string;
+      points: ICurvePoint[];
+      source?: CurveSource;
+    }
+  | ({ type: 'use'; job: string } & IJobUse)
   | { type: 'job'; job: IJob }
   | { type: 'events'; events: IEvent[] }
   | { type: 'error'; message: string };

@@ -111,6 +111,12 @@ async def curve(
     return await caller.run(logs.curve, ref, source=source)
 
 
+@router.get("/jobs/{ref:path}/use")
+async def job_use(ref: JobRef, caller: AnyCaller) -> models.JobUse:
+    """What a job used of the GPUs that it asked for."""
+    return await caller.run(logs.job_use, ref)
+
+
 @router.get("/jobs/{ref:path}/why", name="why")
 async def why_job(ref: JobRef, caller: AnyCaller) -> models.Why:
     """Why a job waits, when it will likely start, and what would start it now."""

@@ -137,7 +137,10 @@ def detail(arguments: argparse.Namespace) -> int:
     """Show one job."""
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.job(arguments.job))
-    show(job, describe(job), output=arguments.output)
+        text = describe(job)
+        if arguments.output == "text" and job.milli_gpu and job.attempts:
+            text += f"\n  {scheduler.send(calls.job_use(job.id)).text}"
+    show(job, text, output=arguments.output)
     return 0
 
 

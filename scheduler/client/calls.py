@@ -211,6 +211,11 @@ def curve(ref: str, source: str | None = None) -> Call[models.Curve]:
     return Call(method="GET", path=path, query=_query(source=source), answer=models.Curve)
 
 
+def job_use(ref: str) -> Call[models.JobUse]:
+    """What a job used of the GPUs that it asked for."""
+    return Call(method="GET", path=_path("jobs", ref, "use"), answer=models.JobUse)
+
+
 # --- a running attempt (its own token) -------------------------------------------------------
 
 

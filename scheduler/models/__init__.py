@@ -63,8 +63,10 @@ from gpucommons.scheduler.models.history import (
     REPORT_COLUMNS,
     EventList,
     EventView,
+    JobUse,
     Report,
     ReportRow,
+    UseSpan,
 )
 from gpucommons.scheduler.models.jobs import (
     Curve,
@@ -160,6 +162,7 @@ __all__ = [
     "JobList",
     "JobRequest",
     "JobSize",
+    "JobUse",
     "JobView",
     "KeepRequest",
     "KernelActivity",
@@ -219,6 +222,7 @@ __all__ = [
     "UploadList",
     "UploadRequest",
     "UploadView",
+    "UseSpan",
     "UserName",
     "View",
     "WayToGoOnView",

@@ -38,6 +38,30 @@ class ReportRow(View):
     lost_milli_gpu_h: int
 
 
+class UseSpan(View):
+    """What a job held and used for a while."""
+
+    from_ms: int
+    to_ms: int
+    held_milli_gpu: int
+    #: None where nothing was measured, which is not zero.
+    used_milli_gpu: int | None = None
+    #: Of the fullest worker.
+    memory_used_mib: int | None = None
+
+
+class JobUse(View):
+    """What a job used of the GPUs that it asked for, oldest first."""
+
+    spans: list[UseSpan]
+    asked_milli_gpu: int
+    #: On average, while it was measured; None where nothing was.
+    used_milli_gpu: int | None = None
+    memory_used_mib_max: int | None = None
+    #: "asked 2 GPUs, used 0.2".
+    text: str
+
+
 #: Event kinds of what admins change: the audit rows.
 CHANGE_KINDS = (
     "quota-changed",

@@ -1,4 +1,4 @@
-"""Use cases about what a job says: its log and its metric curve."""
+"""Use cases about what a job says and does: its log, its metric curve, its use of GPUs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.core.types import Attempt, Millis, Workload
 from gpucommons.scheduler.curves.choice import best_source, in_order
 from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.service import authorization
@@ -14,9 +14,11 @@ from gpucommons.scheduler.service.lookup import find_job, workload_of
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.history import curve_view
+from gpucommons.scheduler.service.views.use import use_view
 
 #: Logs grow without a cycle: while somebody waits, they are looked at so often.
 _POLL_S = 0.2
+_MINUTE_MS = 60_000
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,3 +90,15 @@ def curve(
     chosen = source or best_source(known)
     points = service.store.points(found.workload_id, source=chosen)
     return curve_view(points, chosen, in_order(known))
+
+
+def job_use(service: Service, principal: Principal, ref: str) -> models.JobUse:
+    """What a job used of the GPUs that it asked for, from the minutes of the ledger."""
+    found = find_job(service, principal, ref)
+    authorization.job_use(principal, found)
+    rows = service.store.ledger(
+        from_ms=Millis(found.submitted_ms - _MINUTE_MS),
+        to_ms=Millis(service.now_ms() + _MINUTE_MS),
+        of=frozenset({found.workload_id}),
+    )
+    return use_view(found, rows)

@@ -39,6 +39,13 @@ const LABEL_HEIGHT = 14;
 const LEFT = [/^loss$/i, /loss/i, /err/i];
 const RIGHT = [/^acc(uracy)?$/i, /acc/i];
 
+/** Where a point stands on the axis: parts of epochs are counted in thousandths. */
+export function place(point: ICurvePoint): number {
+  return point.unit === 'epoch'
+    ? (point.metrics['epoch'] ?? point.step)
+    : point.step;
+}
+
 /** The two metrics to draw: a loss at the left, an accuracy at the right, else the first ones. */
 export function chosenMetrics(points: readonly ICurvePoint[]): string[] {
   const names = [
@@ -58,7 +65,7 @@ export function curveView(
   points: readonly ICurvePoint[],
   box: IBox
 ): ICurveView {
-  const steps = points.map(point => point.step);
+  const steps = points.map(place);
   const firstStep = Math.min(...steps);
   const lastStep = Math.max(...steps);
   const x = scale([firstStep, lastStep], [box.left, box.width - box.right]);
@@ -104,13 +111,13 @@ function seriesOf(
   const endY = last ? y(value(last)) : box.top;
   return {
     name,
-    paths: pathsOf(known, point => [x(point.step), y(value(point))]),
+    paths: pathsOf(known, point => [x(place(point)), y(value(point))]),
     ticks: at.map(tick => ({
       at: y(tick),
       label: shares ? `${Math.round(tick * 100)} %` : shortNumber(tick)
     })),
     end: {
-      x: last ? x(last.step) : box.left,
+      x: last ? x(place(last)) : box.left,
       y: endY,
       label: last ? metric(name, value(last)) : '',
       labelY: endY - LABEL_GAP
@@ -133,7 +140,7 @@ function spreadLabels(series: readonly ISeries[], floor: number): void {
 
 function pathsOf(
   points: readonly ICurvePoint[],
-  place: (point: ICurvePoint) => [number, number]
+  at: (point: ICurvePoint) => [number, number]
 ): ISeries['paths'] {
   const paths: ISeries['paths'] = [];
   const begins = attemptStarts(points);
@@ -141,16 +148,16 @@ function pathsOf(
   begins.forEach((begin, index) => {
     const next = begins[index + 1]?.step ?? Infinity;
     const own = points.filter(point => point.attempt === begin.attempt);
-    const kept = own.filter(point => point.step < next);
-    const lost = own.filter(point => point.step >= next);
+    const kept = own.filter(point => place(point) < next);
+    const lost = own.filter(point => place(point) >= next);
     const joined = joint ? [joint, ...kept] : kept;
     joint = kept.at(-1) ?? joint;
     if (joined.length > 0) {
-      paths.push({ d: path(joined.map(place)), lost: false });
+      paths.push({ d: path(joined.map(at)), lost: false });
     }
     if (lost.length > 0) {
       const from = kept.slice(-1);
-      paths.push({ d: path([...from, ...lost].map(place)), lost: true });
+      paths.push({ d: path([...from, ...lost].map(at)), lost: true });
     }
   });
   return paths;
@@ -162,7 +169,7 @@ function attemptStarts(
   const starts = new Map<number, number>();
   for (const point of points) {
     const known = starts.get(point.attempt) ?? Infinity;
-    starts.set(point.attempt, Math.min(known, point.step));
+    starts.set(point.attempt, Math.min(known, place(point)));
   }
   return [...starts.entries()]
     .sort(([a], [b]) => a - b)

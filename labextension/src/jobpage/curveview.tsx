@@ -3,22 +3,26 @@ import * as React from 'react';
 
 import { h } from '../components/h';
 
-import { chosenMetrics, curveView, IBox, ISeries } from './curve';
+import { chosenMetrics, curveView, IBox, ISeries, place } from './curve';
+import { jobMessages } from './messages';
 import { metric } from '../format';
 import { stepWord } from '../jobs';
-import { ICurvePoint } from '../tokens';
-import { usePanel } from '../components/context';
+import { CurveSource, ICurvePoint } from '../tokens';
+import { usePanel, useWords } from '../components/context';
 
 const HEIGHT = 210;
 const TONES = ['first', 'second'];
 
 export function CurveView(props: {
   points: readonly ICurvePoint[];
+  source?: CurveSource;
 }): React.JSX.Element {
-  const { model, msg, trans } = usePanel();
+  const { model, trans } = usePanel();
+  const msg = useWords(jobMessages);
   const [node, width] = useWidth();
   const { points } = props;
   const [first] = points;
+  const newest = points.at(-1);
   const names = chosenMetrics(points);
   return (
     <div className="gc-Box gc-Curve" ref={node}>
@@ -26,19 +30,24 @@ export function CurveView(props: {
         {names.length === 2
           ? trans.__('%1 and %2', names[0], names[1])
           : (names[0] ?? trans.__('Metrics'))}
+        {first ? (
+          <span className="gc-Right gc-Muted gc-Curve-source">
+            {msg.curveSource(props.source ?? 'report')}
+          </span>
+        ) : null}
       </h2>
       {names.length === 0 || !first ? (
         <p className="gc-Muted">
           {points.length === 0 && model.connection !== 'ok'
             ? msg.notLoaded()
-            : trans.__(
-                'A curve appears when the job reports metrics: run.report(step=…, loss=…).'
-              )}
+            : newest && props.source !== 'report' && props.source
+              ? msg.onlyCounts(`${msg.unit(unitOf(points))} ${place(newest)}`)
+              : msg.noCurve()}
         </p>
       ) : points.length < 2 ? (
         <p>
           {[
-            `${msg.unit(unitOf(points))} ${first.step}`,
+            `${msg.unit(unitOf(points))} ${place(first)}`,
             ...names.map(
               name => `${name} ${metric(name, first.metrics[name] ?? NaN)}`
             )
@@ -74,7 +83,7 @@ function useWidth(): [React.RefObject<HTMLDivElement>, number] {
 }
 
 /** What the points count, as their newest says. */
-function unitOf(points: readonly ICurvePoint[]): 'epoch' | 'step' {
+function unitOf(points: readonly ICurvePoint[]): string {
   return stepWord(points.at(-1));
 }
 

@@ -63,11 +63,11 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
       <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
         <Facts job={job} />
         <Notes job={job} />
-        <TimelineView job={job} />
+        <TimelineView job={job} use={followed.use} />
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">
-        <CurveView points={followed.points} />
+        <CurveView points={followed.points} source={followed.source} />
         <LogView followed={followed} workers={job.workers} />
       </div>
     </div>

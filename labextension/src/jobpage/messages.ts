@@ -1,7 +1,7 @@
 /** Sentences of a job's page, which come with its code. */
 import { gpuHours, length } from '../format';
 import type { Messages } from '../messages';
-import { IForecast } from '../tokens';
+import { CurveSource, IForecast } from '../tokens';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
 
@@ -23,6 +23,34 @@ export function jobMessages(msg: Messages) {
             window,
             forecast.right_of_ten
           );
+    },
+
+    /** Where the curve was read. */
+    curveSource(source: CurveSource): string {
+      const words: Record<CurveSource, string> = {
+        report: trans.__('source: reports of the script'),
+        trainer: trans.__('source: reports of its trainer'),
+        tensorboard: trans.__('source: TensorBoard files'),
+        log: trans.__('source: log, rank 0')
+      };
+      return words[source];
+    },
+
+    noCurve(): string {
+      return trans.__(
+        'A curve appears when the job prints its metrics (“epoch 3 loss 0.52”), writes TensorBoard files, or calls run.report(step=…, loss=…).'
+      );
+    },
+
+    onlyCounts(counted: string): string {
+      return trans.__('%1; no metric is printed that is known here.', counted);
+    },
+
+    /** The fullest worker's memory. */
+    memoryUsed(mib: number | null): string {
+      return mib === null
+        ? trans.__('no memory data')
+        : trans.__('%1 GiB, the fullest worker', (mib / 1024).toFixed(1));
     },
 
     resumedAt(step: string, held: string): string {

@@ -28,6 +28,8 @@ export interface IReceipt {
 }
 
 export interface ITimeline {
+  fromMs: number;
+  toMs: number;
   from: string;
   to: string;
   segments: ISegment[];
@@ -107,6 +109,8 @@ export function timeline(
     idle(at, end);
   }
   return {
+    fromMs: start,
+    toMs: end,
     from: clock(start),
     to: clock(end),
     segments,

@@ -6,14 +6,19 @@ import { h } from '../components/h';
 import { stepText } from '../jobs';
 import { jobMessages } from './messages';
 import { timeline } from './timeline';
-import { IJob } from '../tokens';
+import { IJob, IJobUse } from '../tokens';
+import { UseView } from './useview';
 import { useNow, usePanel, useWords } from '../components/context';
 import { JobLink } from '../components/jobs';
 
 /** A label needs about so much of the page; a shorter one would be a letter and three dots. */
 const NARROW_PERCENT = 6;
 
-export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
+export function TimelineView(props: {
+  job: IJob;
+  use: IJobUse | null;
+}): React.JSX.Element {
+  const { job } = props;
   const { model, trans } = usePanel();
   const msg = useWords(jobMessages);
   useNow(model);
@@ -37,6 +42,7 @@ export function TimelineView({ job }: { job: IJob }): React.JSX.Element {
         <span>{line.from}</span>
         <span className="gc-Right">{line.to}</span>
       </div>
+      <UseView use={props.use} fromMs={line.fromMs} toMs={line.toMs} />
       <Origin job={job} />
       {line.receipts.map(receipt => (
         <p key={receipt.key} className="gc-Receipt">

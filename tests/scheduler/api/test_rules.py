@@ -133,6 +133,9 @@ RULES: dict[str, Rule] = {
     "curve": Rule(
         "GET", "/jobs/digits-1/curve", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
     ),
+    "job_use": Rule(
+        "GET", "/jobs/digits-1/use", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
+    ),
     "report_progress": Rule(
         "POST",
         "/attempt/progress",

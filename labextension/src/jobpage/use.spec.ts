@@ -1,0 +1,50 @@
+/** What a job used of its GPUs, as blocks below its attempts. */
+import { describe, expect, it } from 'vitest';
+
+import { IJobUse, IUseSpan } from '../tokens';
+import { useView } from './use';
+
+function span(from: number, used: number | null): IUseSpan {
+  return {
+    from_ms: from,
+    to_ms: from + 100,
+    held_milli_gpu: 2000,
+    used_milli_gpu: used,
+    memory_used_mib: used
+  };
+}
+
+function use(...spans: IUseSpan[]): IJobUse {
+  return {
+    spans,
+    asked_milli_gpu: 2000,
+    used_milli_gpu: 500,
+    memory_used_mib_max: 1000,
+    text: 'asked 2 GPUs, used 0.5'
+  };
+}
+
+describe('use of GPUs', () => {
+  it('is drawn to the scale of the attempts', () => {
+    const view = useView(use(span(0, 500)), 0, 200);
+    expect(view?.gpus.held).toBe('M0 40V0H500V40Z');
+    expect(view?.gpus.used).toBe('M0 40V30H500V40Z');
+    expect(view?.memory.used).toBe('M0 40V20H500V40Z');
+  });
+
+  it('has a gap where nothing was measured', () => {
+    const view = useView(use(span(0, 500), span(100, null)), 0, 200);
+    expect(view?.gpus.used.match(/Z/g)).toHaveLength(1);
+    expect(view?.gpus.held.match(/Z/g)).toHaveLength(2);
+  });
+
+  it('stays within its time', () => {
+    const view = useView(use(span(-50, 500), span(150, 500)), 0, 200);
+    expect(view?.gpus.held).toBe('M0 40V0H250V40ZM750 40V0H1000V40Z');
+  });
+
+  it('is nothing without GPUs', () => {
+    expect(useView(null, 0, 1)).toBeNull();
+    expect(useView(use(), 0, 1)).toBeNull();
+  });
+});

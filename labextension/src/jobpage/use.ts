@@ -1,0 +1,69 @@
+/** What a job used of its GPUs, to the timeline's scale. Pure. */
+import { IJobUse, IUseSpan } from '../tokens';
+
+export const WIDTH = 1000;
+export const HEIGHT = 40;
+
+export interface IBand {
+  /** SVG paths, in a box of WIDTH × HEIGHT. */
+  held: string;
+  used: string;
+}
+
+export interface IUseView {
+  gpus: IBand;
+  memory: IBand;
+  /** The most GPUs that it held at a time, in thousandths. */
+  mostMilliGpu: number;
+}
+
+/** Null where there is nothing to draw: no GPU was held, or nothing is known yet. */
+export function useView(
+  use: IJobUse | null,
+  fromMs: number,
+  toMs: number
+): IUseView | null {
+  const spans = use?.spans ?? [];
+  const most = Math.max(0, ...spans.map(span => span.held_milli_gpu));
+  if (use === null || most === 0) {
+    return null;
+  }
+  const fullest = Math.max(1, use.memory_used_mib_max ?? 0);
+  const area = (height: (span: IUseSpan) => number | null) =>
+    spans.map(span => block(span, height(span), fromMs, toMs)).join('');
+  return {
+    gpus: {
+      held: area(span => span.held_milli_gpu / most),
+      used: area(span => part(span.used_milli_gpu, most))
+    },
+    memory: {
+      held: '',
+      used: area(span => part(span.memory_used_mib, fullest))
+    },
+    mostMilliGpu: most
+  };
+}
+
+function part(amount: number | null | undefined, most: number): number | null {
+  return amount == null ? null : amount / most;
+}
+
+/** A span as a block from the floor up; nothing where nothing was measured. */
+function block(
+  span: IUseSpan,
+  height: number | null,
+  fromMs: number,
+  toMs: number
+): string {
+  const x = (at: number) =>
+    Math.round(
+      (WIDTH * (Math.min(toMs, Math.max(fromMs, at)) - fromMs) * 10) /
+        Math.max(1, toMs - fromMs)
+    ) / 10;
+  const [left, right] = [x(span.from_ms), x(span.to_ms)];
+  if (height === null || right <= left) {
+    return '';
+  }
+  const top = HEIGHT - Math.round(Math.min(1, height) * HEIGHT * 10) / 10;
+  return `M${left} ${HEIGHT}V${top}H${right}V${HEIGHT}Z`;
+}

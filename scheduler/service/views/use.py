@@ -1,0 +1,90 @@
+"""A job's use of its GPUs on the wire: what was measured, and nothing where nothing was."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.demand import placed_milli_gpu
+from gpucommons.scheduler.core.types import Workload
+from gpucommons.scheduler.store.base import LedgerRow
+
+_MINUTE_MS = 60_000
+#: As many as a drawing can show.
+MAX_SPANS = 240
+_WHOLE_MILLI = 1000
+
+
+def use_view(workload: Workload, rows: Sequence[LedgerRow]) -> models.JobUse:
+    """Minutes of one job, in spans of equally many minutes where there are too many of them."""
+    asked = sum(role.count * role.milli_gpu for role in workload.spec.roles)
+    held = _held_last(workload) or asked
+    used = _share_of(rows, held)
+    return models.JobUse(
+        spans=_spans(sorted(rows, key=lambda row: row.minute_ms)),
+        asked_milli_gpu=asked,
+        used_milli_gpu=used,
+        memory_used_mib_max=_fullest(rows),
+        text=use_text(asked, used),
+    )
+
+
+def use_text(asked_milli_gpu: int, used_milli_gpu: int | None) -> str:
+    """``asked 2 GPUs, used 0.2``."""
+    if asked_milli_gpu == 0:
+        return "asked no GPU"
+    asked = f"{format_milli_gpu(asked_milli_gpu)} {'GPU' if asked_milli_gpu <= _WHOLE_MILLI else 'GPUs'}"
+    if used_milli_gpu is None:
+        return f"asked {asked}, no GPU data"
+    digits = 1 if asked_milli_gpu >= _WHOLE_MILLI else 2
+    return f"asked {asked}, used {used_milli_gpu / _WHOLE_MILLI:.{digits}f}"
+
+
+def _held_last(workload: Workload) -> int:
+    if not workload.attempts:
+        return 0
+    return sum(placed_milli_gpu(one) for one in workload.attempts[-1].placements)
+
+
+def _share_of(rows: Sequence[LedgerRow], milli_gpu: int) -> int | None:
+    """The mean use while it was measured, of so many GPUs."""
+    known = [
+        (row.held_milli_gpu_ms, row.compute_percent_mean)
+        for row in rows
+        if row.compute_percent_mean is not None and row.held_milli_gpu_ms
+    ]
+    held = sum(amount for amount, _ in known)
+    if not held:
+        return None
+    return round(milli_gpu * sum(amount * percent for amount, percent in known) / held / 100)
+
+
+def _fullest(rows: Sequence[LedgerRow]) -> int | None:
+    return max(
+        (row.memory_used_mib_max for row in rows if row.memory_used_mib_max is not None),
+        default=None,
+    )
+
+
+def _spans(rows: Sequence[LedgerRow]) -> list[models.UseSpan]:
+    if not rows:
+        return []
+    first_ms = rows[0].minute_ms
+    minutes = (rows[-1].minute_ms - first_ms) // _MINUTE_MS + 1
+    length_ms = -(-minutes // MAX_SPANS) * _MINUTE_MS
+    found: dict[int, list[LedgerRow]] = {}
+    for row in rows:
+        found.setdefault((row.minute_ms - first_ms) // length_ms, []).append(row)
+    return [_span(of, first_ms + number * length_ms, length_ms) for number, of in found.items()]
+
+
+def _span(rows: Sequence[LedgerRow], from_ms: int, length_ms: int) -> models.UseSpan:
+    held = sum(row.held_milli_gpu_ms for row in rows) // length_ms
+    return models.UseSpan(
+        from_ms=from_ms,
+        to_ms=from_ms + length_ms,
+        held_milli_gpu=held,
+        used_milli_gpu=_share_of(rows, held),
+        memory_used_mib=_fullest(rows),
+    )

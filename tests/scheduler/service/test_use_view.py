@@ -1,0 +1,59 @@
+"""What a job used of what it asked: only what was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from stored_rows import NOW, ledger_row, running
+
+from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.service.views.use import MAX_SPANS, use_text, use_view
+from gpucommons.scheduler.store.base import LedgerRow
+
+MINUTE = 60_000
+
+
+def _row(number: int, percent: int | None, memory_mib: int | None = None) -> LedgerRow:
+    return replace(
+        ledger_row(NOW + number * MINUTE),
+        minute_ms=Millis(NOW + number * MINUTE),
+        held_milli_gpu_ms=500 * MINUTE,
+        compute_percent_mean=percent,
+        memory_used_mib_max=memory_mib,
+    )
+
+
+def test_use_is_the_mean_of_what_was_measured_and_the_rest_stays_unknown() -> None:
+    found = use_view(running(1), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)])
+    assert [span.used_milli_gpu for span in found.spans] == [100, None, 300]
+    assert (found.used_milli_gpu, found.memory_used_mib_max) == (200, 300)
+
+
+def test_without_any_reading_there_is_no_number() -> None:
+    found = use_view(running(1), [_row(0, None)])
+    assert (found.used_milli_gpu, found.memory_used_mib_max) == (None, None)
+    assert found.text.endswith("no GPU data")
+    assert use_view(running(1), []).spans == []
+
+
+def test_weeks_come_in_spans_that_can_be_drawn() -> None:
+    rows = [_row(number, 50) for number in range(0, 20_000, 3)]
+    spans = use_view(running(1), rows).spans
+    assert len(spans) <= MAX_SPANS
+    assert spans[0].from_ms == rows[0].minute_ms
+    assert spans[-1].to_ms > rows[-1].minute_ms
+
+
+@pytest.mark.parametrize(
+    ("asked", "used", "text"),
+    [
+        (2000, 213, "asked 2 GPUs, used 0.2"),
+        (1000, 1000, "asked 1 GPU, used 1.0"),
+        (500, 30, "asked ½ GPU, used 0.03"),
+        (2000, None, "asked 2 GPUs, no GPU data"),
+        (0, None, "asked no GPU"),
+    ],
+)
+def test_it_is_said_in_one_line(asked: int, used: int | None, text: str) -> None:
+    assert use_text(asked, used) == text
