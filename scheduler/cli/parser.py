@@ -70,6 +70,12 @@ def _add_submit(
     command.add_argument(
         "--gpus", default="0", metavar="N", help="per worker: 0 (default), ½, 0.5, 1, 4 …"
     )
+    command.add_argument(
+        "--gpu-memory",
+        type=admin.gib,
+        metavar="12GiB",
+        help="in place of --gpus: the smallest slice with so much GPU memory, per worker",
+    )
     command.add_argument("--workers", type=_positive, default=1, help="as one gang (default: 1)")
     command.add_argument("--min-workers", type=_positive, help="it may run with as few")
     command.add_argument("--max-workers", type=_positive, help="and grow to as many")

@@ -29,6 +29,9 @@ def submit(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
+        if any(role.gpu_memory_mib for role in request.roles):
+            # What it comes to, before anything is asked for.
+            sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
         show(view, f"{view.name} submitted", output=arguments.output)
@@ -91,6 +94,13 @@ def _role(arguments: argparse.Namespace) -> dict[str, object]:
         "milli_gpu": parse_milli_gpu(arguments.gpus),
         "memory_mib": arguments.memory_mib,
     }
+    if arguments.gpu_memory is not None:
+        if role["milli_gpu"]:
+            message = (
+                "Say --gpus or --gpu-memory, not both: a size, or the memory that it must have."
+            )
+            raise BadRequest(message)
+        role["gpu_memory_mib"] = arguments.gpu_memory
     if arguments.cpu_milli is not None:
         role["cpu_milli"] = arguments.cpu_milli
     return role | ({"gpu_kind": arguments.gpu_kind} if arguments.gpu_kind else {})

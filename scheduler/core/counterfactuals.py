@@ -128,7 +128,8 @@ def _smaller(cluster: Cluster, spec: Spec) -> _Options:
     first, *others = spec.roles
     each = " per worker" if bounds(spec)[0] > 1 or others else ""
     for size in sorted(_offered(cluster, spec), reverse=True):
-        if 0 < size < first.milli_gpu:
+        # Who asked for memory would not have it in less.
+        if 0 < size < first.milli_gpu and not first.gpu_memory_mib:
             way = Way(change=f"with {format_gpus(size)}{each}", at_once=True, milli_gpu=size)
             yield way, replace(spec, roles=(replace(first, milli_gpu=size), *others))
 

@@ -117,6 +117,8 @@ class Role:
     cpu_milli: int = 1000
     memory_mib: int = 1024
     command: tuple[str, ...] = ()
+    #: It was asked for by GPU memory: ``milli_gpu`` is the smallest slice that has so much; 0 = not.
+    gpu_memory_mib: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,7 @@ from gpucommons.scheduler.intake.fit import (
     training_pools,
     trains_in,
 )
+from gpucommons.scheduler.intake.gpu_memory import settled
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import (
     Asked,
@@ -70,7 +71,7 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
     _check_size(request)
     _check_names(request)
     _check_variables([*request.env, *request.secrets])
-    asks_gpu = any(role.milli_gpu for role in request.roles)
+    asks_gpu = any(role.milli_gpu or role.gpu_memory_mib for role in request.roles)
     # An admin may submit for any team, and so may a service for others: whoever lets people in
     # there has decided who belongs to the team. Both have to name it.
     for_any_team = principal.admin or request.user not in (None, principal.name)
@@ -116,7 +117,7 @@ def _spec(
     low, high = _bounds(request)
     owner = UserName(request.user or principal.name)
     chosen = "priority" in request.model_fields_set
-    pools = _pools(request, team, cluster)
+    asked, pools = settled(request.roles, _pools(request, team, cluster), cluster)
     return Spec(
         kind=Kind(request.kind),
         name=request.name,
@@ -124,7 +125,7 @@ def _spec(
         owner=owner,
         submitted_by=principal.name,
         pools=pools,
-        roles=tuple(_role(role, pools, cluster) for role in request.roles),
+        roles=tuple(_role(role, pools, cluster) for role in asked),
         min_workers=low,
         max_workers=high,
         priority=request.priority if chosen else default_priority(team, cluster.policy),
@@ -186,13 +187,14 @@ def _role(role: RoleRequest, pools: tuple[PoolName, ...], cluster: Cluster) -> R
         cpu_milli=max(1, min(role.cpu_milli, most)),
         memory_mib=role.memory_mib,
         command=tuple(role.command),
+        gpu_memory_mib=role.gpu_memory_mib or 0,
     )
 
 
 def _pools(request: JobRequest, team: Team, cluster: Cluster) -> tuple[PoolName, ...]:
     if request.pools:
         return known_pools(request.pools, cluster)
-    gpu = any(role.milli_gpu for role in request.roles)
+    gpu = any(role.milli_gpu or role.gpu_memory_mib for role in request.roles)
     found = training_pools(team, cluster, gpu=gpu)
     if not found:
         message = (

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpucommons.gpu.slices import format_gpus
 from gpucommons.scheduler.core.job_size import as_submitted, size_of, with_size
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Size, Spec, Workload
-from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.errors import BadRequest, Misconfigured
 from gpucommons.scheduler.intake.fit import check_can_run
+from gpucommons.scheduler.intake.gpu_memory import smallest
 from gpucommons.scheduler.intake.jobs import asked_of
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import check_policies
@@ -36,6 +38,15 @@ def resized_spec(workload: Workload, asked: JobSize, cluster: Cluster) -> Spec:
             " while it waits. Submit it anew instead."
         )
         raise BadRequest(message)
+    memory_mib = workload.spec.roles[0].gpu_memory_mib
+    if memory_mib and asked.milli_gpu is not None:
+        least = smallest(memory_mib, workload.spec.roles[0].gpu_kind, workload.spec.pools, cluster)
+        if asked.milli_gpu < least:
+            message = (
+                f"{workload.spec.name} asks for {memory_mib / 1024:.1f} GiB of GPU memory:"
+                f" {format_gpus(least)} is the smallest slice that has it."
+            )
+            raise Misconfigured(message)
     size = _size(workload, asked, cluster)
     spec = with_size(workload.spec, size)
     team = cluster.teams.get(spec.team)

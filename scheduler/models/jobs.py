@@ -36,6 +36,9 @@ class RoleRequest(Model):
     name: Name = "worker"
     count: int = Field(default=1, strict=True, ge=1, le=1024)
     milli_gpu: MilliGpu = 0
+    #: The smallest slice of any allowed pool that has so much GPU memory; with ``milli_gpu``, the least
+    #: that a slice of that size must have.
+    gpu_memory_mib: int | None = Field(default=None, strict=True, ge=1, le=16_777_216)
     gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
     #: Left out: 1000, or what goes with its part of a GPU where that is less.
     cpu_milli: int = Field(default=1000, strict=True, ge=1, le=1_024_000)

@@ -37,6 +37,7 @@ JOB = {
 ROLE = {
     "name": "worker, if left out.",
     "count": "How many of these. Default: 1.",
+    "gpu_memory_mib": "The smallest slice with so much GPU memory, in MiB; beside milli_gpu, the least it must have.",
     "milli_gpu": "Share of a GPU for each: 1000 is one GPU, 250 a quarter, 2000 two, 0 none.",
     "gpu_kind": "Kind of GPU, as the pools name it.",
     "cpu_milli": "Cores in thousandths. Default: 1000.",

@@ -9,6 +9,7 @@ from gpucommons.scheduler.core import preview, quota
 from gpucommons.scheduler.core.resources import Pool, Team
 from gpucommons.scheduler.core.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.intake import notebook_pools
+from gpucommons.scheduler.intake.gpu_memory import in_words
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, live_leases, view
@@ -28,7 +29,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
         hold_class=quoted.hold_class,
-        text=quoted.text,
+        text=" ".join(filter(None, (in_words(spec, service.loop.cluster), quoted.text))),
         starts_now=quoted.starts_now,
         reason=reason_view(quoted.reason),
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,

@@ -326,6 +326,7 @@ def request_of(spec: Spec) -> models.JobRequest:
                 name=role.name,
                 count=role.count,
                 milli_gpu=role.milli_gpu,
+                gpu_memory_mib=role.gpu_memory_mib or None,
                 gpu_kind=role.gpu_kind,
                 cpu_milli=role.cpu_milli,
                 memory_mib=role.memory_mib,
