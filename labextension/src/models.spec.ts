@@ -305,18 +305,6 @@ describe('curve', () => {
     expect(ticks(1, 21, 5, true)).toEqual([5, 10, 15, 20]);
     expect(ticks(1, 3, 5, true)).toEqual([1, 2, 3]);
   });
-
-  it('places parts of epochs by the epoch', () => {
-    const part = (step: number, epoch: number): ICurvePoint => ({
-      attempt: 1,
-      step,
-      at_ms: 0,
-      metrics: { loss: 1, epoch },
-      unit: 'epoch'
-    });
-    const view = curveView([part(500, 0.5), part(2000, 2)], box);
-    expect([view.firstStep, view.lastStep]).toEqual([0.5, 2]);
-  });
 });
 
 describe('a followed job', () => {
@@ -327,20 +315,6 @@ describe('a followed job', () => {
     attemptLine: () => ''
   };
   const listed = makeJob({ request: { roles: [] }, request_lacks: ['env'] });
-
-  it('takes the whole curve each time, so that a step that was done again stands once', () => {
-    const job = new FollowedJob('j', parent, null);
-    job.handle({ type: 'curve', job: 'j', points: [point(1, 1, 2)] });
-    job.handle({
-      type: 'curve',
-      job: 'j',
-      points: [point(2, 1, 1)],
-      source: 'log'
-    });
-    expect(job.points).toEqual([point(2, 1, 1)]);
-    expect(job.source).toBe('log');
-    job.dispose();
-  });
 
   it('keeps its whole request when a list shows it in part', () => {
     const followed = new FollowedJob('j-1', parent, listed);

@@ -10,9 +10,9 @@ from gpucommons.scheduler.failures.remedies import remedy_for
 TRACEBACK = """\
 epoch 3 loss 0.5
 Traceback (most recent call last):
-  File "/home/ann/work/train.py", line 12, in <module>
+  File "/home/ann/job/train.py", line 12, in <module>
     main()
-  File "/home/ann/work/train.py", line 88, in main
+  File "/home/ann/job/train.py", line 88, in main
     loss = model(batch)
            ^^^^^^^^^^^^
   File "/opt/env/lib/python3.11/site-packages/torch/nn/modules/module.py", line 1501, in _call_impl
@@ -21,7 +21,7 @@ ValueError: bad batch 7
 """
 TORCHRUN = """\
 [rank1]: Traceback (most recent call last):
-[rank1]:   File "/work/train.py", line 88, in <module>
+[rank1]:   File "/srv/job/train.py", line 88, in <module>
 [rank1]:     main()
 [rank1]: ValueError: bad batch 7
 E1123 22:00:00.000000 123 elastic/multiprocessing/api.py:874] failed (exitcode: 1) local_rank: 1
