@@ -66,6 +66,74 @@ describe('what to run', () => {
   });
 });
 
+describe('what is typed', () => {
+  it.each<[string, (model: TrainModel) => void]>([
+    [
+      'a text',
+      model => {
+        model.update({ arguments: '--epochs 5' });
+      }
+    ],
+    [
+      'a number',
+      model => {
+        model.type('cpus', '3');
+      }
+    ],
+    [
+      'half a number',
+      model => {
+        model.type('workers', '');
+      }
+    ]
+  ])('stays when another tab comes to the front: %s', (_what, write) => {
+    const model = train();
+    model.setCandidates([file('a.py')]);
+    write(model);
+    const { form, typed } = model;
+    model.setCandidates([file('b.py'), file('a.py')]);
+
+    expect([model.form, model.typed]).toEqual([form, typed]);
+  });
+
+  it('stays while the page is still opening its tabs', () => {
+    const model = train();
+    model.setCandidates([file('a.py')]);
+    model.update({ arguments: '--epochs 5' });
+    for (const path of ['b.py', 'c.py']) {
+      model.setCandidates([file(path), file('a.py')]);
+    }
+    model.setCandidates([]);
+
+    expect(model.form.arguments).toBe('--epochs 5');
+    expect(model.form.source).toEqual({ kind: 'file', path: 'a.py' });
+  });
+
+  it('is there again with its file', () => {
+    const model = train();
+    model.setCandidates([file('a.py'), file('b.py')]);
+    model.update({ arguments: '--epochs 5' });
+    model.choose('b.py');
+    expect(model.form.arguments).toBe('');
+    model.choose('a.py');
+    expect(model.form.arguments).toBe('--epochs 5');
+  });
+
+  it('is sent, and the next form is of the tab in front again', async () => {
+    const model = train(200, makeJob());
+    model.setCandidates([file('a.py')]);
+    model.update({ arguments: '--epochs 5' });
+    model.setCandidates([file('b.py'), file('a.py')]);
+    await model.submit();
+    const sent = asked.find(each => each.url.includes('submit-file'));
+    expect(sent?.body).toContain('--epochs 5');
+    expect(sent?.body).toContain('"path":"a.py"');
+
+    model.setCandidates([file('b.py'), file('a.py')]);
+    expect(model.form.source).toEqual({ kind: 'file', path: 'b.py' });
+  });
+});
+
 describe('the quota line', () => {
   it('asks once for several changes, within half a second', async () => {
     const model = train();

@@ -82,6 +82,7 @@ export class TrainModel {
       source === null ||
       (source.kind === 'file' &&
         !this._isChosen &&
+        !this._isEdited &&
         candidates[0] !== undefined &&
         candidates[0].path !== source.path);
     if (gone) {
@@ -110,12 +111,14 @@ export class TrainModel {
 
   update(change: Partial<ITrainForm>): void {
     this.form = { ...this.form, ...change };
+    this._isEdited = true;
     this._askAnew();
   }
 
   /** Into a number field: it is taken once it is one that may stand there. */
   type(name: NumberName, text: string): void {
     Object.assign(this, taken(this.form, { ...this.typed, [name]: text }));
+    this._isEdited = true;
     this._askAnew();
   }
 
@@ -199,6 +202,7 @@ export class TrainModel {
     try {
       const job = await this._send(form, (this._key ??= UUID.uuid4()));
       this._key = null;
+      this._isEdited = false;
       this.form = { ...form, name: '' };
       if (form.source.kind === 'job') {
         this._isChosen = false;
@@ -252,12 +256,20 @@ export class TrainModel {
   }
 
   private _setSource(source: Source | null): void {
+    const { source: old, name, functionName, arguments: words } = this.form;
+    if (old?.kind === 'file') {
+      // What was written for a file is there again with the file.
+      this._written.set(old.path, { name, functionName, arguments: words });
+    }
     // Of a job run again nothing is meant for another file; of another file, what is its own is not.
     const kept =
-      this.form.source?.kind === 'job'
+      old?.kind === 'job'
         ? { ...EMPTY_FORM, team: this.form.team }
         : { ...this.form, name: '', functionName: '', arguments: '' };
-    this.form = { ...kept, source };
+    const written =
+      source?.kind === 'file' ? this._written.get(source.path) : {};
+    this.form = { ...kept, ...written, source };
+    this._isEdited = false;
     this.typed = {};
     this.files = null;
     this.filesProblem = null;
@@ -282,6 +294,10 @@ export class TrainModel {
   /** Of the submit under way, or of one whose answer was lost: repeating it makes no second job. */
   private _key: string | null = null;
   private _isChosen = false;
+  /** Somebody fills the form in: no other tab that comes to the front takes it away from them. */
+  private _isEdited = false;
+  /** By file, what is its own in the form. */
+  private readonly _written = new Map<string, Partial<ITrainForm>>();
   private _timer = 0;
   private _asked = 0;
 }
