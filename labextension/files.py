@@ -41,7 +41,8 @@ class FilesHandler(FileHandler):
         """What would be taken along."""
         try:
             path = self.get_query_argument("path", "")
-            self.answer(await self.desk().preview(path))
+            environment = self.get_query_argument("environment", "")
+            self.answer(await self.desk().preview(path, environment))
         except SchedulerError as error:
             self.refuse(error)
 

@@ -78,6 +78,7 @@ def _jobs(asked: Asked) -> Call[models.JobList]:
 
 TABLE = (
     Row(method="GET", pattern="whoami", call=lambda _: calls.whoami()),
+    Row(method="GET", pattern="environments", call=lambda _: calls.environments()),
     Row(method="GET", pattern="offers", call=lambda a: calls.offers(server_name=a.server_name)),
     Row(method="GET", pattern="pools", call=lambda _: calls.pools()),
     Row(method="GET", pattern="teams", call=lambda _: calls.teams()),

@@ -1,6 +1,6 @@
 """Turn this notebook into a job: what would be taken along, and the submission itself.
 
-The file's folder becomes a snapshot together with a lock file of the kernel's packages; from then
+The file's folder becomes a snapshot together with a list of the environment's packages; from then
 on the job has its own copy, and editing or stopping the notebook changes nothing.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import shlex
+import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jupyter_client.kernelspec import NoSuchKernel
 from pydantic import Field, ValidationError
@@ -26,11 +27,13 @@ from gpucommons.scheduler.client.submission import (
     request_for_file,
     results_below,
 )
+from gpucommons.scheduler.environments.reading import packages_in, read_environment
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.models import JobRequest, JobView, Model, View
+from gpucommons.scheduler.scripts import frameworks, parameters
 
 #: Fields that the snapshot decides.
-_OURS = ("snapshot", "results_to")
+_OURS = ("snapshot", "results_to", "links", "links_from")
 
 
 class Submission(Model):
@@ -39,8 +42,12 @@ class Submission(Model):
     path: str = Field(min_length=1, max_length=1024)
     request: dict[str, Any] = Field(default_factory=dict)
     function: str | None = Field(default=None, max_length=100)
-    #: As one writes them after the script's name; split like a shell does, run by none.
+    #: As one writes them after the script's name; split like a shell does, run by none. Of a notebook
+    #: they are its parameters: ``alpha=0.1 epochs=5``.
     arguments: str = Field(default="", max_length=4096)
+    #: What becomes of large files that stay behind: they are linked from the home, or the job goes
+    #: without. Must be said where there are such.
+    left_out: Literal["link", "without"] | None = None
 
 
 class FileView(View):
@@ -54,6 +61,8 @@ class ExcludedView(FileView):
     """A file that stays behind."""
 
     reason: str
+    #: The job may need it, and can have a link to where it lies.
+    linkable: bool
 
 
 class PackageView(View):
@@ -64,14 +73,47 @@ class PackageView(View):
     job: str | None
 
 
+class AdviceView(View):
+    """What goes wrong with several workers, unless one of these launchers starts them."""
+
+    text: str
+    launchers: list[str]
+
+
 class Preview(View):
-    """What the snapshot would hold."""
+    """What the snapshot would hold, and what was read of the file."""
 
     path: str
     files: list[FileView]
     size_bytes: int
     excluded: list[ExcludedView]
     packages: list[PackageView]
+    #: Of the notebook's kernel, or this server's own: what the job runs with by default. "" where
+    #: the place of jobs has images instead.
+    environment: str = ""
+    environment_name: str = ""
+    #: Names that the notebook's cell tagged parameters sets; None for other files.
+    parameters: list[str] | None = None
+    advice: list[AdviceView]
+    #: Folder below the home that results come back to; None = they stay with the job.
+    results_to: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Wish:
+    """What is to be packed."""
+
+    job: FileJob
+    options: dict[str, Any]
+    role: dict[str, Any]
+
+    def pack(self) -> tuple[JobRequest, snapshot.Packed]:
+        try:
+            return request_for_file(
+                self.job, self.options, self.role, max_bytes=snapshot.MAX_SNAPSHOT_BYTES
+            )
+        except ValidationError as error:
+            raise BadRequest(sentence_of(error)) from None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +126,8 @@ class Desk:
     #: Spec of a kernel by name, as the server knows it.
     kernel_spec: Callable[[str], Awaitable[Any]]
 
-    async def preview(self, path: str) -> Preview:
-        """List what would be taken along.
+    async def preview(self, path: str, environment: str = "") -> Preview:
+        """List what would be taken along; packages are compared with those of ``environment``.
 
         Raises
         ------
@@ -94,19 +136,31 @@ class Desk:
         """
         file = await asyncio.to_thread(self.locate, path)
         command_for(FileJob(root=file.parent, path=file.name))
-        listing = await asyncio.to_thread(snapshot.preview, file.parent)
-        here = await self._packages(file)
-        job = await asyncio.to_thread(packages.own_packages)
-        unlike = packages.differences(here, job) if here is not None else []
+        kernel = await self._kernel(file)
+        return await asyncio.to_thread(self._preview, path, file, kernel, environment)
+
+    def _preview(self, path: str, file: Path, kernel: str | None, environment: str) -> Preview:
+        listing = snapshot.preview(file.parent)
+        with file.open("rb") as opened:
+            content = opened.read(frameworks.MAX_BYTES + 1)
+        known = parameters.known_parameters(content) if file.suffix == ".ipynb" else None
+        own = read_environment(kernel or sys.prefix)
         return Preview(
             path=path,
             files=[FileView(path=f.path, size_bytes=f.size_bytes) for f in listing.files],
             size_bytes=listing.size_bytes,
             excluded=[
-                ExcludedView(path=e.path, size_bytes=e.size_bytes, reason=e.reason)
+                ExcludedView(
+                    path=e.path, size_bytes=e.size_bytes, reason=e.reason, linkable=e.linkable
+                )
                 for e in listing.excluded
             ],
-            packages=[PackageView(name=d.name, here=d.here, job=d.job) for d in unlike],
+            packages=_differences(kernel, environment),
+            environment=own.path,
+            environment_name=own.text(),
+            parameters=None if known is None else list(known),
+            advice=_advice(file.name, frameworks.read_script(file.name, content)),
+            results_to=results_below(self.home, file.parent),
         )
 
     async def submit(self, submission: Submission, scheduler: Any, *, key: str) -> JobView:
@@ -118,9 +172,10 @@ class Desk:
             With what is wrong, nothing submitted.
         """
         file = await asyncio.to_thread(self.locate, submission.path)
-        here = await self._packages(file)
-        lock = {packages.LOCK_FILE: packages.lock_file(here)} if here is not None else {}
-        request, packed = await asyncio.to_thread(self._request, file, submission, lock)
+        wish = await asyncio.to_thread(self._wish, file, submission)
+        if not wish.options.get("environment"):
+            wish.options["environment"] = await self._default_environment(file, scheduler)
+        request, packed = await asyncio.to_thread(wish.pack)
         # A quote first would race; a refused submit leaves only content nobody refers to.
         await scheduler.send(calls.put_snapshot(packed.sha256, packed.content))
         view: JobView = await scheduler.send(calls.submit(request, key=key))
@@ -148,9 +203,14 @@ class Desk:
             raise BadRequest(message)
         return file
 
-    def _request(
-        self, file: Path, submission: Submission, lock: dict[str, bytes]
-    ) -> tuple[JobRequest, snapshot.Packed]:
+    async def _default_environment(self, file: Path, scheduler: Any) -> str:
+        """The notebook's kernel, where jobs run on this machine; a script has the default."""
+        kernel = await self._kernel(file)
+        if kernel is None or (await scheduler.send(calls.whoami())).environments != "folder":
+            return ""
+        return kernel
+
+    def _wish(self, file: Path, submission: Submission) -> _Wish:
         options = dict(submission.request)
         roles = options.pop("roles", [{}])
         if not isinstance(roles, list) or len(roles) != 1 or not isinstance(roles[0], dict):
@@ -166,27 +226,70 @@ class Desk:
         results_to = results_below(self.home, file.parent)
         if results_to is not None:
             options["results_to"] = results_to
+        words, is_notebook = _split(submission.arguments), file.suffix == ".ipynb"
+        if submission.left_out is None:
+            _ask_about(file.parent)
         job = FileJob(
             root=file.parent,
             path=file.name,
             function=function,
-            arguments=_split(submission.arguments),
+            arguments=() if is_notebook else words,
+            parameters=_parameters(words) if is_notebook else {},
+            links_left_out=submission.left_out == "link",
         )
-        try:
-            return request_for_file(
-                job, options, roles[0], max_bytes=snapshot.MAX_SNAPSHOT_BYTES, extra=lock
-            )
-        except ValidationError as error:
-            raise BadRequest(sentence_of(error)) from None
+        return _Wish(job=job, options=options, role=roles[0])
 
-    async def _packages(self, file: Path) -> dict[str, str] | None:
-        name = packages.kernel_name_of(file) if file.suffix == ".ipynb" else None
+    async def _kernel(self, file: Path) -> str | None:
+        """The environment of the notebook's kernel; None where it is none, or there is no such kernel.
+
+        A script runs with this server's own Python.
+        """
+        if file.suffix != ".ipynb":
+            return None
+        name = packages.kernel_name_of(file)
         try:
             spec = await self.kernel_spec(name or "python3")
         except NoSuchKernel:
             return None
-        interpreter = packages.interpreter_of(list(spec.argv))
-        return await packages.packages_of(interpreter) if interpreter is not None else None
+        return await asyncio.to_thread(packages.environment_of, list(spec.argv))
+
+
+def _differences(kernel: str | None, environment: str) -> list[PackageView]:
+    if kernel is None or environment in ("", kernel):
+        return []
+    found = packages.differences(packages_in(kernel), packages_in(environment))
+    return [PackageView(name=d.name, here=d.here, job=d.job) for d in found]
+
+
+def _advice(name: str, script: frameworks.Script) -> list[AdviceView]:
+    return [
+        AdviceView(
+            text=frameworks.sentence(name, start), launchers=sorted(start.framework.launchers)
+        )
+        for start in script.starts
+    ]
+
+
+def _ask_about(folder: Path) -> None:
+    left = [file.path for file in snapshot.preview(folder).excluded if file.linkable]
+    if left:
+        message = (
+            f"{', '.join(left[:3])}{' …' if left[3:] else ''} would stay behind: say left_out: link to"
+            " link it from your home, or left_out: without to go without it."
+        )
+        raise BadRequest(message)
+
+
+def _parameters(words: tuple[str, ...]) -> dict[str, Any]:
+    """Of a notebook: ``alpha=0.1 epochs=5``."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, equals, text = word.partition("=")
+        if not equals or not name.isidentifier():
+            message = f"{word!r} is no parameter: write NAME=VALUE, as in epochs=5."
+            raise BadRequest(message)
+        found[name] = parameters.parse_value(text)
+    return found
 
 
 def _split(arguments: str) -> tuple[str, ...]:

@@ -239,6 +239,7 @@ def _service(
         ),
         why_not=outside.where.why_not,
         why_no_secret=outside.where.why_no_secret,
+        environments=outside.where.environments,
         now_ms=loop.now,
         new_ids=around.new_ids,
         forecasts=outside.forecaster,

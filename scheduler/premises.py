@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -22,8 +22,11 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.environments.base import AsAsked, Environments, Images
+from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
+from gpucommons.scheduler.executors.launch_plan import passed_on
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.executors.local_results import LocalResults
 from gpucommons.scheduler.executors.secret_files import is_missing, lacking
@@ -81,6 +84,8 @@ class Premises:
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
     #: What jobs made that ran on this machine; None where none do.
     results: LocalResults | None = None
+    #: What jobs may run with there.
+    environments: Environments = field(default_factory=AsAsked)
     #: What the upkeep does besides, given the service.
     also: Callable[[Service], Callable[[], None]] = lambda _service: _nothing
     #: Requests to a cluster's API server so far, by verb and resource.
@@ -110,6 +115,11 @@ def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> P
         report=agent.devices,
         record=agent.audit,
         why_no_secret=partial(_why_no_secret, settings),
+        environments=MachineEnvironments(
+            home_of=partial(home_of, settings),
+            account_of=accounts(settings, os.geteuid()),
+            environ=passed_on(os.environ),
+        ),
     )
 
 
@@ -131,7 +141,13 @@ def _cluster(
         read_settings,
     )
 
-    parts = make_parts(read_settings(described), asked, logs=settings.state / "logs", kept=kept)
+    cluster = read_settings(described)
+    parts = make_parts(cluster, asked, logs=settings.state / "logs", kept=kept)
+    images = Images(
+        names=tuple(sorted(cluster.environments)),
+        any_image=cluster.any_image,
+        sees_home=cluster.home is not None,
+    )
     agents, executor = parts.agents, parts.executor
 
     def why_not(name: PoolName, milli_gpu: int) -> str | None:
@@ -142,6 +158,7 @@ def _cluster(
     if agents is None:
         return Premises(
             executor=executor,
+            environments=images,
             bound_to=executor.bound_to,
             has_pod=executor.has_pod,
             why_not=why_not,
@@ -153,6 +170,7 @@ def _cluster(
         )
     return Premises(
         executor=executor,
+        environments=images,
         agent=agents,
         minutes=agents.minutes,
         bound_to=executor.bound_to,

@@ -131,6 +131,8 @@ function render({ model, el }) {
     Boolean(model.get('target') && model.get('quota_line'));
   const teams = element('div', '', form);
   const limits = element('div', '', form);
+  const settings = element('div', 'gc-muted', form);
+  const left = element('div', '', form);
   const quota = element('div', 'gc-muted', form);
   quota.style.marginTop = '8px';
   const row = element('div', 'gc-row', form);
@@ -168,6 +170,7 @@ function render({ model, el }) {
   };
   const show = () => {
     target.textContent = model.get('target');
+    settings.textContent = model.get('settings');
     // Until the kernel has asked the scheduler, which a running cell puts off.
     const isAsking = model.get('target') && !model.get('trouble');
     quota.textContent =
@@ -207,6 +210,24 @@ function render({ model, el }) {
       );
     }
   };
+  const showLeft = () => {
+    left.textContent = '';
+    const names = model.get('left_behind');
+    if (names) {
+      element('span', 'gc-muted', left, `Too large to go along: ${names}`);
+      select(
+        left,
+        'They are',
+        [
+          ['', 'Choose…'],
+          ['link', 'linked from my home'],
+          ['without', 'left out']
+        ],
+        model.get('left_out'),
+        value => set('left_out', value)
+      );
+    }
+  };
   const showLimits = () => {
     limits.textContent = '';
     select(
@@ -236,9 +257,11 @@ function render({ model, el }) {
   model.on('change:sizes', onSizes);
   model.on('change:trouble', onTrouble);
   model.on('change:teams', showTeams);
+  model.on('change:left_behind change:left_out', showLeft);
   model.on('change:time_limits change:max_run_s', showLimits);
   const stopWatching = watchKernel(model, el, form);
   showTeams();
+  showLeft();
   showLimits();
   onSizes();
   return () => {
@@ -246,6 +269,7 @@ function render({ model, el }) {
     model.off('change:sizes', onSizes);
     model.off('change:trouble', onTrouble);
     model.off('change:teams', showTeams);
+    model.off('change:left_behind change:left_out', showLeft);
     model.off('change:time_limits change:max_run_s', showLimits);
     stopWatching();
     stop?.();

@@ -7,10 +7,13 @@ The form is drawn by the page; what it does is plain Python, and the same withou
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
+import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,6 @@ import traitlets
 from pydantic import ValidationError
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.labextension import packages
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, sentence_of
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
 from gpucommons.scheduler.client import calls, snapshot
@@ -29,6 +31,7 @@ from gpucommons.scheduler.client.submission import (
     request_for_file,
     results_below,
 )
+from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
 
@@ -56,6 +59,14 @@ class TrainPanel(anywidget.AnyWidget):
     max_run_s = traitlets.Int(7200, min=0).tag(sync=True)
     #: What forms offer for it, with words.
     time_limits: traitlets.List[list[int | str]] = traitlets.List().tag(sync=True)
+    #: The Python that it runs with: a name or path; "" = the default.
+    environment = traitlets.Unicode("").tag(sync=True)
+    #: Large files that stay behind: ``link`` links them from the home, ``without`` goes without.
+    left_out = traitlets.Unicode("").tag(sync=True)
+    #: What stays behind, once that was found.
+    left_behind = traitlets.Unicode("").tag(sync=True)
+    #: What the form chose by itself, in words.
+    settings = traitlets.Unicode("").tag(sync=True)
     #: What would happen to it now, as the scheduler says.
     quota_line = traitlets.Unicode().tag(sync=True)
     #: The submitted job, as the API shows it; empty before.
@@ -74,6 +85,7 @@ class TrainPanel(anywidget.AnyWidget):
         target: Target = None,
         *,
         notebook: str | os.PathLike[str] | None = None,
+        parameters: Mapping[str, Any] | None = None,
         environ: Mapping[str, str] | None = None,
         **options: Any,
     ) -> None:
@@ -84,7 +96,10 @@ class TrainPanel(anywidget.AnyWidget):
         if is_in_job(self._environ):
             return
         with self._telling():
-            self._file = file_job(target, notebook, self._environ)
+            self._file = replace(
+                file_job(target, notebook, self._environ), parameters=dict(parameters or {})
+            )
+            self._look_at_folder(self._file)
             call = f": {self._file.function}()" if self._file.function else ""
             self.target = f"{self._file.path}{call}"
             self._choose_team()
@@ -117,14 +132,20 @@ class TrainPanel(anywidget.AnyWidget):
         SchedulerError
             With what is wrong; nothing is submitted then.
         """
-        lock = {packages.LOCK_FILE: packages.lock_file(packages.own_packages())}
+        chosen = self._chosen
+        self._look_at_folder(chosen)
+        if self.left_behind and self.left_out not in ("link", "without"):
+            message = (
+                f"{self.left_behind} would stay behind. Choose: link it from your home"
+                " (left_out='link'), or go without it (left_out='without')."
+            )
+            raise BadRequest(message)
         try:
             request, packed = request_for_file(
-                self._chosen,
+                replace(chosen, links_left_out=self.left_out == "link"),
                 self._options(),
                 {"milli_gpu": self.milli_gpu},
                 max_bytes=snapshot.MAX_SNAPSHOT_BYTES,
-                extra=lock,
             )
         except ValidationError as error:
             raise BadRequest(sentence_of(error)) from None
@@ -133,6 +154,10 @@ class TrainPanel(anywidget.AnyWidget):
             job = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         self.job, self.trouble = job.model_dump(mode="json"), ""
         return job
+
+    def _look_at_folder(self, chosen: FileJob) -> None:
+        excluded = snapshot.preview(chosen.root).excluded
+        self.left_behind = ", ".join(file.path for file in excluded if file.linkable)
 
     def refresh(self) -> JobView | None:
         """Look at the submitted job again."""
@@ -167,6 +192,8 @@ class TrainPanel(anywidget.AnyWidget):
         results_to = results_below(Path.home(), self._chosen.root)
         if results_to is not None:
             options["results_to"] = results_to
+        if self.environment:
+            options["environment"] = self.environment
         return options
 
     def _unpacked(self) -> JobRequest:
@@ -180,10 +207,15 @@ class TrainPanel(anywidget.AnyWidget):
 
     def _choose_team(self) -> None:
         with connect(self._environ) as scheduler:
-            self.teams = scheduler.send(calls.whoami()).teams
+            who = scheduler.send(calls.whoami())
+            self.teams = who.teams
             self._views = scheduler.send(calls.teams()).teams
         if self.team not in self.teams:
             self.team = self.teams[0] if self.teams else ""
+        if who.environments == "folder" and not self.environment:
+            # This kernel's own, whose packages the notebook was written with.
+            self.environment = os.path.realpath(sys.prefix)
+        self.settings = _settings(self.environment, self._options().get("results_to"))
         self._offer()
 
     @traitlets.observe("team", "milli_gpu", "max_run_s")
@@ -229,6 +261,18 @@ class TrainPanel(anywidget.AnyWidget):
             return ""
         size = format_milli_gpu(self.milli_gpu)
         return f"TrainPanel: {self.target} on {size} GPU. {self.quota_line}".rstrip()
+
+
+def _settings(environment: str, results_to: str | None) -> str:
+    """What the form chose by itself, and where it comes from."""
+    found = ["The time limit of 2 hours is this form's own until you change it."]
+    if environment:
+        with contextlib.suppress(NoEnvironment):
+            found.append(f"Runs in {read_environment(environment).text()}, this kernel's own.")
+    if results_to is not None:
+        place = "results/" if results_to == "." else f"{results_to}/results/"
+        found.append(f"Results come back to {place}, beside the file.")
+    return " ".join(found)
 
 
 def _limit_words(seconds: int) -> str:

@@ -13,6 +13,7 @@ from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.service import authorization, jobs, logs, quotes, why
+from gpucommons.scheduler.service import environments as job_environments
 from gpucommons.scheduler.service.results import results as job_results
 
 router = APIRouter(tags=["jobs"])
@@ -38,6 +39,12 @@ async def submit(
 async def quote_job(request: models.JobRequest, caller: AnyCaller) -> models.Quote:
     """Say what would happen to this job if it were submitted now."""
     return await caller.run_dear(quotes.quote_job, request)
+
+
+@router.get("/environments")
+async def environments(caller: AnyCaller) -> models.EnvironmentList:
+    """What the caller's jobs may run with: kernels, virtual and conda environments, or images."""
+    return await caller.run_dear(job_environments.environments)
 
 
 @router.get("/jobs", name="jobs")

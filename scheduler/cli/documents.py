@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,16 @@ def read_config(path: Path) -> models.ConfigModel:
     return models.ConfigModel.model_validate(document)
 
 
-def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, Packed | None]:
+def read_job(
+    path: Path, *, max_bytes: int, also: Mapping[str, Any] | None = None
+) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
     """Read a job: the fields of the API, and ``run: FILE`` for a script beside it.
 
-    A TrainingJob's manifest is taken as its spec.
+    A TrainingJob's manifest is taken as its spec. ``also`` are fields that the file may leave out.
 
     Returns
     -------
-    The request, and the packed folder where a file is to run.
+    What is to run from a folder, the request, and the packed folder.
 
     Raises
     ------
@@ -69,12 +72,15 @@ def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, Packed |
         # The same file at both doors: what kubectl applies, we submit.
         document = spec_of(document)
     if "run" not in document:
-        return models.JobRequest.model_validate(document), None
+        return None, models.JobRequest.model_validate(document), None
+    document = {**(also or {}), **document}
     job = FileJob(
         root=path.resolve().parent,
         path=_text(path, document.pop("run"), "run", "the name of a script or notebook"),
         arguments=_arguments(path, document.pop("arguments", None) or []),
         function=_function(path, document.pop("function", None)),
+        parameters=_parameters(path, document.pop("parameters", None) or {}),
+        links_left_out=_choice(path, document.pop("left_out", "without")),
     )
     roles = document.pop("roles", None) or [{}]
     if not isinstance(roles, list) or len(roles) != 1 or not isinstance(roles[0], dict):
@@ -84,7 +90,7 @@ def read_job(path: Path, *, max_bytes: int) -> tuple[models.JobRequest, Packed |
         if field in where:
             message = f"{path}: write either run or {field}, not both."
             raise BadRequest(message)
-    return request_for_file(job, document, roles[0], max_bytes=max_bytes)
+    return job, *request_for_file(job, document, roles[0], max_bytes=max_bytes)
 
 
 def _text(path: Path, value: object, field: str, what: str) -> str:
@@ -101,6 +107,20 @@ def _arguments(path: Path, value: object) -> tuple[str, ...]:
     ):
         return tuple(str(item) for item in value)
     message = f"{path}: arguments must be a list of texts and numbers."
+    raise BadRequest(message)
+
+
+def _parameters(path: Path, value: object) -> dict[str, Any]:
+    if isinstance(value, dict) and all(isinstance(name, str) for name in value):
+        return value
+    message = f"{path}: parameters must be a mapping of names to values."
+    raise BadRequest(message)
+
+
+def _choice(path: Path, value: object) -> bool:
+    if value in ("link", "without"):
+        return value == "link"
+    message = f"{path}: left_out must be link or without: what becomes of large files."
     raise BadRequest(message)
 
 

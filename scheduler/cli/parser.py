@@ -62,11 +62,24 @@ def _add_submit(
     command = commands.add_parser(
         "submit",
         parents=[shared],
-        help="submit a script, notebook or YAML file",
-        usage="gpucommons submit [options] SCRIPT [-- ARGUMENT …] | -f FILE",
+        help="submit a script, notebook, command or YAML file",
+        usage="gpucommons submit [options] SCRIPT [-- ARGUMENT …] | -m MODULE [-- ARGUMENT …] |"
+        " -- COMMAND … | -f FILE",
     )
     command.add_argument("script", nargs="?", type=Path, help="a .py or .ipynb file")
-    command.add_argument("-f", "--file", type=Path, help="a job as YAML")
+    command.add_argument(
+        "-f", "--file", type=Path, help="a job as YAML; with a notebook: its parameters as YAML"
+    )
+    command.add_argument("-m", "--module", help="a package or module of the current folder")
+    command.add_argument(
+        "-p",
+        "--parameter",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("NAME", "VALUE"),
+        help="of a notebook, for its cell tagged parameters; may be repeated",
+    )
     command.add_argument(
         "--gpus", default="0", metavar="N", help="per worker: 0 (default), ½, 0.5, 1, 4 …"
     )
@@ -111,7 +124,17 @@ def _add_submit(
         help="go on from what your job saved last; one that still waits is cancelled",
     )
     command.add_argument(
-        "--env", action="append", default=[], metavar="NAME=VALUE", help="may be repeated"
+        "--env",
+        action="append",
+        default=[],
+        metavar="ENVIRONMENT|NAME=VALUE",
+        help="the kernel, venv or conda environment to run in, by name or path (default: the one"
+        " that is active here); or a variable of the job, which may be repeated",
+    )
+    command.add_argument(
+        "--left-out",
+        choices=("link", "without"),
+        help="large files that stay behind: link them from your home, or go without them",
     )
     command.add_argument(
         "--secret",

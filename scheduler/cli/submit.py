@@ -3,30 +3,43 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from gpucommons.gpu.slices import parse_milli_gpu
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli import left_out
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.documents import read_job
+from gpucommons.scheduler.cli.documents import read_job, read_mapping
 from gpucommons.scheduler.cli.follow import follow
 from gpucommons.scheduler.cli.present import printable, show
-from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
-from gpucommons.scheduler.client.submission import FileJob, request_for_file
+from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
+from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.scripts.parameters import parse_value
 
 #: More files that stayed behind are counted, not named.
 _NAMED = 10
 _KIB = 1024
+Options = Mapping[str, Any]
+#: Packs what is wanted, with the fields that say which environment it runs in.
+Wish = Callable[[Options], tuple[models.JobRequest, Packed | None]]
 
 
 def submit(arguments: argparse.Namespace) -> int:
-    """Submit a script, notebook or YAML file."""
-    request, packed = _wanted(arguments)
+    """Submit a script, notebook, module, command or YAML file."""
+    arguments.environment, arguments.variables = environment_and_variables(arguments.env)
+    wish = _wish(arguments)
     with connect(arguments) as scheduler:
+        environment = _environment(arguments.environment, scheduler)
+        request, packed = wish({"environment": environment} if environment else {})
         if packed is not None and request.snapshot is not None:
             scheduler.send(calls.put_snapshot(request.snapshot, packed.content))
         if any(role.gpu_memory_mib for role in request.roles):
@@ -34,32 +47,93 @@ def submit(arguments: argparse.Namespace) -> int:
             sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
+        _say(f"warning: {warning}" for warning in view.warnings)
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
 
 
-def _wanted(arguments: argparse.Namespace) -> tuple[models.JobRequest, Packed | None]:
+def _wish(arguments: argparse.Namespace) -> Wish:
+    """What is wanted, to be packed once its environment is known."""
     max_bytes = arguments.max_mib << 20
-    if (arguments.file is None) == (arguments.script is None):
-        message = "Name one thing to run: a script or notebook, or a YAML file with -f."
-        raise BadRequest(message)
-    if arguments.file is not None:
-        request, packed = read_job(arguments.file, max_bytes=max_bytes)
-        if packed is not None:
-            _say_packed(packed, arguments.file.resolve().parent)
+    file, is_notebook = arguments.file, str(arguments.script).endswith(".ipynb")
+    if file is not None and not is_notebook:
+        return _from_file(arguments, max_bytes)
+    job = _job(arguments)
+
+    def pack(environment: Options) -> tuple[models.JobRequest, Packed]:
+        chosen = replace(job, links_left_out=left_out.are_linked(job.root, arguments.left_out))
+        options = {**_options(arguments), **environment}
+        request, packed = request_for_file(chosen, options, _role(arguments), max_bytes=max_bytes)
+        _say_packed(packed, chosen, request)
         return request, packed
-    script = arguments.script.resolve()
-    job = FileJob(
-        root=script.parent,
-        path=script.name,
-        arguments=tuple(arguments.arguments),
-        function=arguments.function,
-    )
-    request, packed = request_for_file(
-        job, _options(arguments), _role(arguments), max_bytes=max_bytes
-    )
-    _say_packed(packed, job.root)
-    return request, packed
+
+    return pack
+
+
+def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
+    given = arguments.script or arguments.module or arguments.arguments
+    if given:
+        message = (
+            "Name one thing to run: a script or notebook, a module with -m, a command behind --, or"
+            " a YAML file with -f. What the file runs gets its arguments from the file."
+        )
+        raise BadRequest(message)
+
+    def read(environment: Options) -> tuple[models.JobRequest, Packed | None]:
+        job, request, packed = read_job(arguments.file, max_bytes=max_bytes, also=environment)
+        if packed is not None and job is not None:
+            _say_packed(packed, job, request)
+        return request, packed
+
+    return read
+
+
+def _job(arguments: argparse.Namespace) -> FileJob:
+    """The script, module or command that was named."""
+    if arguments.script is not None and arguments.module is not None:
+        raise BadRequest("Name one thing to run: a script or a module, not both.")
+    if arguments.script is not None:
+        script = arguments.script.resolve()
+        return FileJob(
+            root=script.parent,
+            path=script.name,
+            arguments=tuple(arguments.arguments),
+            function=arguments.function,
+            parameters=_parameters(arguments),
+        )
+    if arguments.module is None and not arguments.arguments:
+        message = (
+            "Name one thing to run: a script or notebook, a module with -m, a command behind --"
+            " (gpucommons submit -- torchrun train.py), or a YAML file with -f."
+        )
+        raise BadRequest(message)
+    words = tuple(arguments.arguments)
+    given = {"function": arguments.function, "parameters": _parameters(arguments)}
+    if arguments.module is not None:
+        return FileJob(root=Path.cwd(), module=arguments.module, arguments=words, **given)
+    return FileJob(root=Path.cwd(), command=words, **given)
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
+    """Those of a file first; those named one by one win."""
+    found = {} if arguments.file is None else read_mapping(arguments.file, of="parameters")
+    return found | {name: parse_value(text) for name, text in arguments.parameter}
+
+
+def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
+    """What was named, else the environment that is active in this terminal."""
+    if asked is not None:
+        return asked if "/" not in asked else str(Path(asked).expanduser().absolute())
+    active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX") or ""
+    if not active or scheduler.send(calls.whoami()).environments != "folder":
+        return ""
+    try:
+        found = read_environment(active)
+    except NoEnvironment:
+        return ""
+    if found.path != os.path.realpath(sys.prefix):
+        _say([f"runs in: {found.text()}, the environment that is active here (else: --env)"])
+    return found.path
 
 
 def _say_shortened(asked: str, given: str) -> None:
@@ -69,14 +143,21 @@ def _say_shortened(asked: str, given: str) -> None:
         sys.stderr.write(printable(text) + "\n")
 
 
-def _say_packed(packed: Packed, folder: Path) -> None:
+def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> None:
     """What goes along and what is left behind: a job that misses a file fails far away and later."""
-    excluded, count = packed.excluded, len(packed.files)
-    size = _size(sum(file.size_bytes for file in packed.files))
-    lines = [f"takes along: {count} file{'' if count == 1 else 's'} of {folder}, {size}"]
+    excluded = packed.excluded
+    files = [file for file in packed.files if file.path != LOCK_FILE]
+    size, count = _size(sum(file.size_bytes for file in files)), len(files)
+    lines = [f"takes along: {count} file{'' if count == 1 else 's'} of {job.root}, {size}"]
     lines += [f"left out: {file.path} {file.reason}" for file in excluded[:_NAMED]]
     if len(excluded) > _NAMED:
         lines.append(f"left out: {len(excluded) - _NAMED} more")
+    if any(file.linkable for file in excluded):
+        lines.append(left_out.outcome(job, request))
+    _say(lines)
+
+
+def _say(lines: Iterable[str]) -> None:
     sys.stderr.writelines(printable(line) + "\n" for line in lines)
 
 
@@ -123,12 +204,24 @@ def _options(arguments: argparse.Namespace) -> dict[str, object]:
         "results_to": arguments.results_to,
         "notice_signal": arguments.notice_signal,
         "exit_after_signal": arguments.exit_after_signal,
-        "env": _pairs(arguments.env, "--env"),
+        "env": _pairs(arguments.variables, "--env"),
         "secrets": _pairs(arguments.secret, "--secret"),
         "over_quota": False if arguments.guaranteed_only else None,
         "kind": "retrain" if arguments.retrain else None,
     }
     return {name: value for name, value in named.items() if value not in (None, [], {})}
+
+
+def environment_and_variables(given: list[str]) -> tuple[str | None, list[str]]:
+    """``--env`` names the environment, and sets a variable where it has the form NAME=VALUE."""
+    variables = [item for item in given if "=" in item.partition("/")[0]]
+    names = [item for item in given if item not in variables]
+    if len(names) > 1:
+        message = (
+            f"--env names one environment, not {' and '.join(names)}; variables are NAME=VALUE."
+        )
+        raise BadRequest(message)
+    return (names[0] if names else None), variables
 
 
 def _pairs(items: list[str], option: str) -> dict[str, str]:

@@ -126,6 +126,11 @@ def quote_job(request: models.JobRequest) -> Call[models.Quote]:
     return Call(method="POST", path=_path("quote"), answer=models.Quote, body=request)
 
 
+def environments() -> Call[models.EnvironmentList]:
+    """What the caller's jobs may run with."""
+    return Call(method="GET", path=_path("environments"), answer=models.EnvironmentList)
+
+
 def jobs(  # noqa: PLR0913 - the filters of one list, all optional and named
     *,
     team: str | None = None,

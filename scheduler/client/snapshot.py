@@ -26,9 +26,12 @@ MAX_SNAPSHOT_BYTES = 128 * 1024 * 1024
 MAX_FILES = 5_000
 #: Folders that are made anew, or hold results.
 EXCLUDED_FOLDERS = frozenset({"__pycache__", "checkpoints", "node_modules"})
+#: Of those, what a script may want to read.
+_WANTED = frozenset({"checkpoints"})
 
 _MIB = 1024 * 1024
 _UNREADABLE = "cannot be read"
+_MADE_ANEW = "is made anew by programs"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +51,8 @@ class ExcludedFile:
     #: 0 for folders and links.
     size_bytes: int
     reason: str
+    #: The job may well need it, and can have it as a link to where it lies.
+    linkable: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -205,7 +210,8 @@ def _walk(root: Path) -> Iterator[_Entry | ExcludedFile]:
             if reason is None:
                 kept.append(name)
             else:
-                yield ExcludedFile(path=prefix + name, size_bytes=0, reason=reason)
+                wanted = name in _WANTED and reason == _MADE_ANEW
+                yield ExcludedFile(path=prefix + name, size_bytes=0, reason=reason, linkable=wanted)
         folders[:] = kept
         for name in sorted(names):
             yield _file(prefix + name, name, folder_fd)
@@ -222,7 +228,7 @@ def _folder_reason(name: str, parent_fd: int) -> str | None:
     if name.startswith("."):
         return "is hidden"
     if name in EXCLUDED_FOLDERS:
-        return "is made anew by programs"
+        return _MADE_ANEW
     return _inner_reason(name, parent_fd)
 
 
@@ -249,7 +255,7 @@ def _file(path: str, name: str, folder_fd: int) -> _Entry | ExcludedFile:
         status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
     except OSError:
         return ExcludedFile(path=path, size_bytes=0, reason=_UNREADABLE)
-    reason, size_bytes = None, 0
+    reason, size_bytes, linkable = None, 0, False
     if stat.S_ISLNK(status.st_mode):
         reason = "is a link"
     elif not stat.S_ISREG(status.st_mode):
@@ -259,10 +265,11 @@ def _file(path: str, name: str, folder_fd: int) -> _Entry | ExcludedFile:
         reason, size_bytes = "is hidden", status.st_size
     elif status.st_size > MAX_FILE_BYTES:
         reason, size_bytes = f"is larger than {MAX_FILE_BYTES // _MIB} MiB", status.st_size
+        linkable = True
     elif not _may(os.R_OK, name, folder_fd):
         reason, size_bytes = _UNREADABLE, status.st_size
     if reason is not None:
-        return ExcludedFile(path=path, size_bytes=size_bytes, reason=reason)
+        return ExcludedFile(path=path, size_bytes=size_bytes, reason=reason, linkable=linkable)
     return _Entry(path=path, status=status, folder_fd=folder_fd)
 
 

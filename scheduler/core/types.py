@@ -159,7 +159,8 @@ class Spec:
     snapshot: str | None = None
     #: Folder inside the snapshot where commands start.
     working_dir: str = "."
-    #: The job's kernel or image by name; "" = the scheduler's own Python.
+    #: Folder of its Python environment with all links followed, or an image by name or digest;
+    #: "" = the default of the place where it runs.
     environment: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     #: Variable name → name of the owner's secret. Values never come here.
@@ -174,6 +175,9 @@ class Spec:
     #: Sent when a stop of it is announced: ``SIGUSR1`` or ``none``; None = as its pool says.
     notice_signal: str | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
+    #: What the snapshot left out, linked from the same place below ``links_from`` in the home.
+    links: tuple[str, ...] = ()
+    links_from: str | None = None
     #: Leases: the hub's server name.
     server_name: str = ""
     #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.

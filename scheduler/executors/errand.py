@@ -16,6 +16,7 @@ from pathlib import Path
 from gpucommons.scheduler.confined_files import Refused, empty, remove, unpack
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
+from gpucommons.scheduler.working_folder.home_links import link_left_out
 from gpucommons.scheduler.working_folder.sending import send
 from gpucommons.scheduler.working_folder.taking_over import NAME, make_new, take_over
 
@@ -36,6 +37,8 @@ def _make(arguments: argparse.Namespace) -> None:
     def fill(folder: Path) -> None:
         if arguments.snapshot:
             unpack(sys.stdin.buffer, folder, max_bytes=arguments.max_bytes)
+        if arguments.links:
+            link_left_out(folder, arguments.home, arguments.below, arguments.links)
 
     make_new(arguments.run, fill)
 
@@ -97,6 +100,9 @@ def _parser() -> argparse.ArgumentParser:
         one.add_argument("run", type=Path)
         one.add_argument("--snapshot", action="store_true")
         one.add_argument("--max-bytes", type=int, default=0)
+    made["make"].add_argument("--home", type=Path)
+    made["make"].add_argument("--below")
+    made["make"].add_argument("--link", dest="links", action="append", default=[])
     made["take-over"].add_argument("earlier", type=Path, nargs="*")
     made["count"].add_argument("--seconds", type=float)
     made["give-back"].add_argument("home", type=Path)

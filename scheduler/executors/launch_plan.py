@@ -24,6 +24,8 @@ from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan
 #: Variables of the service that are handed on; nothing else is.
 PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 MASTER_ADDRESS = "127.0.0.1"
+NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
+_PYTHON = ("python", "python3")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,6 +48,8 @@ class Surroundings:
     max_unpacked_bytes: int = 4 << 30
     max_results_bytes: int = 16 << 30
     max_log_bytes: int = 64 << 20
+    #: What lets scripts of other environments import ours; None = it is not there.
+    training: Path | None = None
     extra_env: Mapping[str, str] = field(default_factory=dict)
     #: What the node agent made, by slice.
     prepared: Mapping[SliceId, Injection] = field(default_factory=dict)
@@ -58,7 +62,7 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
     workers = tuple(
         WorkerPlan(
             rank=rank,
-            command=_command(roles[placement.role], around),
+            command=_command(roles[placement.role], around, spec.environment),
             env=_environment(launch, around, rank, placement),
             cgroup=_given(around, placement).cgroup,
         )
@@ -76,6 +80,9 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         home=str(around.home),
         results_to=spec.results_to,
         exit_after_signal=spec.exit_after_signal,
+        environment=spec.environment,
+        links=spec.links,
+        links_from=spec.links_from,
         secrets=dict(spec.secrets),
         account=around.account,
         superseded=around.superseded,
@@ -107,17 +114,27 @@ def slice_of(
     )
 
 
-def _command(role: Role, around: Surroundings) -> tuple[str, ...]:
+def _command(role: Role, around: Surroundings, environment: str) -> tuple[str, ...]:
     first, *rest = role.command
-    return (around.python if first in ("python", "python3") else first, *rest)
+    if first not in _PYTHON:
+        return role.command
+    # A notebook's cells run in its environment, and what starts them in ours: few others have it.
+    is_ours = not environment or rest[:2] == ["-m", NOTEBOOK_RUNNER]
+    return (around.python if is_ours else _python_of(environment), *rest)
+
+
+def _python_of(environment: str) -> str:
+    return f"{environment}/bin/python3"
 
 
 def _environment(
     launch: Launch, around: Surroundings, rank: int, placement: WorkerPlacement
 ) -> dict[str, str]:
     base = passed_on(around.environ)
+    environment = launch.workload.spec.environment
     # The job's own Python first, so that its tools are found by name.
-    binaries = os.path.dirname(around.python)  # noqa: PTH120 - pure text, not a file
+    python = _python_of(environment) if environment else around.python
+    binaries = os.path.dirname(python)  # noqa: PTH120 - pure text, not a file
     base["PATH"] = os.pathsep.join(part for part in (binaries, base.get("PATH", "")) if part)
     env = {
         **base,
@@ -132,6 +149,8 @@ def _environment(
         **around.extra_env,
         **_ours(launch, around, rank, placement),
     }
+    if environment:
+        env |= _of_environment(environment, env, around)
     return _given(around, placement).apply(env)
 
 
@@ -141,6 +160,18 @@ def _trainer_variables(launch: Launch, around: Surroundings) -> dict[str, str]:
         "KUBEFLOW_TRAINER_SERVER_URL": f"{launch.api_url}{TRAINER_STATUS_PATH}",
         "KUBEFLOW_TRAINER_SERVER_TOKEN": str(around.folder / "run" / TOKEN_FILE),
     }
+
+
+def _of_environment(
+    environment: str, env: Mapping[str, str], around: Surroundings
+) -> dict[str, str]:
+    """What a job finds in an environment that knows nothing of us."""
+    found = {"GPUCOMMONS_KERNEL_PYTHON": _python_of(environment)}
+    if around.training is not None:
+        # Last, so that nothing of the user's is hidden.
+        paths = (env.get("PYTHONPATH", ""), str(around.training))
+        found["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    return found
 
 
 def _given(around: Surroundings, placement: WorkerPlacement) -> Injection:

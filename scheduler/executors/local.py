@@ -44,6 +44,7 @@ from gpucommons.scheduler.executors.supervision import (
     wake,
 )
 from gpucommons.scheduler.executors.watch import Watch
+from gpucommons.scheduler.training import alone
 from gpucommons.scheduler.working_folder.holders import kill_holders
 
 _LOG = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ class LocalExecutor:
         self._slices = JobSlices(agent, nodes=settings.nodes, mps_of=settings.mps_of)
         self._root = settings.state_dir / "attempts"
         self._root.mkdir(mode=0o711, parents=True, exist_ok=True)
+        self._training = alone.lay_out(settings.state_dir / "python")
         self._tracked: dict[AttemptId, Attempt] = {}
         self._supervisors: dict[AttemptId, subprocess.Popen[bytes]] = {}
         self._counts = Counts()
@@ -157,6 +159,7 @@ class LocalExecutor:
             environ=settings.environ,
             account=machine.account,
             prepared=machine.prepared,
+            training=self._training,
             superseded=self._superseded(launch),
             earlier=self._earlier(launch),
             max_log_bytes=settings.max_log_bytes,

@@ -139,7 +139,13 @@ class OwnFiles:
 
     def _make(self) -> str | None:
         words = ["make", str(self.folder.run), "--max-bytes", str(self.plan.max_unpacked_bytes)]
-        return self.run([*words, *self._on_snapshot()], self._snapshot).problem
+        return self.run([*words, *self._on_snapshot(), *self._links()], self._snapshot).problem
+
+    def _links(self) -> list[str]:
+        if not self.plan.links or self.plan.links_from is None:
+            return []
+        found = [f"--home={self.plan.home}", f"--below={self.plan.links_from}"]
+        return [*found, *(f"--link={path}" for path in self.plan.links)]
 
     @property
     def _snapshot(self) -> Path | None:

@@ -58,6 +58,11 @@ class Plan:
     #: Below ``home``: results go to ``results/JOB`` there; None = to that of the home itself.
     results_to: str | None
     max_results_bytes: int = 16 << 30
+    #: Folder of the Python environment with all links followed; "" = the service's own.
+    environment: str = ""
+    #: Paths of the working folder that are linked from the same place below ``links_from``.
+    links: tuple[str, ...] = ()
+    links_from: str | None = None
     #: Variable → name of a file in ``home/.gpucommons/secrets``.
     secrets: dict[str, str] = field(default_factory=dict)
     account: Account | None = None
@@ -88,6 +93,7 @@ class Plan:
                 **document,
                 "superseded": tuple(document["superseded"]),
                 "earlier": tuple(document.get("earlier", ())),
+                "links": tuple(document.get("links", ())),
             },
             workers=workers,
             account=Account(**{**account, "groups": tuple(account["groups"])}) if account else None,

@@ -220,6 +220,7 @@ class Supervisor:
             "command": worker.command,
             "env": worker.env,
             "secrets": self._plan.secrets,
+            "environment": self._plan.environment,
             "home": self._plan.home,
             "cwd": str(self._folder.run / "work" / self._plan.working_dir),
             "supervisor": os.getpid(),

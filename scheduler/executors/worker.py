@@ -44,6 +44,7 @@ def main() -> int:
         for variable, name in order["secrets"].items():
             env[variable] = read_secret(Path(order["home"]), name)
         os.chdir(order["cwd"])
+        env |= _activate(order.get("environment", ""))
     except ValueError as error:
         return _refuse(order["refusal"], str(error), NOT_READY)
     except OSError as error:
@@ -61,6 +62,29 @@ def main() -> int:
     except OSError as error:
         text = f"{command[0]!r} cannot be run: {error.strerror}"
         return _refuse(order["refusal"], text, NOT_EXECUTABLE)
+
+
+def _activate(environment: str) -> dict[str, str]:
+    """Variables of an environment that is still what it was when the job was submitted.
+
+    Raises
+    ------
+    ValueError
+        When it is gone, or a link stands in its place.
+    """
+    if not environment:
+        return {}
+    if os.path.realpath(environment) != environment or not os.access(
+        f"{environment}/bin/python3", os.X_OK
+    ):
+        message = (
+            f"The environment {environment} has vanished or changed since this job was submitted:"
+            " make it again, or submit the job with another one."
+        )
+        raise ValueError(message)
+    if os.path.isdir(f"{environment}/conda-meta"):  # noqa: PTH112 - started with every worker
+        return {"CONDA_PREFIX": environment}
+    return {"VIRTUAL_ENV": environment}
 
 
 def _refuse(descriptor: int, text: str, code: int) -> int:

@@ -56,6 +56,8 @@ class Found:
     resume_from: Workload | None = None
     #: The snapshot it names is here.
     snapshot_is_here: bool = True
+    #: The environment that really runs; None = as asked.
+    environment: str | None = None
     #: Workloads of this user that wait already.
     pending: int = 0
 
@@ -143,7 +145,9 @@ def _spec(
         launcher=request.launcher,
         snapshot=request.snapshot,
         working_dir=request.working_dir,
-        environment=request.environment,
+        environment=request.environment if found.environment is None else found.environment,
+        links=tuple(dict.fromkeys(request.links)),
+        links_from=request.links_from,
         env=dict(request.env),
         secrets=dict(request.secrets),
         checkpoints_kept=request.checkpoints_kept,

@@ -71,6 +71,8 @@ from gpucommons.scheduler.models.history import (
 from gpucommons.scheduler.models.jobs import (
     Curve,
     CurvePoint,
+    EnvironmentList,
+    EnvironmentView,
     JobList,
     JobRequest,
     JobSize,
@@ -150,6 +152,8 @@ __all__ = [
     "DownloadView",
     "EndReport",
     "EnvName",
+    "EnvironmentList",
+    "EnvironmentView",
     "ErrorView",
     "EventList",
     "EventView",

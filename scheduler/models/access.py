@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from gpucommons.scheduler.models.fields import View
 
 
@@ -13,6 +15,8 @@ class WhoAmI(View):
     admin: bool
     leads: list[str] = []
     shared_account: bool = False
+    #: What jobs run with: folders of this machine, or images of a cluster.
+    environments: Literal["folder", "image"] = "image"
 
 
 class ErrorView(View):

@@ -87,7 +87,13 @@ class JobRequest(Model):
     launcher: Literal["plain", "torchrun"] = "plain"
     snapshot: Sha256 | None = None
     working_dir: RelativePath = "."
-    environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
+    #: Python that it runs with: name or path of a kernel, venv or conda environment, or an image;
+    #: stored as the folder that it led to. "" = the default.
+    environment: Annotated[str, StringConstraints(pattern=r"^[ -~]{0,256}$")] = ""
+    #: Files and folders that the snapshot left out, linked from the same place below ``links_from``.
+    links: list[RelativePath] = Field(default_factory=list, max_length=64)
+    #: The folder below the owner's home that the snapshot was made of.
+    links_from: RelativePath | None = None
     env: dict[EnvName, Argument] = Field(default_factory=dict, max_length=128)
     secrets: dict[EnvName, Name] = Field(default_factory=dict, max_length=32)
     checkpoints_kept: int = Field(default=3, strict=True, ge=1, le=100)
@@ -104,6 +110,13 @@ class JobRequest(Model):
         low, high = self.min_workers, self.max_workers
         if low is not None and high is not None and low > high:
             message = f"min_workers {low} is more than max_workers {high}."
+            raise ValueError(message)
+        return self
+
+    @model_validator(mode="after")
+    def _links_lead_somewhere(self) -> JobRequest:
+        if self.links and self.links_from is None:
+            message = "links need links_from, the folder below your home that they lead to."
             raise ValueError(message)
         return self
 
@@ -205,6 +218,8 @@ class JobView(View):
     results: ResultsView | None = None
     #: What was asked, exactly as stored; shown to members of the team.
     request: JobRequest | None = None
+    #: Of a submit: what likely goes wrong with it, and what to do.
+    warnings: list[str] = []
     #: Fields of it that are empty here (``roles.command``: "…"), because this is a list and they are
     #: long: ask for the job before its request is used again.
     request_lacks: list[str] = []
@@ -229,6 +244,26 @@ class Quote(View):
     guaranteed_milli_gpu: int
     guaranteed_used_milli_gpu: int
     free_milli_gpu: int
+    #: What likely goes wrong with it, and what to do.
+    warnings: list[str] = []
+
+
+class EnvironmentView(View):
+    """What a job may run with."""
+
+    #: For the field ``environment`` of a job.
+    environment: str
+    name: str
+    #: ``3.12``; "" where it is not known.
+    python: str = ""
+
+
+class EnvironmentList(View):
+    """All that the caller may choose from; "" is the default."""
+
+    #: Folders of this machine, or images of a cluster.
+    kind: Literal["folder", "image"]
+    environments: list[EnvironmentView]
 
 
 class LogView(View):

@@ -25,6 +25,8 @@ JOB = {
     "snapshot": "SHA-256 of an uploaded snapshot of files, unpacked into the working folder.",
     "working_dir": "Folder within the snapshot in which the command runs.",
     "environment": "Image in which it runs; the team's policy says which are allowed.",
+    "links": "Files the snapshot left out, linked from the owner's home where jobs see it.",
+    "links_from": "Folder below the owner's home that the links lead to.",
     "env": "Variables of the workers.",
     "secrets": "Variables that are filled from secrets: variable to name of the secret.",
     "checkpoints_kept": "How many checkpoints are kept. Default: 3.",

@@ -45,6 +45,7 @@ def whoami(service: Service, principal: Principal) -> models.WhoAmI:
     """The caller, as the scheduler sees it."""
     authorization.whoami(principal)
     return models.WhoAmI(
+        environments=service.environments.kind,
         name=principal.name,
         teams=sorted(principal.teams),
         admin=principal.admin,

@@ -26,6 +26,7 @@ from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.environments import settled, warnings
 from gpucommons.scheduler.service.lookup import (
     find_job,
     unseen_submits,
@@ -74,13 +75,14 @@ def submit(
     if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
         message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
         raise Misconfigured(message)
-    return _submitted(
+    view = _submitted(
         service,
         principal,
         lambda: checked_spec(service, principal, request),
         request=request,
         key=key,
     )
+    return view.model_copy(update={"warnings": warnings(service, request)})
 
 
 def _submitted(
@@ -118,6 +120,7 @@ def checked_spec(service: Service, principal: Principal, request: models.JobRequ
     snapshot = request.snapshot
     resumed = _resumed(service, principal, request)
     found = Found(
+        environment=settled(service, principal, request),
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,

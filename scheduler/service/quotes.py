@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.types import Kind, State, UserName, Workload
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.intake.gpu_memory import in_words
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.environments import warnings
 from gpucommons.scheduler.service.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, live_leases, view
 from gpucommons.scheduler.service.principal import Principal
@@ -35,6 +36,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
         guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
         free_milli_gpu=quoted.free_milli_gpu,
+        warnings=warnings(service, request),
     )
 
 

@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.forecast.forecast import Forecast
@@ -174,6 +175,8 @@ class Service:
     why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
     #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
     why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
+    #: What jobs may run with.
+    environments: Environments = field(default_factory=AsAsked)
     forecasts: Forecasts = field(default_factory=NoForecasts)
     trials: KnownTrials = field(default_factory=KnownTrials)
     #: Where checkpoints and results of jobs are kept, by executor; local jobs keep their own.

@@ -61,10 +61,13 @@ class Unreachable(Exception):
 class Api:
     """The scheduler, as an attempt sees it."""
 
-    def __init__(self, url: str, token: str, *, patience_s: float = PATIENCE_S) -> None:
+    def __init__(
+        self, url: str, token: str, *, patience_s: float = PATIENCE_S, answer_s: float = ANSWER_S
+    ) -> None:
         self._url = url.rstrip("/")
         self._headers = {"Authorization": f"token {token}"}
         self._patience_s = patience_s
+        self._answer_s = answer_s
         # No proxy of the image's: tokens go to the scheduler alone.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
@@ -93,7 +96,7 @@ class Api:
             self._url + path, data=data, headers=headers, method=method
         )
         try:
-            return self._opener.open(request, timeout=ANSWER_S)
+            return self._opener.open(request, timeout=self._answer_s)
         except urllib.error.HTTPError as error:
             with error:
                 raise _as_refusal(error.code, error.read(1 << 16)) from None

@@ -10,17 +10,22 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import nbformat
+from jupyter_client.kernelspec import KernelSpec
 from nbclient import NotebookClient
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 from traitlets import TraitError
 
+from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.scripts.parameters import INJECTED, TAG, cell_source, check_parameters
 from gpucommons.scheduler.storage.worker import STOPPED
 from gpucommons.scheduler.training.run import Run, current
 
@@ -28,9 +33,19 @@ from gpucommons.scheduler.training.run import Run, current
 class _Printing(NotebookClient):
     """Prints what cells print, while they run."""
 
+    #: Runs the cells; None = the kernel that the notebook names.
+    python: str | None = None
+
     def create_kernel_manager(self) -> Any:
         """Encrypt the kernel's sockets where it can: others of this machine might listen."""
         manager = super().create_kernel_manager()
+        if self.python is not None:
+            # By its path: the job's environment was chosen, whatever kernels are called here.
+            manager._kernel_spec = KernelSpec(
+                argv=[self.python, "-m", "ipykernel_launcher", "-f", "{connection_file}"],
+                display_name=self.python,
+                language="python",
+            )
         if manager.has_trait("transport_encryption"):
             # Refused where ZeroMQ was built without encryption; the kernel's own warning stays then.
             with contextlib.suppress(TraitError):
@@ -56,9 +71,24 @@ class _Printing(NotebookClient):
             os.kill(pid, signal.SIGTERM)
 
 
-def for_job(notebook: Any, function: str | None) -> Any:
-    """Leave out cells tagged ``no-job``, and append one that calls ``function(resume_dir)``."""
+def for_job(
+    notebook: Any, function: str | None, parameters: Mapping[str, Any] | None = None
+) -> Any:
+    """The cells that a job runs.
+
+    Those tagged ``no-job`` are left out, parameters are set after the cell tagged ``parameters``, and
+    one that calls ``function(resume_dir)`` is the last.
+    """
     cells = [cell for cell in notebook.cells if "no-job" not in cell.metadata.get("tags", ())]
+    if parameters:
+        # One of an earlier run would set them back.
+        cells = [cell for cell in cells if INJECTED not in cell.metadata.get("tags", ())]
+        place = next(
+            (n for n, cell in enumerate(cells, 1) if TAG in cell.metadata.get("tags", ())), 0
+        )
+        injected = nbformat.v4.new_code_cell(cell_source(parameters))  # type: ignore[no-untyped-call] # nbformat
+        injected.metadata["tags"] = [INJECTED]
+        cells.insert(place, injected)
     if function is not None:
         call = (
             "from gpucommons.scheduler import training as _training\n"
@@ -74,16 +104,18 @@ def copy_name(path: Path, job: str | None) -> str:
     return f"{job or path.stem}.out{path.suffix}"
 
 
-def execute(path: Path, *, function: str | None, run: Run, copy: str) -> int:
-    """Execute a notebook in its own folder; returns the exit code. ``copy`` is the result's name."""
-    read = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
-    notebook = for_job(read, function)
+def execute(notebook: Any, folder: Path, *, run: Run, copy: str, python: str | None = None) -> int:
+    """Execute a notebook in its folder; returns the exit code.
+
+    ``copy`` is the result's name; ``python`` runs the cells instead of the notebook's kernel.
+    """
     client = _Printing(
         notebook,
         timeout=None,
         kernel_name=notebook.metadata.get("kernelspec", {}).get("name", "python3"),
-        resources={"metadata": {"path": str(path.resolve().parent)}},
+        resources={"metadata": {"path": str(folder.resolve())}},
     )
+    client.python = python
 
     def hear_signals(**_notebook: Any) -> None:
         # nbclient would kill the kernel on SIGTERM; ours lets it save first.
@@ -112,12 +144,29 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Run a notebook as a job.")
     parser.add_argument("notebook", type=Path)
     parser.add_argument("--function", help="after the cells, call this with the folder to resume")
+    parser.add_argument("--parameters", default="{}", help="values by name, as JSON")
     arguments = parser.parse_args()
     function = arguments.function
     if function is not None and not function.isidentifier():
         parser.error(f"{function!r} is not the name of a function.")
     copy = copy_name(arguments.notebook, os.environ.get("GPUCOMMONS_JOB_NAME"))
-    sys.exit(execute(arguments.notebook, function=function, run=current(), copy=copy))
+    path: Path = arguments.notebook
+    parameters = _parameters(parser, path, arguments.parameters)
+    read = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
+    notebook = for_job(read, function, parameters)
+    python = os.environ.get("GPUCOMMONS_KERNEL_PYTHON")
+    sys.exit(execute(notebook, path.parent, run=current(), copy=copy, python=python))
+
+
+def _parameters(parser: argparse.ArgumentParser, path: Path, text: str) -> dict[str, Any]:
+    try:
+        given = json.loads(text)
+        if not isinstance(given, dict):
+            parser.error("--parameters must be a JSON object, values by name.")
+        check_parameters(path.name, path.read_bytes(), given)
+    except (ValueError, BadRequest) as error:
+        parser.error(str(error))
+    return given
 
 
 if __name__ == "__main__":

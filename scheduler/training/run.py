@@ -21,7 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import FrameType
-from typing import Self
+from typing import TYPE_CHECKING
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
@@ -36,6 +36,9 @@ from gpucommons.scheduler.storage.worker import (
     upload,
 )
 from gpucommons.scheduler.training import folders
+
+if TYPE_CHECKING:
+    from typing import Self  # of Python 3.11; scripts may run with 3.10
 
 #: Before each try to hand in a receipt; then the script goes on without it.
 RECEIPT_PAUSES_S = (0.0, 0.2, 0.4, 0.8, 1.6)

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 import pytest
@@ -18,6 +18,7 @@ from gpucommons.scheduler.models import (
     AttemptView,
     Curve,
     CurvePoint,
+    EnvironmentList,
     EventList,
     EventView,
     JobList,
@@ -99,6 +100,7 @@ class FakeApi:
         self.log = ["epoch 1", "epoch 2"]
         self.events: list[EventView] = []
         self.down = False
+        self.environments: Literal["folder", "image"] = "image"
         self.refusal: httpx.Response | None = None
         #: Held questions for events are answered when this is set.
         self.news = asyncio.Event()
@@ -155,7 +157,10 @@ class FakeApi:
         )
         point = CurvePoint(attempt=1, step=1, at_ms=NOW, metrics={"loss": 0.5})
         found: dict[tuple[str, str], Any] = {
-            ("GET", "whoami"): WhoAmI(name="alice", teams=["vision"], admin=False),
+            ("GET", "whoami"): WhoAmI(
+                name="alice", teams=["vision"], admin=False, environments=self.environments
+            ),
+            ("GET", "environments"): EnvironmentList(kind="image", environments=[]),
             ("GET", "pools"): PoolList(pools=[], now_ms=NOW),
             ("GET", "teams"): TeamList(
                 teams=[TeamView(name="vision", mine=True, sizes=[0, 500, 1000, 3000])]

@@ -12,7 +12,16 @@ from gpucommons.labextension.proxy import TABLE
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"
 REQUEST = {"name": "digits", "roles": [{"milli_gpu": 500, "command": ["python", "a.py"]}]}
-READS = ["whoami", "pools", "teams", "jobs", "lease", f"jobs/{JOB_ID}", f"jobs/{JOB_ID}/curve"]
+READS = [
+    "whoami",
+    "environments",
+    "pools",
+    "teams",
+    "jobs",
+    "lease",
+    f"jobs/{JOB_ID}",
+    f"jobs/{JOB_ID}/curve",
+]
 WRITES = [
     ("jobs", REQUEST),
     ("quote", REQUEST),

@@ -14,6 +14,8 @@ from jupyter_client.kernelspec import NoSuchKernel
 from gpucommons.labextension import packages
 from gpucommons.scheduler.client.submission import results_below
 
+#: What runs these tests.
+OWN = os.path.realpath(sys.prefix)
 NOTEBOOK: dict[str, Any] = {
     "nbformat": 4,
     "nbformat_minor": 5,
@@ -43,8 +45,14 @@ async def test_the_preview_lists_what_comes_along_and_what_stays(served: Any) ->
     view = answer.json()
     assert [file["path"] for file in view["files"]] == ["model.py", "train.ipynb"]
     assert view["size_bytes"] == sum(file["size_bytes"] for file in view["files"])
-    assert view["excluded"] == [{"path": ".env", "size_bytes": 8, "reason": "is hidden"}]
+    assert view["excluded"] == [
+        {"path": ".env", "size_bytes": 8, "reason": "is hidden", "linkable": False}
+    ]
     assert view["packages"] == []
+    assert view["environment"] == OWN
+    assert view["environment_name"].endswith(
+        f"(Python {sys.version_info[0]}.{sys.version_info[1]})"
+    )
 
 
 async def test_a_notebook_becomes_a_job_with_its_folder_and_packages(
@@ -162,19 +170,105 @@ async def test_a_function_that_is_code_is_refused(served: Any, api: Any) -> None
     assert api.requests == []
 
 
-async def test_another_kernels_packages_are_compared_with_the_jobs(
-    served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def an_environment(folder: Path, *packages: str) -> Path:
+    """A virtual environment whose Python must not be run to look at it."""
+    (folder / "bin").mkdir(parents=True)
+    (folder / "bin" / "python3").write_text(f"#!/bin/sh\ntouch {folder}/was-run\n")
+    (folder / "bin" / "python3").chmod(0o755)
+    (folder / "pyvenv.cfg").write_text("version = 3.12.1\n")
+    for name in packages:
+        place = folder / "lib" / "python3.12" / "site-packages" / f"{name}.dist-info"
+        place.mkdir(parents=True)
+    return folder
+
+
+@pytest.fixture
+def kernel(served: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = an_environment(tmp_path / "torch", "torch-2.15.0", "numpy-2.4")
+    spec = type("Spec", (), {"argv": [f"{folder}/bin/python3", "-m", "ipykernel_launcher"]})
+    monkeypatch.setattr(served.app.kernel_spec_manager, "get_kernel_spec", lambda _name: spec)
+    return folder
+
+
+async def test_a_notebook_runs_in_its_kernels_environment(
+    served: Any, api: Any, kernel: Path
 ) -> None:
-    other = tmp_path / "python3"
-    here = {**packages.own_packages(), "Torch": "2.15.0", "pytest": "1.0"}
-    other.write_text(f"#!/bin/sh\necho '{json.dumps(here)}'\n")
-    other.chmod(0o755)
-    spec = type("Spec", (), {"argv": [str(other), "-m", "ipykernel_launcher"]})
-    monkeypatch.setattr(served.app.kernel_spec_manager, "get_kernel_spec", lambda name: spec)
     put_notebook(served, kernelspec={"name": "torch"})
+    api.environments = "folder"
     view = (await served.http.get("gpucommons/files?path=work/train.ipynb")).json()
-    assert [row["name"] for row in view["packages"]] == ["pytest", "Torch"]
-    assert view["packages"][1] == {"name": "Torch", "here": "2.15.0", "job": None}
+    assert (view["environment"], view["environment_name"]) == (str(kernel), "torch (Python 3.12)")
+    await served.http.post("gpucommons/submit-file", json={"path": "work/train.ipynb"})
+    assert api.body("/v1/jobs")["environment"] == str(kernel)
+    upload = next(r for r in api.requests if r.method == "PUT")
+    lock = unpack(upload.content)["gpucommons-packages.txt"]
+    assert lock == b"numpy==2.4\ntorch==2.15.0\n"
+    assert not (kernel / "was-run").exists()
+
+
+async def test_where_jobs_run_in_images_no_folder_is_sent(
+    served: Any, api: Any, kernel: Path
+) -> None:
+    put_notebook(served, kernelspec={"name": kernel.name})
+    await served.http.post("gpucommons/submit-file", json={"path": "work/train.ipynb"})
+    assert api.body("/v1/jobs")["environment"] == ""
+
+
+async def test_packages_of_another_environment_are_compared_with_the_kernels(
+    served: Any, kernel: Path, tmp_path: Path
+) -> None:
+    other = an_environment(tmp_path / "other", "torch-2.14.0")
+    put_notebook(served, kernelspec={"name": kernel.name})
+    query = {"path": "work/train.ipynb", "environment": str(other)}
+    view = (await served.http.get("gpucommons/files", params=query)).json()
+    assert view["packages"] == [
+        {"name": "numpy", "here": "2.4", "job": None},
+        {"name": "torch", "here": "2.15.0", "job": "2.14.0"},
+    ]
+
+
+async def test_parameters_are_known_before_and_refused_where_they_are_not(
+    served: Any, api: Any
+) -> None:
+    notebook = put_notebook(served)
+    cell = {"cell_type": "code", "metadata": {"tags": ["parameters"]}, "source": "alpha = 1"}
+    notebook.write_text(json.dumps({**NOTEBOOK, "cells": [cell]}))
+    view = (await served.http.get("gpucommons/files?path=work/train.ipynb")).json()
+    assert view["parameters"] == ["alpha"]
+    body = {"path": "work/train.ipynb", "arguments": "alpha=0.5"}
+    await served.http.post("gpucommons/submit-file", json=body)
+    command = api.body("/v1/jobs")["roles"][0]["command"]
+    assert command[-2:] == ["--parameters", '{"alpha":0.5}']
+    for arguments, says in (("beta=1", "sets: alpha."), ("--x", "write NAME=VALUE")):
+        answer = await served.http.post(
+            "gpucommons/submit-file", json={**body, "arguments": arguments}
+        )
+        assert answer.status_code == 422
+        assert says in answer.json()["message"]
+
+
+async def test_what_large_files_become_must_be_said(
+    served: Any, api: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(served.root))
+    (served.root / "train.py").write_text("print(1)\n")
+    (served.root / "checkpoints").mkdir()
+    body = {"path": "train.py"}
+    refused = await served.http.post("gpucommons/submit-file", json=body)
+    assert refused.status_code == 422
+    assert "checkpoints would stay behind" in refused.json()["message"]
+    assert api.asked("PUT") == []
+    for choice, links in (("without", []), ("link", ["checkpoints"])):
+        api.requests.clear()
+        await served.http.post("gpucommons/submit-file", json={**body, "left_out": choice})
+        assert api.body("/v1/jobs").get("links", []) == links
+
+
+async def test_a_script_that_starts_a_framework_comes_with_advice(served: Any) -> None:
+    (served.root / "train.py").write_text("from mpi4py import MPI\n")
+    view = (await served.http.get("gpucommons/files?path=train.py")).json()
+    (advice,) = view["advice"]
+    assert advice["launchers"] == []
+    assert advice["text"].startswith("train.py (line 1) starts MPI.")
 
 
 @pytest.mark.parametrize("kernel", ["gone", "ir"])
@@ -192,24 +286,13 @@ async def test_kernels_that_are_not_python_show_no_packages(
     assert view["packages"] == []
 
 
-def test_equal_names_in_other_writing_are_equal() -> None:
-    assert packages.differences({"Foo.Bar": "1"}, {"foo-bar": "1"}) == []
-    assert packages.lock_file({"Foo_Bar": "1", "a": "2"}) == b"a==2\nfoo-bar==1\n"
-
-
-def test_a_bare_python_is_the_servers_own() -> None:
-    assert packages.interpreter_of(["python3", "-m", "x"]) == sys.executable
-    assert packages.interpreter_of(["/opt/env/bin/python3.12"]) == "/opt/env/bin/python3.12"
-    assert packages.interpreter_of(["/bin/bash", "-c", "x"]) is None
-    assert packages.interpreter_of([]) is None
-
-
-async def test_an_interpreter_that_does_not_answer_is_unknown(tmp_path: Path) -> None:
-    assert await packages.packages_of(str(tmp_path / "python3")) is None
-    liar = tmp_path / "python"
-    liar.write_text("#!/bin/sh\necho nonsense\n")
-    liar.chmod(0o755)
-    assert await packages.packages_of(str(liar)) is None
+def test_the_environment_of_a_kernel(tmp_path: Path) -> None:
+    folder = an_environment(tmp_path / "env")
+    assert packages.environment_of(["python3", "-m", "x"]) == OWN
+    assert packages.environment_of([f"{folder}/bin/python3.12"]) == str(folder)
+    assert packages.environment_of(["/bin/bash", "-c", "x"]) is None
+    assert packages.environment_of([f"{tmp_path}/gone/bin/python"]) is None
+    assert packages.environment_of([]) is None
 
 
 def test_results_outside_the_home_stay_with_the_job(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_command_line_takes_the_manifest_itself(tmp_path: Path) -> None:
     }
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(manifest))
-    request, content = read_job(path, max_bytes=1)
+    _job, request, content = read_job(path, max_bytes=1)
     assert content is None
     from_object = job_request(manifest["spec"], REF, team="vision")  # type: ignore[arg-type]
     assert request == from_object.model_copy(update={"labels": {}, "team": None})

@@ -24,6 +24,11 @@ def submit(principal: Principal, user: str | None = None) -> None:
     may_submit_for(principal, user)
 
 
+def environments(principal: Principal) -> None:
+    """Whoever may submit, their own."""
+    may_submit(principal)
+
+
 def quote_job(principal: Principal, user: str | None = None) -> None:
     """Whoever may submit."""
     may_submit_for(principal, user)

@@ -350,6 +350,8 @@ def request_of(spec: Spec) -> models.JobRequest:
         snapshot=spec.snapshot,
         working_dir=spec.working_dir,
         environment=spec.environment,
+        links=list(spec.links),
+        links_from=spec.links_from,
         env=dict(spec.env),
         secrets=dict(spec.secrets),
         checkpoints_kept=spec.checkpoints_kept,

@@ -73,6 +73,12 @@ RULES: dict[str, Rule] = {
     "submit": Rule(
         "POST", "/jobs", ("ann-token",), NOBODY | {"ann-reads": 403, "hub-token": 403}, body=JOB
     ),
+    "environments": Rule(
+        "GET",
+        "/environments",
+        ("ann-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "hub-token": 403},
+    ),
     "quote_job": Rule(
         "POST", "/quote", ("ann-token",), NOBODY | {"ann-reads": 403, "culler-token": 403}, body=JOB
     ),

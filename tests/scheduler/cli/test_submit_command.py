@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import stat
 from dataclasses import replace
@@ -22,6 +23,15 @@ def stored(world: WatchedWorld, job_id: str) -> str:
     workload = world.store.workload(WorkloadId(job_id))
     assert workload is not None
     return encode(replace(workload.spec, name="digits"))
+
+
+def a_notebook(path: Path) -> Path:
+    cell = {
+        "cell_type": "code", "source": "alpha = 0.1\n", "metadata": {"tags": ["parameters"]},
+        "outputs": [], "execution_count": None,
+    }  # fmt: skip
+    path.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4}))
+    return path
 
 
 def test_a_script_is_packed_submitted_and_named(cli: Cli, script: Path) -> None:
@@ -143,6 +153,94 @@ def test_what_stays_behind_is_said(cli: Cli, script: Path) -> None:
     assert "left out: pipe is not a regular file\n" in done.err
 
 
+@pytest.mark.parametrize(
+    ("given", "command", "name"),
+    [
+        (("--", "torchrun", "--nproc-per-node", "2", "train.py"),
+         ["torchrun", "--nproc-per-node", "2", "train.py"], "train-1"),
+        (("--", "bash", "-c", "echo a | cat"), ["bash", "-c", "echo a | cat"], "bash-1"),
+        (("-m", "train", "--", "--x"), ["python", "-u", "-m", "train", "--x"], "train-1"),
+        (("-m", "installed.tool"), ["python", "-u", "-m", "installed.tool"], "installed-1"),
+    ],
+)  # fmt: skip
+def test_any_command_runs_in_a_snapshot_of_the_current_folder(
+    cli: Cli, script: Path, given: tuple[str, ...], command: list[str], name: str
+) -> None:
+    os.chdir(script.parent)  # the home's fixture restores it
+    job = cli("submit", "--output", "json", *given).json
+    assert job["request"]["roles"][0]["command"] == command
+    assert job["name"] == name
+    assert job["request"]["snapshot"] is not None
+
+
+def test_parameters_come_one_by_one_from_a_file_or_from_the_job_file(cli: Cli, home: Path) -> None:
+    a_notebook(home / "train.ipynb")
+    (home / "params.yaml").write_text("alpha: 0.5\n")
+    (home / "job.yaml").write_text("run: train.ipynb\nparameters: {alpha: 0.25}\n")
+    given = {
+        '{"alpha":0.5}': ("train.ipynb", "-f", "params.yaml"),
+        '{"alpha":1}': ("train.ipynb", "-f", "params.yaml", "-p", "alpha", "1"),
+        '{"alpha":0.25}': ("-f", "job.yaml"),
+    }
+    for text, words in given.items():
+        job = cli("submit", *words, "--output", "json").json
+        assert job["request"]["roles"][0]["command"][-2:] == ["--parameters", text]
+
+
+def a_large_file(path: Path) -> None:
+    path.parent.mkdir(exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate((32 << 20) + 1)
+
+
+def test_large_files_that_stay_behind_are_linked_where_that_is_asked(
+    cli: Cli, script: Path
+) -> None:
+    a_large_file(script.parent / "data" / "images.bin")
+    a_large_file(script.parent / "checkpoints" / "last.ckpt")
+    (script.parent / ".hidden").touch()
+
+    without = cli("submit", str(script), "--output", "json")
+    linked = cli("submit", str(script), "--left-out", "link", "--output", "json")
+
+    assert without.json["request"]["links"] == []
+    assert "the job cannot read what was left out: --left-out link" in without.err
+    assert linked.json["request"]["links"] == ["checkpoints", "data/images.bin"]
+    assert linked.json["request"]["links_from"] == "project"
+    assert "linked from" in linked.err
+
+
+def test_on_a_terminal_it_is_asked(cli: Cli, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    a_large_file(script.parent / "images.bin")
+    for answer, links in (("y\n", ["images.bin"]), ("\n", [])):
+        terminal = io.StringIO(answer)
+        monkeypatch.setattr(terminal, "isatty", lambda: True)
+        monkeypatch.setattr("sys.stdin", terminal)
+        monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+        done = cli("submit", str(script), "--output", "json")
+        assert done.json["request"]["links"] == links
+        assert "images.bin is too large to go along. Link it from your home? [y/N]" in done.err
+
+
+def test_what_lies_outside_of_the_home_is_not_linked(cli: Cli, tmp_path: Path) -> None:
+    a_large_file(tmp_path / "away" / "images.bin")
+    (tmp_path / "away" / "train.py").touch()
+    done = cli("submit", str(tmp_path / "away" / "train.py"), "--left-out", "link")
+    assert done.code == 2
+    assert "does not lie in your home folder" in done.err
+
+
+def test_workers_that_would_not_find_each_other_are_warned_of(cli: Cli, script: Path) -> None:
+    script.write_text("import torch.distributed as dist\n\ndist.init_process_group('gloo')\n")
+    alone = cli("submit", str(script), "--workers", "2", "--output", "json")
+    launched = cli("submit", str(script), "--workers", "2", "--launcher", "torchrun")
+    (warning,) = alone.json["warnings"]
+    assert warning.startswith("train.py (line 3) starts torch.distributed. Without its launcher")
+    assert f"warning: {warning}" in alone.err
+    assert "warning" not in launched.err
+    assert "warning" not in cli("submit", str(script)).err
+
+
 BAD_YAML = {
     "not YAML": ("name: [", "is not YAML"),
     "no mapping": ("- a\n- b\n", "must be a mapping"),
@@ -193,7 +291,18 @@ BAD_OPTIONS = {
     "a kind that cannot run": (("notes.txt",), "cannot run as a job"),
     "GPUs": (("train.py", "--gpus", "some"), "is not a number of GPUs"),
     "negative GPUs": (("train.py", "--gpus", "-1"), "must be 0 or more"),
-    "env": (("train.py", "--env", "SEED"), "--env SEED must be written NAME=VALUE"),
+    "env": (("train.py", "--env", "a", "--env", "b"), "--env names one environment, not a and b"),
+    "module and script": (("train.py", "-m", "pack"), "a script or a module, not both"),
+    "no such module": (("-m", "empty"), "empty cannot be run"),
+    "arguments of a file": (("-f", "job.yaml", "--", "x"), "gets its arguments from the file"),
+    "no such program": (("--", "./run.sh"), "There is no program ./run.sh in"),
+    "a notebook's arguments": (("a.ipynb", "--", "x"), "give it parameters by name"),
+    "a script's parameters": (("train.py", "-p", "a", "1"), "takes no parameters"),
+    "unknown parameter": (
+        ("a.ipynb", "-p", "beta", "1"),
+        "Its cell tagged parameters sets: alpha.",
+    ),
+    "left out": (("train.py", "--left-out", "all"), "invalid choice"),
     "env name": (("train.py", "--env", "A B=1"), "env"),
     "workers": (("train.py", "--workers", "0"), "is not a number from 1"),
     "huge": (("train.py", "--memory-mib", "9" * 30), "is not a number from 1"),
@@ -210,6 +319,8 @@ def test_a_bad_command_line_is_refused_with_a_sentence(
 ) -> None:
     monkeypatch.chdir(script.parent)
     (script.parent / "notes.txt").write_text("")
+    (script.parent / "empty").mkdir()
+    a_notebook(script.parent / "a.ipynb")
 
     done = cli("submit", *options)
 

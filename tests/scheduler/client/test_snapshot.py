@@ -120,7 +120,10 @@ def test_a_large_file_stays_behind_and_is_named_with_its_size(tmp_path: Path) ->
         file.truncate(snapshot.MAX_FILE_BYTES + 1)
     (excluded,) = snapshot.pack(root).excluded
     assert excluded == snapshot.ExcludedFile(
-        path="data.bin", size_bytes=snapshot.MAX_FILE_BYTES + 1, reason="is larger than 32 MiB"
+        path="data.bin",
+        size_bytes=snapshot.MAX_FILE_BYTES + 1,
+        reason="is larger than 32 MiB",
+        linkable=True,
     )
 
 

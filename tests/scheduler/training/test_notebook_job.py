@@ -112,6 +112,57 @@ def test_cells_tagged_no_job_are_left_out() -> None:
     assert without == ["x = 1"]
 
 
+def tagged(source: str, *tags: str) -> nbformat.NotebookNode:
+    return nbformat.v4.new_code_cell(source, metadata={"tags": list(tags)})
+
+
+def test_parameters_are_set_right_after_the_cell_with_the_defaults(tmp_path: Path) -> None:
+    cells = [
+        tagged("import math"),
+        tagged("alpha = 1\nname = 'x'", "parameters"),
+        tagged("alpha = 7", "injected-parameters"),
+        tagged("print(alpha, name)"),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "train.ipynb")
+
+    done = run(tmp_path, "train.ipynb", "--parameters", '{"alpha":0.5}')
+
+    assert done.stdout == "0.5 x\n", done.stderr
+    executed = nbformat.read(tmp_path / "results" / "train.out.ipynb", as_version=4)
+    assert executed.cells[2].source == "# Parameters\nalpha = 0.5"
+    assert executed.cells[2].metadata["tags"] == ["injected-parameters"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [('{"beta":1}', "sets: alpha."), ("[1]", "must be a JSON object"), ("{", "Expecting")],
+)
+def test_parameters_that_would_be_lost_stop_the_job_at_its_start(
+    tmp_path: Path, given: str, says: str
+) -> None:
+    notebook = nbformat.v4.new_notebook(cells=[tagged("alpha = 1", "parameters")])
+    nbformat.write(notebook, tmp_path / "train.ipynb")
+
+    done = run(tmp_path, "train.ipynb", "--parameters", given)
+
+    assert done.returncode == 2
+    assert says in done.stderr
+
+
+def test_cells_run_in_the_environment_that_was_chosen_whatever_kernel_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    (site,) = (tmp_path / "env").glob("lib/python*/site-packages")
+    (site / "ours.pth").write_text("\n".join(p for p in sys.path if "site-packages" in p))
+    monkeypatch.setenv("GPUCOMMONS_KERNEL_PYTHON", str(tmp_path / "env" / "bin" / "python3"))
+    write(tmp_path / "train.ipynb", "import sys\nprint(sys.prefix)")
+
+    done = run(tmp_path, "train.ipynb")
+
+    assert done.stdout == f"{tmp_path / 'env'}\n", done.stderr
+
+
 def test_a_stop_signal_reaches_the_kernel_and_the_job_leaves_as_stopped(tmp_path: Path) -> None:
     write(
         tmp_path / "train.ipynb",

@@ -1,0 +1,40 @@
+"""Asks what becomes of large files that a snapshot leaves out: a job that misses them fails later."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.present import printable
+from gpucommons.scheduler.client import snapshot
+from gpucommons.scheduler.client.submission import FileJob
+
+#: More files are counted, not named.
+_NAMED = 5
+
+
+def are_linked(root: Path, choice: str | None) -> bool:
+    """What was chosen, or is answered on a terminal; else the job goes without."""
+    if choice is not None:
+        return choice == "link"
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    left = [file.path for file in snapshot.preview(root).excluded if file.linkable]
+    if not left:
+        return False
+    names = ", ".join(left[:_NAMED]) + (" …" if len(left) > _NAMED else "")
+    sys.stderr.write(printable(f"{names} is too large to go along. Link it from your home? [y/N] "))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def outcome(job: FileJob, request: models.JobRequest) -> str:
+    """What happens to them, and how it would be otherwise."""
+    if not request.links:
+        return "the job cannot read what was left out: --left-out link links it from your home"
+    count = len(request.links)
+    return (
+        f"linked from {job.root}: {count} of these. The job reads them where they lie; what it writes"
+        " into them changes your own files"
+    )

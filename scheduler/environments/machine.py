@@ -1,0 +1,83 @@
+"""Environments of one machine, looked at under the account of whose they are."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gpucommons.scheduler.environments.base import Wanted
+from gpucommons.scheduler.environments.finding import grounds_of
+from gpucommons.scheduler.environments.looking import answer
+from gpucommons.scheduler.environments.reading import Environment
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.executors.plan import Account, as_user
+
+#: A home on a network that does not answer must not hold up the service.
+TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MachineEnvironments:
+    """See :class:`gpucommons.scheduler.environments.base.Environments`."""
+
+    home_of: Callable[[str], Path]
+    #: The user's account; None = everybody's jobs run as the service itself.
+    account_of: Callable[[str], Account] | None
+    #: Variables of the service that its helpers inherit.
+    environ: Mapping[str, str]
+    kind: Literal["folder", "image"] = "folder"
+
+    def listed(self, user: str) -> Sequence[Environment]:
+        """See the protocol."""
+        found = self._ask(user, {"what": "list"})
+        return [Environment(**one) for one in found["environments"]]
+
+    def settle(self, user: str, wanted: Wanted) -> str:
+        """See the protocol."""
+        if not wanted.environment and not wanted.programs:
+            return ""
+        found = self._ask(
+            user,
+            {
+                "what": "settle",
+                "asked": wanted.environment,
+                "programs": list(wanted.programs),
+                "search": self.environ.get("PATH", ""),
+                "runs_notebook": wanted.runs_notebook,
+                "uses_training": wanted.uses_training,
+            },
+        )
+        if "refused" in found:
+            raise Misconfigured(found["refused"])
+        return str(found["path"])
+
+    def _ask(self, user: str, question: dict[str, Any]) -> dict[str, Any]:
+        home = self.home_of(user)
+        if self.account_of is None:
+            # All share the service's account: what it may open, each of them may.
+            return answer(question, grounds_of(home))
+        try:
+            looked = subprocess.run(
+                [sys.executable, "-m", "gpucommons.scheduler.environments.looking"],
+                input=json.dumps({**question, "home": str(home)}),
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                check=True,
+                cwd="/",
+                timeout=TIMEOUT_S,
+                env=dict(self.environ),
+                **as_user(self.account_of(user)),
+            )
+            return dict(json.loads(looked.stdout))
+        except (OSError, ValueError, subprocess.SubprocessError):
+            message = (
+                f"The environments of {user} could not be looked at within {TIMEOUT_S:.0f} s: is the"
+                " home folder there? Try again, or leave the environment out."
+            )
+            raise Misconfigured(message) from None

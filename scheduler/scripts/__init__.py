@@ -1,0 +1,1 @@
+"""What a script or notebook tells of itself, read without running it. Pure."""

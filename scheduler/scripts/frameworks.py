@@ -1,0 +1,203 @@
+"""Which frameworks a script starts that join several workers, and what they need to do so.
+
+Workers that are started without a framework's launcher know nothing of each other: each trains alone
+as rank 0 of 1, and the job looks like a success.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+#: A longer file is no script of somebody's.
+MAX_BYTES = 512 << 10
+#: Programs that start workers themselves.
+LAUNCHERS = frozenset(
+    {"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "mpiexec", "srun", "prun"}
+)
+_TORCHRUN = "Choose the launcher torchrun."
+_ONE_WORKER = "Ask for one worker and start the processes in it"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Framework:
+    """One that joins several workers."""
+
+    name: str
+    advice: str
+    #: Launchers of ours that give it what it needs.
+    launchers: frozenset[str] = frozenset()
+    #: Arguments that make it find the others by itself.
+    explicit: bool = False
+
+
+_TORCH = Framework(name="torch.distributed", advice=_TORCHRUN, launchers=frozenset({"torchrun"}))
+_ACCELERATE = Framework(name="Accelerate", advice=_TORCHRUN, launchers=frozenset({"torchrun"}))
+_DEEPSPEED = Framework(name="DeepSpeed", advice=_TORCHRUN, launchers=frozenset({"torchrun"}))
+_JAX = Framework(
+    name="jax.distributed",
+    advice="Pass it coordinator_address, num_processes and process_id, made of the variables"
+    " MASTER_ADDR, MASTER_PORT, GPUCOMMONS_WORLD_SIZE and GPUCOMMONS_RANK; or ask for one worker"
+    " with all GPUs.",
+    explicit=True,
+)
+_TENSORFLOW = Framework(
+    name="MultiWorkerMirroredStrategy",
+    advice="It needs TF_CONFIG, which nothing sets here; or ask for one worker with all GPUs and"
+    " MirroredStrategy.",
+)
+_HOROVOD = Framework(
+    name="Horovod", advice=f"{_ONE_WORKER}: gpucommons submit -- horovodrun -np N python SCRIPT."
+)
+_MPI = Framework(
+    name="MPI", advice=f"{_ONE_WORKER}: gpucommons submit -- mpirun -n N python SCRIPT."
+)
+_CALLS = {
+    "torch.distributed.init_process_group": _TORCH,
+    "torch.distributed.distributed_c10d.init_process_group": _TORCH,
+    "torch.distributed.device_mesh.init_device_mesh": _TORCH,
+    "accelerate.Accelerator": _ACCELERATE,
+    "accelerate.PartialState": _ACCELERATE,
+    "deepspeed.initialize": _DEEPSPEED,
+    "deepspeed.init_distributed": _DEEPSPEED,
+    "jax.distributed.initialize": _JAX,
+    "tensorflow.distribute.MultiWorkerMirroredStrategy": _TENSORFLOW,
+    "tensorflow.distribute.experimental.MultiWorkerMirroredStrategy": _TENSORFLOW,
+}
+_IMPORTS = {"mpi4py.MPI": _MPI}
+_OURS = "gpucommons.scheduler"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Start:
+    """Where a script starts one."""
+
+    framework: Framework
+    line: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Script:
+    """What was read of one."""
+
+    starts: tuple[Start, ...] = ()
+    #: It imports something of ours.
+    uses_ours: bool = False
+
+
+def read_script(name: str, content: bytes) -> Script:
+    """Read a script, or the code cells of a notebook; of what cannot be read nothing is known."""
+    if len(content) > MAX_BYTES or not name.endswith((".py", ".ipynb")):
+        return Script()
+    try:
+        text = _cells(content) if name.endswith(".ipynb") else content.decode()
+        tree = ast.parse(text)
+        names = _imported(tree)
+        found = sorted(_starts(tree, names), key=lambda start: start.line)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, KeyError, TypeError):
+        return Script()
+    once = {start.framework.name: start for start in reversed(found)}
+    uses_ours = any(full == _OURS or full.startswith(f"{_OURS}.") for full in names.values())
+    return Script(
+        starts=tuple(sorted(once.values(), key=lambda start: start.line)), uses_ours=uses_ours
+    )
+
+
+def warnings(name: str, script: Script, *, workers: int, launcher: str) -> list[str]:
+    """What goes wrong with several workers, and what to do; nothing where all is well."""
+    if workers <= 1:
+        return []
+    return [
+        sentence(name, start)
+        for start in script.starts
+        if launcher not in start.framework.launchers
+    ]
+
+
+def sentence(name: str, start: Start) -> str:
+    """What goes wrong, and what to do."""
+    where = name if name.endswith(".ipynb") else f"{name} (line {start.line})"
+    return (
+        f"{where} starts {start.framework.name}. Without its launcher the workers do not find each"
+        f" other: each runs as a job of one. {start.framework.advice}"
+    )
+
+
+def script_in(command: list[str] | tuple[str, ...]) -> str | None:
+    """The file that a command runs with Python, below the working folder; None where it is none."""
+    words = [word for word in command if word]
+    if not words or words[0].rpartition("/")[2] in LAUNCHERS:
+        return None
+    found = next((word for word in words if word.endswith((".py", ".ipynb"))), None)
+    if found is None and words[:3] == ["python", "-u", "-m"] and words[3:]:
+        return f"{words[3].replace('.', '/')}/__main__.py"
+    return found
+
+
+def _cells(content: bytes) -> str:
+    """The code of a notebook; lines for IPython alone are left out, so that the rest can be read."""
+    notebook: Any = json.loads(content)
+    sources = []
+    for cell in notebook["cells"]:
+        if cell.get("cell_type") == "code":
+            source = cell["source"]
+            text = "".join(source) if isinstance(source, list) else str(source)
+            lines = [_python_line(line) for line in text.splitlines()]
+            if not text.lstrip().startswith("%%"):
+                sources.append("\n".join(lines))
+    return "\n".join(sources)
+
+
+def _python_line(line: str) -> str:
+    code = line.lstrip()
+    return f"{line[: len(line) - len(code)]}pass" if code[:1] in ("%", "!") else line
+
+
+def _imported(tree: ast.AST) -> dict[str, str]:
+    """Local names, and what they mean: ``dist`` → ``torch.distributed``."""
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                bound = alias.asname or alias.name.partition(".")[0]
+                names[bound] = alias.name if alias.asname else bound
+                # Imported as a whole, it is ours too.
+                names[alias.name] = alias.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                names[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return names
+
+
+def _starts(tree: ast.AST, names: dict[str, str]) -> Iterator[Start]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            found = _framework(_full_name(node.func, names))
+            if found is not None and not (found.explicit and (node.args or node.keywords)):
+                yield Start(framework=found, line=node.lineno)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            for alias in node.names:
+                full = f"{module}.{alias.name}" if module else alias.name
+                if full in _IMPORTS:
+                    yield Start(framework=_IMPORTS[full], line=node.lineno)
+
+
+def _framework(name: str) -> Framework | None:
+    if name.startswith("horovod.") and name.endswith(".init"):
+        return _HOROVOD
+    return _CALLS.get(name)
+
+
+def _full_name(node: ast.expr, names: dict[str, str]) -> str:
+    """``dist.init_process_group`` → ``torch.distributed.init_process_group``."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    return ".".join([names.get(node.id, node.id), *reversed(parts)])

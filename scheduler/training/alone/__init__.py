@@ -1,0 +1,44 @@
+"""``gpucommons.scheduler.training`` for environments that have nothing of ours.
+
+A folder with these few files goes last on such a job's Python path: only the standard library is
+imported, and there is no ``__init__`` above ``training``, so that an installed GPU Commons wins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucommons.scheduler.durable_files import write_whole
+
+_SCHEDULER = Path(__file__).parents[2]
+#: Module below ``gpucommons/scheduler`` → the file that it is a copy of.
+_FILES = {
+    "errors.py": "errors.py",
+    "durable_files.py": "durable_files.py",
+    "storage/worker.py": "storage/worker.py",
+    "training/__init__.py": "training/__init__.py",
+    "training/folders.py": "training/folders.py",
+    "training/run.py": "training/run.py",
+    "client.py": "training/alone/client.py",
+    "models.py": "training/alone/models.py",
+}
+
+
+def files() -> Iterator[tuple[str, bytes]]:
+    """Path below the folder, and content."""
+    for path, source in _FILES.items():
+        yield f"gpucommons/scheduler/{path}", (_SCHEDULER / source).read_bytes()
+
+
+def lay_out(folder: Path) -> Path:
+    """Make or renew the folder, for everybody to read; what is right already stays."""
+    for path, content in files():
+        target = folder / path
+        for parent in reversed(target.relative_to(folder).parents):
+            made = folder / parent
+            made.mkdir(parents=True, exist_ok=True)
+            made.chmod(0o755)
+        if not target.exists() or target.read_bytes() != content:
+            write_whole(target, content, mode=0o644)
+    return folder

@@ -1,0 +1,20 @@
+"""What a run reports, as plain bodies: the scheduler checks them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class _Body:
+    """Named values."""
+
+    def __init__(self, **values: Any) -> None:
+        self.values = values
+
+
+class ProgressReport(_Body):
+    """How far a run is."""
+
+
+class CheckpointReport(_Body):
+    """A checkpoint's receipt."""
