@@ -8,6 +8,7 @@ import { Signal } from '@lumino/signaling';
 import {
   CurveSource,
   ICurvePoint,
+  IEnvironments,
   IFilesPreview,
   IJob,
   IJobRequest,
@@ -150,9 +151,13 @@ export class Api {
     return this._request('POST', ['api', 'leases', leaseId, 'drop'], {});
   }
 
-  files(path: string): Promise<IFilesPreview> {
-    const query = `?path=${encodeURIComponent(path)}`;
+  files(path: string, environment: string): Promise<IFilesPreview> {
+    const query = `?${new URLSearchParams({ path, environment }).toString()}`;
     return this._request('GET', ['files'], undefined, { query });
+  }
+
+  environments(): Promise<IEnvironments> {
+    return this._request('GET', ['api', 'environments']);
   }
 
   /** How this server answers: an HTTP status, 0 for not at all. */

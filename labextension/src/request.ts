@@ -5,6 +5,7 @@ import {
   IRole,
   ISubmission,
   ITeam,
+  LeftOut,
   Priority
 } from './tokens';
 
@@ -33,6 +34,9 @@ export interface ITrainForm {
   /** Fewest workers with which it may run. */
   minWorkers: number;
   launcher: 'plain' | 'torchrun';
+  /** Empty = the file's own. */
+  environment: string;
+  leftOut: LeftOut | '';
   maxRunS: number | null;
   team: string;
   name: string;
@@ -52,6 +56,8 @@ export const EMPTY_FORM: ITrainForm = {
   workers: 1,
   minWorkers: 1,
   launcher: 'plain',
+  environment: '',
+  leftOut: '',
   maxRunS: 7200,
   team: '',
   name: '',
@@ -186,6 +192,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     min_workers: elastic ? form.minWorkers : null,
     max_workers: elastic ? form.workers : null,
     launcher: form.workers > 1 ? form.launcher : 'plain',
+    environment: form.environment,
     secrets: parseSecrets(form.secrets).secrets,
     // What the job asked for when it was submitted is done with.
     resume_from: null
@@ -208,7 +215,8 @@ export function submission(form: ITrainForm, path: string): ISubmission {
     path,
     request,
     ...(form.functionName ? { function: form.functionName } : {}),
-    ...(form.arguments.trim() ? { arguments: form.arguments } : {})
+    ...(form.arguments.trim() ? { arguments: form.arguments } : {}),
+    ...(form.leftOut ? { left_out: form.leftOut } : {})
   };
 }
 
@@ -223,6 +231,7 @@ export function formOfJob(job: IJob): ITrainForm {
     workers: first?.count ?? 1,
     minWorkers: request?.min_workers ?? first?.count ?? 1,
     launcher: request?.launcher ?? 'plain',
+    environment: request?.environment ?? '',
     maxRunS: request?.max_run_s ?? null,
     team: job.team,
     // The scheduler numbers anew.

@@ -111,6 +111,7 @@ export interface IJobRequest {
   over_quota?: boolean;
   max_run_s?: number | null;
   launcher?: 'plain' | 'torchrun';
+  environment?: string;
   snapshot?: string | null;
   secrets?: Record<string, string>;
   results_to?: string | null;
@@ -315,8 +316,23 @@ export interface IFilesPreview {
   path: string;
   files: IPackedFile[];
   size_bytes: number;
-  excluded: (IPackedFile & { reason: string })[];
+  excluded: (IPackedFile & { reason: string; linkable: boolean })[];
   packages: { name: string; here: string | null; job: string | null }[];
+  /** What it runs with unless something else is chosen: a folder of this machine. */
+  environment: string;
+  environment_name: string;
+  /** Names that the notebook's cell tagged `parameters` sets. */
+  parameters: string[] | null;
+  /** What goes wrong with several workers, unless one of these launchers starts them. */
+  advice: { text: string; launchers: string[] }[];
+  /** Below the home folder. */
+  results_to: string | null;
+}
+
+/** What jobs may run with: folders of this machine, or images. */
+export interface IEnvironments {
+  kind: 'folder' | 'image';
+  environments: { environment: string; name: string; python: string }[];
 }
 
 /** What a file becomes a job with: the request, without command and snapshot. */
@@ -326,7 +342,11 @@ export interface ISubmission {
   function?: string;
   /** As for a shell; the server splits it. */
   arguments?: string;
+  /** What becomes of large files that stay behind. */
+  left_out?: LeftOut;
 }
+
+export type LeftOut = 'link' | 'without';
 
 export type SchedulerState = 'ok' | 'unreachable' | 'none';
 export type UsageState = 'ok' | 'no-gpu' | 'no-data';

@@ -16,12 +16,21 @@ import {
   taken,
   Typed
 } from './request';
-import { IFilesPreview, IJob, IQuote } from './tokens';
+import { IEnvironments, IFilesPreview, IJob, IQuote } from './tokens';
 
 /** The quota line may follow the form at most this late. */
 const DEBOUNCE_MS = 300;
 
 const TOO_MANY_REQUESTS = 429;
+
+/** Fields that mean something for one file alone. */
+const NOTHING_OF_A_FILE = {
+  name: '',
+  functionName: '',
+  arguments: '',
+  environment: '',
+  leftOut: ''
+} as const;
 
 /** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
 export interface ICandidate {
@@ -52,6 +61,7 @@ export class TrainModel {
   quote: IQuote | null = null;
   files: IFilesPreview | null = null;
   filesProblem: string | null = null;
+  environments: IEnvironments | null = null;
   isBusy = false;
   /** The form is another question than the one that was answered last: what was said is no answer. */
   isAsking = false;
@@ -131,9 +141,37 @@ export class TrainModel {
   setExpanded(expanded: boolean): void {
     this.isExpanded = expanded;
     this.changed.emit();
-    if (expanded && this.files === null) {
-      void this.loadFiles();
+  }
+
+  /** Large files stay behind, and nobody has said what becomes of them. */
+  get mustChoose(): boolean {
+    return this.form.leftOut === '' && this.leftBehind.length > 0;
+  }
+
+  get leftBehind(): string[] {
+    const isFile = this.form.source?.kind === 'file';
+    const excluded = (isFile && this.files?.excluded) || [];
+    return excluded.filter(each => each.linkable).map(each => each.path);
+  }
+
+  /** What several workers need to find each other, where they do not get it. */
+  get advice(): string[] {
+    const { source, workers, launcher } = this.form;
+    const advice = (source?.kind === 'file' && this.files?.advice) || [];
+    return workers < 2
+      ? []
+      : advice
+          .filter(each => !each.launchers.includes(launcher))
+          .map(each => each.text);
+  }
+
+  async loadEnvironments(): Promise<void> {
+    try {
+      this.environments = await this._api.environments();
+    } catch {
+      // The file's own can be had all the same.
     }
+    this.changed.emit();
   }
 
   /** Ask for the quota line anew, soon: several changes in a row make one question. */
@@ -171,7 +209,7 @@ export class TrainModel {
       return now?.kind === 'file' && now.path === source.path;
     };
     try {
-      const files = await this._api.files(source.path);
+      const files = await this._api.files(source.path, this.form.environment);
       if (isCurrent()) {
         this.files = files;
         this.filesProblem = null;
@@ -193,7 +231,12 @@ export class TrainModel {
   /** Submit; the new job, or null when it was refused (see `problem`). */
   async submit(): Promise<IJob | null> {
     const form = this.form;
-    if (form.source === null || this.isBusy || this.mistakes.length > 0) {
+    if (
+      form.source === null ||
+      this.isBusy ||
+      this.mustChoose ||
+      this.mistakes.length > 0
+    ) {
       return null;
     }
     this.isBusy = true;
@@ -238,7 +281,7 @@ export class TrainModel {
   private async _askQuote(): Promise<void> {
     const asked = ++this._asked;
     try {
-      const quote = await this._api.quote(jobRequest(this.form));
+      const quote = await this._api.quote(jobRequest(this._settled));
       if (asked === this._asked) {
         this.quote = quote;
         this._quoteProblem = this.refusal = null;
@@ -255,17 +298,31 @@ export class TrainModel {
     this.changed.emit();
   }
 
+  /** The form with what it runs in where nothing else is chosen. */
+  private get _settled(): ITrainForm {
+    const { form } = this;
+    const isOwn =
+      form.environment === '' &&
+      form.source?.kind === 'file' &&
+      this.environments?.kind === 'folder';
+    const own = (isOwn && this.files?.environment) || '';
+    return own ? { ...form, environment: own } : form;
+  }
+
   private _setSource(source: Source | null): void {
-    const { source: old, name, functionName, arguments: words } = this.form;
+    const old = this.form.source;
     if (old?.kind === 'file') {
       // What was written for a file is there again with the file.
-      this._written.set(old.path, { name, functionName, arguments: words });
+      const { name, functionName, environment, leftOut } = this.form;
+      const words = this.form.arguments;
+      const own = { name, functionName, environment, leftOut };
+      this._written.set(old.path, { ...own, arguments: words });
     }
     // Of a job run again nothing is meant for another file; of another file, what is its own is not.
     const kept =
       old?.kind === 'job'
         ? { ...EMPTY_FORM, team: this.form.team }
-        : { ...this.form, name: '', functionName: '', arguments: '' };
+        : { ...this.form, ...NOTHING_OF_A_FILE };
     const written =
       source?.kind === 'file' ? this._written.get(source.path) : {};
     this.form = { ...kept, ...written, source };
@@ -274,9 +331,6 @@ export class TrainModel {
     this.files = null;
     this.filesProblem = null;
     this._askAnew();
-    if (this.isExpanded) {
-      void this.loadFiles();
-    }
   }
 
   /** What the form asks is another question now: what was said of the last one is stale. */

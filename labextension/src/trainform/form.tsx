@@ -8,7 +8,7 @@ import { CommandIDs } from '../ids';
 import { isFinal, stepText } from '../jobs';
 import { ITrainForm, offeredSizes } from '../request';
 import type { Connection } from '../model';
-import type { ITeam } from '../tokens';
+import type { ITeam, LeftOut } from '../tokens';
 import type { TrainModel } from '../train';
 import {
   usePanel,
@@ -37,6 +37,15 @@ export function TrainForm(): React.JSX.Element {
   const { form } = train;
   const hindrance = whyNot(train, model.connection, msg);
   const node = useFocus(train);
+  const { source } = form;
+  const path = source?.kind === 'file' ? source.path : null;
+  const saved = train.candidate?.savedMs;
+  React.useEffect(() => {
+    void train.loadFiles();
+  }, [train, path, saved, form.environment]);
+  React.useEffect(() => {
+    void train.loadEnvironments();
+  }, [train]);
   return (
     <form
       className="gc-Train"
@@ -53,6 +62,7 @@ export function TrainForm(): React.JSX.Element {
       }}
     >
       <WhatToRun />
+      <Environment />
       <Segmented
         label={
           form.workers > 1
@@ -75,6 +85,13 @@ export function TrainForm(): React.JSX.Element {
         }}
       />
       {train.isExpanded ? <TrainMore /> : null}
+      <LeftBehind />
+      <p className="gc-Muted gc-Hint">{msg.ownChoices(form, train.files)}</p>
+      {train.advice.map(text => (
+        <Callout key={text} tone="borrow">
+          {text}
+        </Callout>
+      ))}
       <GoesOn form={form} msg={msg} />
       <QuotaLine train={train} />
       <div className="gc-Row gc-Buttons">
@@ -135,6 +152,9 @@ function whyNot(
   const away = msg.outOfReach(connection);
   if (away !== null || train.form.source === null) {
     return away ?? msg.openFirst();
+  }
+  if (train.mustChoose) {
+    return msg.chooseLeftOut();
   }
   const [mistake] = train.mistakes;
   return mistake ? msg.mistake(mistake, train.form) : train.refusal;
@@ -239,6 +259,68 @@ function WhatToRun(): React.JSX.Element {
             train.update({ functionName: value });
           }}
         />
+      ) : null}
+    </>
+  );
+}
+
+/** The Python that it runs with. */
+function Environment(): React.JSX.Element | null {
+  const { train } = usePanel();
+  const msg = useWords(trainMessages);
+  const { form, files, environments } = train;
+  const known = environments?.environments ?? [];
+  const isFile = form.source?.kind === 'file';
+  const own = isFile && environments?.kind === 'folder' ? files : null;
+  if (form.source === null || (known.length === 0 && own === null)) {
+    return null;
+  }
+  const options: IOption[] = [
+    { value: '', label: own?.environment_name ?? msg.defaultEnvironment() },
+    ...known
+      .filter(each => each.environment !== own?.environment)
+      .map(each => ({
+        value: each.environment,
+        label: msg.environment(each.name, each.python)
+      }))
+  ];
+  if (!options.some(each => each.value === form.environment)) {
+    options.push({
+      value: form.environment,
+      label: baseName(form.environment)
+    });
+  }
+  return (
+    <SelectField
+      id="gc-environment"
+      label={msg.environmentLabel(form, own !== null)}
+      value={form.environment}
+      options={options}
+      onChange={environment => {
+        train.update({ environment });
+      }}
+    />
+  );
+}
+
+/** Large files that do not go along: it is asked before they are missed. */
+function LeftBehind(): React.JSX.Element | null {
+  const { train } = usePanel();
+  const msg = useWords(trainMessages);
+  const left = train.leftBehind;
+  return left.length === 0 ? null : (
+    <>
+      <SelectField
+        id="gc-left"
+        label={msg.leftBehind(left)}
+        value={train.form.leftOut}
+        options={msg.leftOutChoices()}
+        onChange={leftOut => {
+          train.update({ leftOut: leftOut as LeftOut | '' });
+        }}
+      />
+      {train.form.leftOut === 'link' ? (
+        <p className="gc-Hint">{msg.linkedIsShared()}</p>
       ) : null}
     </>
   );

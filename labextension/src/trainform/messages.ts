@@ -1,7 +1,15 @@
 /** Sentences of the *Train* form, which come with its code. */
 import { baseName, bytes, clock } from '../format';
 import type { Messages } from '../messages';
-import { IMistake, isWhole, ITrainForm, NumberName, range } from '../request';
+import {
+  EMPTY_FORM,
+  IMistake,
+  isWhole,
+  ITrainForm,
+  NumberName,
+  range
+} from '../request';
+import type { IFilesPreview } from '../tokens';
 
 export type TrainMessages = ReturnType<typeof trainMessages>;
 
@@ -54,6 +62,68 @@ export function trainMessages(msg: Messages) {
 
     files(count: number, sizeBytes: number): string {
       return trans._n('%1 file, %2', '%1 files, %2', count, bytes(sizeBytes));
+    },
+
+    environment(name: string, python: string): string {
+      return python ? trans.__('%1 (Python %2)', name, python) : name;
+    },
+
+    defaultEnvironment(): string {
+      return trans.__('The default');
+    },
+
+    environmentLabel(form: ITrainForm, isKnown: boolean): string {
+      if (form.environment !== '' || !isKnown) {
+        return trans.__('Environment');
+      }
+      return form.source?.kind === 'file' && form.source.path.endsWith('.ipynb')
+        ? trans.__('Environment, this kernel’s own')
+        : trans.__('Environment, the hub’s own');
+    },
+
+    leftBehind(paths: readonly string[]): string {
+      const shown = paths.slice(0, 3).join(', ');
+      return paths.length > 3
+        ? trans.__(
+            'Too large to go along: %1 and %2 more',
+            shown,
+            paths.length - 3
+          )
+        : trans.__('Too large to go along: %1', shown);
+    },
+
+    leftOutChoices(): { value: string; label: string }[] {
+      return [
+        { value: '', label: trans.__('Choose…') },
+        { value: 'link', label: trans.__('Link them from my home') },
+        { value: 'without', label: trans.__('Go without them') }
+      ];
+    },
+
+    chooseLeftOut(): string {
+      return trans.__('Choose what becomes of the files that do not go along.');
+    },
+
+    linkedIsShared(): string {
+      return trans.__(
+        'The job reads them where they lie. What it writes into them changes your own files.'
+      );
+    },
+
+    /** What the form chose by itself, and where it comes from. */
+    ownChoices(form: ITrainForm, files: IFilesPreview | null): string {
+      const isOwn = form.maxRunS === EMPTY_FORM.maxRunS;
+      const limit = isOwn
+        ? trans.__('The time limit is this form’s own until you change it.')
+        : '';
+      const below = form.source?.kind === 'file' ? files?.results_to : null;
+      const results = below
+        ? trans.__(
+            'Results come back to %1, beside the file.',
+            below === '.' ? 'results/' : `${below}/results/`
+          )
+        : '';
+      return `${limit} ${results}`.trim();
     },
 
     savedIsLost(step: string): string {

@@ -14,14 +14,24 @@ const ARGUMENTS_EXAMPLE = '--epochs 50';
 export function TrainMore(): React.JSX.Element {
   const { model, train, trans } = usePanel();
   const { form } = train;
+  const isNotebook =
+    form.source?.kind === 'file' && form.source.path.endsWith('.ipynb');
+  const parameters = isNotebook ? train.files?.parameters : null;
+  const takesWords = !isNotebook || parameters;
   const teams = model.whoami?.teams ?? [];
   return (
     <div className="gc-More">
-      {form.source?.kind === 'file' && !form.source.path.endsWith('.ipynb') ? (
+      {form.source?.kind === 'file' && takesWords ? (
         <TextField
           field="arguments"
-          label={trans.__('Arguments of the script')}
-          placeholder={ARGUMENTS_EXAMPLE}
+          label={
+            parameters
+              ? trans.__('Parameters: %1', parameters.join(', '))
+              : trans.__('Arguments of the script')
+          }
+          placeholder={
+            parameters ? `${parameters[0] ?? 'name'}=…` : ARGUMENTS_EXAMPLE
+          }
         />
       ) : null}
       <Workers />
