@@ -156,7 +156,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         running = False
         try:
             options = self.notebook_options()
-            ours_s = await self._timed(self._take(options)) if options.milli_gpu else 0.0
+            ours_s = await self._timed(self._take(options)) if options.wants_gpu else 0.0
             self._remember()
             ours_s += await self._timed(self._prepare())
             self._placed.set()
@@ -286,8 +286,11 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     async def progress(self) -> AsyncIterator[dict[str, Any]]:
         """Say in words what happens, before whatever the spawner itself says."""
         options = self.notebook_options()
-        if options.milli_gpu:
-            text = f"Asking for {format_milli_gpu(options.milli_gpu)} GPU"
+        if options.wants_gpu:
+            memory_gib = options.gpu_memory_mib / 1024
+            size = f"{format_milli_gpu(options.milli_gpu)} GPU"
+            asked = f"{memory_gib:g} GiB of GPU memory" if memory_gib else size
+            text = f"Asking for {asked}"
             yield {"progress": 10, "message": text}
         await self._placed.wait()
         yield {"progress": 50, "message": self._placed_text()}
@@ -335,6 +338,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
                 team=options.team,
                 pool=options.pool,
                 milli_gpu=options.milli_gpu,
+                gpu_memory_mib=options.gpu_memory_mib or None,
                 environment=options.environment,
             )
             self._lease = await self._acquire(request)

@@ -18,6 +18,7 @@ from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
 #: More than this in one notebook is a mistake of typing.
 MAX_MILLI_GPU = 64 * WHOLE_MILLI_GPU
+MAX_GPU_MEMORY_MIB = 16_777_216
 #: Of all options as the hub stores them. Lists of servers repeat them, known and unknown ones.
 MAX_OPTIONS_BYTES = 8 << 10
 
@@ -26,6 +27,8 @@ _LINK_PREFIX = "opt-"
 _HUB_FIELDS = frozenset({"_xsrf", "display_name"})
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_GIB = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) *(?:GiB|gib)?")
+_MIB_PER_GIB = 1024
 _DIGITS = re.compile(r"[0-9]{1,7}")
 #: How much of a wrong value is repeated in a refusal.
 _SHOWN_CHARACTERS = 60
@@ -41,6 +44,8 @@ class NotebookOptions:
 
     #: 0 = no GPU.
     milli_gpu: int = 0
+    #: In place of a size: the smallest one with so much GPU memory; 0 = not asked so.
+    gpu_memory_mib: int = 0
     #: Who pays; None lets the scheduler choose where only one team is possible.
     team: str | None = None
     pool: str | None = None
@@ -49,9 +54,16 @@ class NotebookOptions:
     #: The place in line that this start redeems. A stale one counts as none.
     ticket: str | None = None
 
+    @property
+    def wants_gpu(self) -> bool:
+        """A slice is to be taken for it."""
+        return bool(self.milli_gpu or self.gpu_memory_mib)
+
     def as_user_options(self) -> dict[str, int | str]:
         """The flat object that the hub stores, and that the REST API takes."""
         found: dict[str, int | str] = {"milli_gpu": self.milli_gpu}
+        if self.gpu_memory_mib:
+            found = {"gpu_memory": f"{self.gpu_memory_mib / _MIB_PER_GIB:g} GiB"}
         for name in ("team", "pool", "environment", "ticket"):
             value = getattr(self, name)
             if value:
@@ -83,10 +95,14 @@ def parse_options(
             possible = ", ".join(sorted(NOTEBOOK_OPTIONS))
             message = f"There is no option {shown(key)}. Possible are {possible}."
             raise BadOptions(message)
+    if "gpu_memory" in fields:
+        # A form always sends a card as well: what was written goes before it.
+        fields.pop("offer", None)
     if "offer" in fields:
         fields = _with_offer(fields)
     return NotebookOptions(
         milli_gpu=_milli_gpu(fields.get("milli_gpu", 0)),
+        gpu_memory_mib=_gpu_memory(fields),
         team=_name("team", fields.get("team")),
         pool=_name("pool", fields.get("pool")),
         environment=_environment(fields.get("environment", ""), environments),
@@ -170,6 +186,21 @@ def _milli_gpu(value: object) -> int:
         )
         raise BadOptions(message)
     return value
+
+
+def _gpu_memory(fields: Mapping[str, object]) -> int:
+    value = fields.get("gpu_memory")
+    if value is None:
+        return 0
+    if fields.get("milli_gpu") not in (None, 0, "0"):
+        message = "Give either milli_gpu or gpu_memory, not both."
+        raise BadOptions(message)
+    found = _GIB.fullmatch(str(value).strip()) if not isinstance(value, bool) else None
+    mib = round(float(found[1]) * _MIB_PER_GIB) if found else 0
+    if not 0 < mib <= MAX_GPU_MEMORY_MIB:
+        message = f"gpu_memory is a number of GiB, for example 12 GiB; got {shown(value)}."
+        raise BadOptions(message)
+    return mib
 
 
 def _name(key: str, value: object) -> str | None:

@@ -8,6 +8,7 @@ from gpucommons.scheduler.core.resources import Node, Team
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import Kind, PoolName, Role, Spec, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, UnknownPool
+from gpucommons.scheduler.intake.gpu_memory import memory_of
 from gpucommons.scheduler.intake.policies import Asked, check_policies
 from gpucommons.scheduler.intake.teams import choose_team, names
 from gpucommons.scheduler.models import LeaseRequest
@@ -34,6 +35,8 @@ def lease_spec(
     team = choose_team(
         request.team, member_of, cluster, usable=lambda team: bool(notebook_pools(team, cluster))
     )
+    if request.gpu_memory_mib is not None:
+        request = _by_memory(request, request.gpu_memory_mib, team, cluster)
     pool = _choose_pool(request, team, cluster)
     _check_size(request, team, pool, cluster)
     check_policies(Asked(environment=request.environment), team, cluster.policy)
@@ -58,6 +61,32 @@ def lease_spec(
         server_name=request.server_name,
         other_options={name: tuple(values) for name, values in request.other_options.items()},
     )
+
+
+def _by_memory(
+    request: LeaseRequest, memory_mib: int, team: Team, cluster: Cluster
+) -> LeaseRequest:
+    """The same request with the smallest notebook size that has the memory, and its pool."""
+    mine = notebook_pools(team, cluster)
+    pools = [pool for pool in mine if request.pool in (None, pool)]
+    sizes = [
+        (size, pool, memory_of(size, request.gpu_kind, pool, cluster))
+        for pool in pools
+        for size in cluster.pools[pool].notebook_sizes
+        if size <= largest_notebook(team.name, pool, cluster)
+    ]
+    able = [(size, pool) for size, pool, has in sizes if has >= memory_mib]
+    if able:
+        size, pool = min(able, key=lambda one: one[0])
+        return request.model_copy(update={"milli_gpu": size, "pool": pool})
+    if not pools:
+        return request  # what is wrong with its pool is said where pools are chosen
+    most = max((has for _, _, has in sizes), default=0)
+    message = (
+        f"No notebook of {team.name} has {memory_mib / 1024:.1f} GiB of GPU memory; the largest has"
+        f" {most / 1024:.1f} GiB. Take that, or ask an admin for more fixed quota."
+    )
+    raise Misconfigured(message)
 
 
 def notebook_pools(team: Team, cluster: Cluster) -> tuple[PoolName, ...]:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, StringConstraints
+from pydantic import AfterValidator, Field, StringConstraints, model_validator
 
 from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.pools import MpsModel
 from gpucommons.scheduler.models.reasons import ForecastView, ReasonView
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
-NOTEBOOK_OPTIONS = frozenset({"milli_gpu", "team", "pool", "environment", "ticket", "offer"})
+NOTEBOOK_OPTIONS = frozenset(
+    {"milli_gpu", "team", "pool", "environment", "ticket", "offer", "gpu_memory"}
+)
 #: Fields that the hub's pages and API put beside options: it refuses them as options, or errs.
 HUB_FIELDS = frozenset({"_xsrf", "display_name", "user_options"})
 
@@ -57,11 +59,21 @@ class LeaseRequest(Model):
     user: UserName | None = None
     team: Name | None = None
     pool: Name | None = None
-    milli_gpu: Annotated[int, Field(strict=True, ge=1, le=1_024_000)]
+    #: One of this and ``gpu_memory_mib``.
+    milli_gpu: Annotated[int, Field(strict=True, ge=0, le=1_024_000)] = 0
+    #: The smallest notebook size of the team's pools that has so much GPU memory.
+    gpu_memory_mib: Annotated[int, Field(strict=True, ge=1, le=16_777_216)] | None = None
     gpu_kind: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._-]{1,64}$")] | None = None
     environment: Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9 ._:/@-]{0,256}$")] = ""
     #: With which its server starts when its turn comes; empty: those of its last start.
     other_options: OtherOptions = {}
+
+    @model_validator(mode="after")
+    def _one_size(self) -> LeaseRequest:
+        if bool(self.milli_gpu) == bool(self.gpu_memory_mib):
+            message = "say how much GPU: milli_gpu (500 is ½) or gpu_memory_mib, one of them"
+            raise ValueError(message)
+        return self
 
 
 class SliceView(View):

@@ -91,7 +91,7 @@ def _spec(service: Service, principal: Principal, request: models.LeaseRequest) 
         member_of=service.teams_of(principal, user),
         cluster=service.loop.cluster,
     )
-    if (why := service.why_not(spec.pools[0], request.milli_gpu)) is not None:
+    if (why := service.why_not(spec.pools[0], spec.roles[0].milli_gpu)) is not None:
         raise Misconfigured(why)
     return spec
 

@@ -117,3 +117,31 @@ def test_anything_at_all_is_understood_or_refused(raw: dict[str, object]) -> Non
         return
     stored = options.as_user_options()
     assert parse_options(stored, environments=ENVIRONMENTS) == options
+
+
+@pytest.mark.parametrize(
+    ("value", "mib"), [("12", 12288), ("12 GiB", 12288), ("0.5GiB", 512), (12, 12288)]
+)
+def test_a_gpu_may_be_asked_for_by_memory(value: object, mib: int) -> None:
+    options = parse_options({"gpu_memory": value})
+    assert (options.gpu_memory_mib, options.milli_gpu, options.wants_gpu) == (mib, 0, True)
+    # The hub stores it and hands it back.
+    assert parse_options(options.as_user_options()) == options
+
+
+def test_memory_that_is_written_goes_before_the_card_that_a_form_always_sends() -> None:
+    options = parse_options({"offer": ["vision/gpu/250"], "gpu_memory": ["12"]})
+    assert (options.gpu_memory_mib, options.milli_gpu, options.pool) == (12288, 0, None)
+    left_empty = parse_options({"offer": ["vision/gpu/250"], "gpu_memory": [""]})
+    assert (left_empty.gpu_memory_mib, left_empty.milli_gpu) == (0, 250)
+
+
+@pytest.mark.parametrize("value", ["-1", "0", "much", "1e9", "12 TB", True, "9999999"])
+def test_what_is_no_amount_of_memory_is_refused(value: object) -> None:
+    with pytest.raises(BadOptions, match="a number of GiB, for example 12 GiB"):
+        parse_options({"gpu_memory": value})
+
+
+def test_a_size_and_a_memory_are_not_both_taken() -> None:
+    with pytest.raises(BadOptions, match="either milli_gpu or gpu_memory"):
+        parse_options({"gpu_memory": "12", "milli_gpu": 500})

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import NodeId, PoolName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.service import jobs, quotes
+from gpucommons.scheduler.service import jobs, leases, quotes
 
 GIB = 1024
 
@@ -83,3 +84,20 @@ def test_again_and_another_size_keep_the_memory(world: ServiceWorld) -> None:
     world.pass_time(100_000)
     with pytest.raises(Misconfigured, match=r"½ GPU is the smallest slice that has it"):
         jobs.resize(world.service, ann, again.id, models.JobSize(milli_gpu=250))
+
+
+def opened(world: ServiceWorld, gib: int) -> models.LeaseView:
+    request = models.LeaseRequest(user="ann", gpu_memory_mib=gib * GIB)
+    return done(leases.acquire(world.service, world.hub_service, request, key=None))
+
+
+def test_a_notebook_takes_the_smallest_size_that_has_the_memory(world: ServiceWorld) -> None:
+    assert opened(world, 12).milli_gpu == 500
+    with pytest.raises(Misconfigured, match=r"No notebook of vision has 64.0 GiB .* has 38.8 GiB"):
+        opened(world, 64)
+
+
+def test_a_notebook_says_a_size_or_a_memory() -> None:
+    for wrong in ({}, {"milli_gpu": 500, "gpu_memory_mib": 512}):
+        with pytest.raises(ValidationError, match="one of them"):
+            models.LeaseRequest(**wrong)
