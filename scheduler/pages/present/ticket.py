@@ -15,8 +15,6 @@ _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
 #: What can be done about what is in the way.
 _BUTTONS = {"release": "Release it", "leave": "Give it up", "pause": "Pause it"}
-_HOUR_MS = 3_600_000
-_SCALES_MS = tuple(hours * _HOUR_MS for hours in (1, 6, 24, 72, 168))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,12 +47,16 @@ class Blocking:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LikelyBar:
-    """A window on a line from now to some round time; in per cent of its length."""
+    """Time passed and likely left, on a line that begins when the ticket was asked for.
 
+    Positions are per cent of its length.
+    """
+
+    now: int
     left: int
     width: int
-    #: What the right end of the line stands for: ``1 h``.
-    scale: str
+    from_ms: int
+    to_ms: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -139,7 +141,7 @@ def ticket_state(
         unblock=(lease.reason.unblock or "") if lease.reason and waiting else "",
         blocking=_blocking(lease) if waiting else None,
         likely=_likely(lease, offer) if waiting else "",
-        likely_bar=_likely_bar(lease.forecast) if waiting else None,
+        likely_bar=_likely_bar(lease, now_ms) if waiting else None,
         holders_title=_holders_title(lease, offer) if waiting else "",
         holders=_holders(lease, leases, now_ms, viewer.name) if waiting else (),
         take=take,
@@ -244,14 +246,27 @@ def _comes_back(lease: LeaseView, offer: OfferView) -> bool:
     return any(size.lent and size.milli_gpu == lease.milli_gpu for size in offer.sizes)
 
 
-def _likely_bar(forecast: ForecastView | None) -> LikelyBar | None:
+def _likely_bar(lease: LeaseView, now_ms: int) -> LikelyBar | None:
+    forecast = lease.forecast
     if forecast is None or forecast.from_ms is None or forecast.to_ms is None:
         return None
-    scale_ms = next((one for one in _SCALES_MS if one >= forecast.to_ms), forecast.to_ms)
-    left = 100 * forecast.from_ms // scale_ms
-    # A window of no length is still to be seen.
-    width = max(2, 100 * forecast.to_ms // scale_ms - left)
-    return LikelyBar(left=min(left, 98), width=width, scale=words.duration(scale_ms))
+    began_ms = min(lease.requested_ms, now_ms)
+    from_ms, to_ms = now_ms + forecast.from_ms, now_ms + forecast.to_ms
+    # Beyond the window, too, so that its end is no end of the line.
+    whole_ms = max(1, (to_ms - began_ms) * 5 // 4)
+
+    def place(at_ms: int) -> int:
+        return 100 * (at_ms - began_ms) // whole_ms
+
+    left = place(from_ms)
+    return LikelyBar(
+        now=place(now_ms),
+        left=left,
+        # A window of no length is still to be seen.
+        width=max(2, place(to_ms) - left),
+        from_ms=from_ms,
+        to_ms=to_ms,
+    )
 
 
 def _holders_title(lease: LeaseView, offer: OfferView | None) -> str:

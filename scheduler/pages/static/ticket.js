@@ -1,6 +1,6 @@
 // The ticket page: shows the place as it changes, and follows the notebook when it runs.
 import { ask, logInAgain, repeat } from './net.js';
-import { markFresh } from './times.js';
+import { markFresh, showTimes } from './times.js';
 
 const PERIOD_MS = 2000;
 
@@ -59,17 +59,20 @@ function show(page, state) {
   return state.phase !== 'over' && state.phase !== 'running';
 }
 
-function showLikely(page, likely) {
-  const bar = page.querySelector('[data-likely]');
-  const scale = page.querySelector('[data-likely-scale]');
-  bar.toggleAttribute('hidden', !likely);
-  scale.hidden = !likely;
-  if (likely) {
-    const shown = bar.querySelector('rect');
-    shown.setAttribute('x', `${likely.left}%`);
-    shown.setAttribute('width', `${likely.width}%`);
-    scale.lastElementChild.textContent = likely.scale;
+function showLikely(page, line) {
+  const box = page.querySelector('[data-likely]');
+  box.toggleAttribute('hidden', !line);
+  if (!line) {
+    return;
   }
+  const [waited, likely, now] = box.querySelectorAll('rect');
+  waited.setAttribute('width', `${line.now}%`);
+  now.setAttribute('x', `${line.now}%`);
+  likely.setAttribute('x', `${line.left}%`);
+  likely.setAttribute('width', `${line.width}%`);
+  box.querySelector('[data-likely-from]').dataset.at = line.from_ms;
+  box.querySelector('[data-likely-to]').dataset.at = line.to_ms;
+  showTimes(box);
 }
 
 function showHolders(box, holders) {

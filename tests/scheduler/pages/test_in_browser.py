@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import Page, Route, async_playwright, expect
 from ui.browser import launch
 
+from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import NotIdle
 
 pytestmark = pytest.mark.ui
@@ -462,21 +463,54 @@ async def test_after_a_reclaim_the_row_is_never_as_it_was_before(
 async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any) -> None:
     page = await open_page("alice", TICKET)
     reached = []
-    for _ in range(9):
+    name = "document.activeElement.ariaLabel || document.activeElement.textContent.trim()"
+    for _ in range(12):
         await page.keyboard.press("Tab")
-        reached.append(await page.evaluate("document.activeElement.textContent.trim()"))
+        reached.append(await page.evaluate(name))
 
     assert reached == [
         "Skip to content",
         "JupyterHub",
+        "Home",
+        "Token",
         "GPU Commons",
         "GPU use",
+        "Light or dark",
+        "Logout",
         "Keep waiting",
         "Take ½",
         "CPU now",
         "Leave the line",
-        reached[-1],
     ]
+
+
+async def test_the_theme_chosen_on_the_hubs_pages_holds_here_and_can_be_changed(
+    open_page: Any,
+) -> None:
+    page = await open_page("alice", "", scheme="light")
+    await page.evaluate("localStorage.setItem('jupyterhub-bs-theme', 'dark')")
+    await page.reload()
+    drawn = "getComputedStyle(document.body).backgroundColor"
+    assert await page.evaluate(drawn) == "rgb(33, 37, 41)"
+
+    await page.get_by_role("button", name="Light or dark").click()
+
+    assert await page.evaluate(drawn) == "rgb(255, 255, 255)"
+    assert await page.evaluate("localStorage.getItem('jupyterhub-bs-theme')") == "light"
+
+
+async def test_the_ticket_shows_time_passed_and_likely_left(
+    open_page: Any, scheduler: Any, cluster: Any
+) -> None:
+    page = await open_page("alice", TICKET)
+    likely = models.ForecastView(
+        made_ms=cluster.NOW, from_ms=600_000, to_ms=1_500_000, text="Likely 10–25 min."
+    )
+
+    scheduler.answers["GET /v1/leases/.*"] = cluster.lease(forecast=likely)
+
+    await page.get_by_text("likely 08:10–08:25").wait_for()
+    await _picture(page, "ticket-likely")
 
 
 async def _lab(route: Route) -> None:

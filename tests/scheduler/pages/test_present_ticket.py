@@ -48,11 +48,24 @@ def test_a_ticket_says_when_it_is_likely_its_turn(cluster: Any) -> None:
     state = _state(cluster, cluster.lease(forecast=likely))
 
     assert state.likely == "Likely 10–25 min (past estimates right 8 of 10)."
-    assert state.likely_bar == LikelyBar(left=16, width=25, scale="1 h")
-    day = likely.model_copy(update={"from_ms": 0, "to_ms": 30 * 3_600_000})
-    assert _state(cluster, cluster.lease(forecast=day)).likely_bar == LikelyBar(
-        left=0, width=41, scale="3 d"
+    # Asked 18 minutes ago; the line ends a quarter of the whole wait after the window.
+    minute = 60_000
+    assert state.likely_bar == LikelyBar(
+        now=33,
+        left=52,
+        width=28,
+        from_ms=cluster.NOW + 10 * minute,
+        to_ms=cluster.NOW + 25 * minute,
     )
+
+
+def test_a_window_of_no_length_is_still_drawn(cluster: Any) -> None:
+    now = models.ForecastView(made_ms=cluster.NOW, from_ms=0, to_ms=0, text="Likely now.")
+
+    drawn = _state(cluster, cluster.lease(forecast=now)).likely_bar
+
+    assert drawn is not None
+    assert (drawn.now, drawn.left, drawn.width) == (80, 80, 2)
 
 
 def test_an_unknown_start_is_said_and_not_drawn(cluster: Any) -> None:

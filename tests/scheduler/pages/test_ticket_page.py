@@ -322,7 +322,7 @@ async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cl
         "You asked for 1 × A100-40 at",
         "You may close this page: on your turn the notebook starts by itself, usually within 20 s.",
         "Likely 10–25 min (past estimates right 8 of 10).",
-        'x="16%" width="25%"',
+        'x="52%" width="28%"',
         "vision holds 2 of its 2 fixed GPUs:",
         "user-b · ½ · idle about 41 min, returned at 60 min",
         "Keep waiting",
