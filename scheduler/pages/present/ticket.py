@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.models import ForecastView, IdleView, LeaseView, OfferView
+from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
