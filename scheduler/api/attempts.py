@@ -102,3 +102,9 @@ async def attempt_snapshot(caller: AnyCaller) -> StreamingResponse:
 async def attempt_uploads(request: models.UploadRequest, caller: AnyCaller) -> models.UploadList:
     """Links with which the attempt hands files over."""
     return await caller.run(attempt_files.attempt_uploads, request)
+
+
+@router.post("/kept")
+async def report_kept(report: models.KeptReport, caller: AnyCaller) -> models.AttemptOrders:
+    """Tell, at the end, what was handed over of the working folder: the next attempt finds it."""
+    return await caller.run(attempt_files.report_kept, report)

@@ -9,7 +9,6 @@ from __future__ import annotations
 import io
 import os
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
@@ -18,6 +17,7 @@ from gpucommons.scheduler.confined_files import Refused, open_folder, unpack_int
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.working_folder.giving_back import write_mark
+from gpucommons.scheduler.working_folder.pieces import Pieces
 
 #: As much as the scheduler sends.
 MAX_RESULTS_BYTES = 16 << 30
@@ -41,7 +41,7 @@ def fetch_results(
     with scheduler.stream(f"/v1/jobs/{quote(job.id, safe='')}/results") as chunks:
         try:
             return unpack_into(
-                io.BufferedReader(_Stream(chunks)), home, below, job=job.name, max_bytes=max_bytes
+                io.BufferedReader(Pieces(chunks)), home, below, job=job.name, max_bytes=max_bytes
             )
         except Refused as error:
             message = f"The results of {job.name} were not taken: {error}."
@@ -62,24 +62,3 @@ def mark_results(home: Path, below: str, job: JobView) -> None:
         write_mark(folder, job=job.name, job_id=job.id)
     finally:
         os.close(folder)
-
-
-class _Stream(io.RawIOBase):
-    """A file that ends where the pieces do."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._left = b""
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override] # narrower
-        """The next bytes."""
-        if not self._left:
-            self._left = next(self._chunks, b"")
-        count = min(len(buffer), len(self._left))
-        buffer[:count] = self._left[:count]
-        self._left = self._left[count:]
-        return count

@@ -57,17 +57,18 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
     if attempt.started_ms is None and _never_started(attempt, end):
         workload = withdrawals.noted(draft, workload)
     means = _meaning(workload, attempt, end)
+    kept = attempt.files_kept if end.files_kept is None else end.files_kept
     ended = evolve(
         attempt,
         state=AttemptState.ENDED,
         ended_ms=draft.now_ms,
         exit_code=end.exit_code,
-        files_kept=end.files_kept,
+        files_kept=kept,
     )
     text = end.text or _words(end)
     if means is Meaning.STOPPED and not is_lease(workload):
         # For whom it was, and how it goes on, is worth more than its exit status.
-        known = with_attempt(workload, evolve(attempt, files_kept=end.files_kept))
+        known = with_attempt(workload, evolve(attempt, files_kept=kept))
         text = _stop_words(known, attempt, end, draft.now_ms)
     ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpucommons.scheduler.core import settings, stops
 from gpucommons.scheduler.core.draft import Draft
 from gpucommons.scheduler.core.endings import End, end_attempt
+from gpucommons.scheduler.core.evolving import evolve
 from gpucommons.scheduler.core.going_on.ways import step_word
 from gpucommons.scheduler.core.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.resources import NodeState
@@ -16,6 +17,7 @@ from gpucommons.scheduler.core.state import (
     AttemptSignalled,
     AttemptStarted,
     CheckpointReported,
+    FilesKept,
     NodesObserved,
     Observation,
     ProgressReported,
@@ -42,12 +44,18 @@ def observe(draft: Draft, observation: Observation) -> None:
         case AttemptFinished():
             _finished(draft, workload)
         case ProgressReported():
-            if not _is_outranked(workload, observation):
-                draft.put(replace(workload, progress=observation.progress))
+            _progress(draft, workload, observation)
         case CheckpointReported():
             _checkpoint(draft, workload, observation)
+        case FilesKept():
+            _files_kept(draft, workload, observation)
         case AttemptSignalled():
             pass  # that SIGTERM was due is committed before it is sent
+
+
+def _progress(draft: Draft, workload: Workload, observation: ProgressReported) -> None:
+    if not _is_outranked(workload, observation):
+        draft.put(replace(workload, progress=observation.progress))
 
 
 def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
@@ -77,6 +85,12 @@ def _finished(draft: Draft, workload: Workload) -> None:
     told = replace(attempt, finished_ms=draft.now_ms)
     workload = draft.put(with_attempt(workload, told))
     draft.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
+
+
+def _files_kept(draft: Draft, workload: Workload, report: FilesKept) -> None:
+    attempt = workload.current
+    if attempt is not None and attempt.files_kept != report.files:
+        draft.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
 
 
 def _started(draft: Draft, workload: Workload) -> None:

@@ -242,6 +242,14 @@ class CheckpointReported:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class FilesKept:
+    """An attempt that ends has handed over its working folder for the next one."""
+
+    attempt_id: AttemptId
+    files: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class NodesObserved:
     """The nodes of one executor, as they are now; missing ones are lost."""
 
@@ -256,6 +264,7 @@ Observation = (
     | AttemptFinished
     | ProgressReported
     | CheckpointReported
+    | FilesKept
     | NodesObserved
 )
 

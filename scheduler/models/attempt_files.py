@@ -20,7 +20,7 @@ class FileSize(Model):
 class UploadRequest(Model):
     """Ask for links for some files of a folder of the attempt's."""
 
-    #: ``results``, or a complete checkpoint: ``checkpoints/step-5``, or ``checkpoints/step-5.7``, where the
+    #: ``results``, ``work`` or a complete checkpoint: ``checkpoints/step-5``, or ``checkpoints/step-5.7``, where the
     #: last number tells those of one step from each other.
     folder: RelativePath
     files: list[FileSize] = Field(min_length=1, max_length=1000)
@@ -67,8 +67,17 @@ class CheckpointInput(View):
     files: list[DownloadView] | None = None
 
 
+class KeptReport(Model):
+    """At its end: what the attempt has handed over of its working folder."""
+
+    files: int = Field(strict=True, ge=0, le=2**31)
+    size_bytes: int = Field(strict=True, ge=0, le=2**53)
+
+
 class AttemptInputs(View):
     """Everything an attempt needs before its command runs."""
 
     snapshot: SnapshotInput | None = None
+    #: What earlier attempts changed in the working folder; None where it lies on a shared volume.
+    work: list[DownloadView] | None = None
     checkpoint: CheckpointInput | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.state import FilesKept
 from gpucommons.scheduler.core.types import Attempt, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound
 from gpucommons.scheduler.service import authorization
@@ -29,8 +30,16 @@ def attempt_inputs(service: Service, principal: Principal) -> models.AttemptInpu
     attempt_id = authorization.attempt_inputs(principal)
     workload = current_attempt(service, attempt_id)
     return models.AttemptInputs(
-        snapshot=_snapshot(service, workload), checkpoint=_checkpoint(service, workload)
+        snapshot=_snapshot(service, workload),
+        work=_work(service, workload),
+        checkpoint=_checkpoint(service, workload),
     )
+
+
+def _work(service: Service, workload: Workload) -> list[models.DownloadView] | None:
+    attempt = workload.current
+    files = None if attempt is None else files_of(service, workload, attempt)
+    return None if files is None or attempt is None else files.work_files(workload, attempt)
 
 
 def _snapshot(service: Service, workload: Workload) -> models.SnapshotInput | None:
@@ -85,3 +94,18 @@ def attempt_uploads(
             " nothing to upload."
         )
     return files.uploads(attempt_id, request)
+
+
+def report_kept(
+    service: Service, principal: Principal, report: models.KeptReport
+) -> models.AttemptOrders:
+    """At its end an attempt tells what it has handed over of its working folder."""
+    attempt_id = authorization.report_kept(principal)
+    workload = current_attempt(service, attempt_id)
+    attempt = workload.current
+    files = None if attempt is None else files_of(service, workload, attempt)
+    if files is None or attempt is None:
+        raise Misconfigured("The working folder of this job is handed over by its machine.")
+    files.keep(workload, attempt, report)
+    service.loop.observe(FilesKept(attempt_id=attempt_id, files=report.files))
+    return models.AttemptOrders()

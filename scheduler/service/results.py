@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import tarfile
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -17,9 +18,11 @@ from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.whereabouts import results_are_away
-from gpucommons.scheduler.storage.job_files import ResultFile
+from gpucommons.scheduler.storage.job_files import JobFiles, ResultFile
 from gpucommons.scheduler.working_folder import words
+from gpucommons.scheduler.working_folder.changes import Baseline, baseline
 from gpucommons.scheduler.working_folder.giving_back import FOLDER, Outcome
+from gpucommons.scheduler.working_folder.pieces import Pieces
 
 #: As much as is copied for a job of this machine.
 MAX_RESULTS_BYTES = 16 << 30
@@ -41,10 +44,22 @@ def results(service: Service, principal: Principal, ref: str) -> Iterator[bytes]
     attempt = _over(found)
     files = files_of(service, found, attempt)
     if files is not None:
-        return archive(checked(files.results(attempt.attempt_id), found.spec.name))
+        return archive(_away(service, found, files))
     if service.own_results is not None:
         return service.own_results.chunks(found)
     raise Conflict(f"{found.spec.name} left no files where this scheduler could find them.")
+
+
+def _away(service: Service, found: Workload, files: JobFiles) -> tuple[ResultFile, ...]:
+    """Of the newest attempt that left something: the last one may have been lost."""
+    since: Baseline = {}
+    if found.spec.snapshot is not None and service.snapshots.has(found.spec.snapshot):
+        since = baseline(io.BufferedReader(Pieces(service.snapshots.chunks(found.spec.snapshot))))
+    for attempt in reversed(found.attempts):
+        kept = checked(files.results(attempt.attempt_id, since), found.spec.name)
+        if kept:
+            return kept
+    return ()
 
 
 def _over(found: Workload) -> Attempt:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -18,14 +19,16 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.confined_files import MAX_MEMBERS
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge, Unavailable
-from gpucommons.scheduler.storage.base import Storage, Stored, checked_key
+from gpucommons.scheduler.storage.base import Changed, Storage, Stored, checked_key
 from gpucommons.scheduler.storage.job_files import (
+    LOOKED_BACK,
     ResultFile,
     attempt_folder,
     publish_latest,
     superseded,
     version_of,
 )
+from gpucommons.scheduler.working_folder.changes import CACHES, Baseline
 
 #: Larger files go in parts: S3 takes 5 GB at once, and a part must travel within a link's hour.
 PART_BYTES = 1 << 30
@@ -36,7 +39,7 @@ MAX_CHECKPOINT_FILES = 10_000
 _PART = ".gpucommons-part-"
 #: The second number tells those of one step from each other; the later is the higher.
 _STEP = re.compile(r"^checkpoints/step-(\d{1,16})(?:\.(\d{1,16}))?/")
-_FOLDER = re.compile(r"^(results|checkpoints/step-\d{1,16}(\.\d{1,16})?)$")
+_FOLDER = re.compile(r"^(results|work|checkpoints/step-\d{1,16}(\.\d{1,16})?)$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,7 +55,9 @@ class BucketFiles:
 
     def checkpoint_files(self, checkpoint: Checkpoint) -> list[models.DownloadView] | None:
         """Links to every part of every file."""
-        root = f"{attempt_folder(checkpoint.attempt_id)}/{checkpoint.path}"
+        return self._downloads(f"{attempt_folder(checkpoint.attempt_id)}/{checkpoint.path}")
+
+    def _downloads(self, root: str) -> list[models.DownloadView]:
         files = self._files(root, most=MAX_CHECKPOINT_FILES)
         links = iter(self._links("GET", [part.key for parts in files.values() for part in parts]))
         return [
@@ -171,14 +176,43 @@ class BucketFiles:
     def _drop(self, folder: str) -> None:
         self.storage.delete([stored.key for stored in self.storage.below(folder)])
 
-    def results(self, attempt_id: AttemptId) -> Iterator[ResultFile]:
-        """Files and their parts."""
-        for path, parts in self._files(f"{attempt_folder(attempt_id)}/results").items():
-            yield ResultFile(
-                path=path,
-                size_bytes=sum(part.size_bytes for part in parts),
-                chunks=partial(self._joined, parts),
+    def work_files(self, workload: Workload, attempt: Attempt) -> list[models.DownloadView] | None:
+        """Links to what the newest attempt changed whose files are all here."""
+        for before in reversed(workload.attempts):
+            is_earlier = before.number < attempt.number
+            if is_earlier and self.storage.head(_kept(before.attempt_id)) is not None:
+                return self._downloads(f"{attempt_folder(before.attempt_id)}/work")
+        return []
+
+    def keep(self, workload: Workload, attempt: Attempt, kept: models.KeptReport) -> None:
+        """Compare sizes; then this is what the next attempt begins with, and the earlier ones go."""
+        root = f"{attempt_folder(attempt.attempt_id)}/work"
+        stored = sum(one.size_bytes for one in self._below(root, MAX_CHECKPOINT_FILES + MAX_PARTS))
+        if stored != kept.size_bytes:
+            message = (
+                f"The working folder has {kept.size_bytes:,} bytes, but {stored:,} are stored: upload"
+                " all its files first."
             )
+            raise Conflict(message)
+        with suppress(Changed):  # told before
+            content = kept.model_dump_json().encode()
+            self.storage.write(_kept(attempt.attempt_id), content, version=None)
+        for before in workload.attempts[-LOOKED_BACK:]:
+            if before.number < attempt.number:
+                self._drop(f"{attempt_folder(before.attempt_id)}/work")
+                self.storage.delete([_kept(before.attempt_id)])
+
+    def results(self, attempt_id: AttemptId, since: Baseline) -> Iterator[ResultFile]:
+        """Files and their parts; of the working folder only what changed was handed over."""
+        root = attempt_folder(attempt_id)
+        for folder in ("results", "work"):
+            for path, parts in self._files(f"{root}/{folder}").items():
+                if not CACHES.intersection(path.split("/")):
+                    yield ResultFile(
+                        path=path,
+                        size_bytes=sum(part.size_bytes for part in parts),
+                        chunks=partial(self._joined, parts),
+                    )
 
     def _joined(self, parts: list[Stored]) -> Iterator[bytes]:
         for part in parts:
@@ -196,3 +230,8 @@ class BucketFiles:
         for name in old:
             self.storage.delete(keys[name])
         return len(old)
+
+
+def _kept(attempt_id: AttemptId) -> str:
+    """There once all that an attempt changed in its working folder is."""
+    return f"{attempt_folder(attempt_id)}/work-is-kept"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves import event_watch
+from gpucommons.scheduler.storage.kept_files import keep
 from gpucommons.scheduler.storage.worker import (
     ANSWER_S,
     FINISHED_FILE,
@@ -31,7 +32,6 @@ from gpucommons.scheduler.storage.worker import (
     Refused,
     Unreachable,
     say,
-    upload,
 )
 
 #: The grace of a pod may end soon.
@@ -191,8 +191,12 @@ def main() -> int:
         return NOT_EXECUTABLE
     announced.begin(running)
     code = _status(running, root, environ.get("GPUCOMMONS_EXIT_AFTER_SIGNAL", "preempted"))
-    if code == 0 and environ.get("GPUCOMMONS_STORAGE") == "links":
-        code = _hand_over_results(api, root)
+    try:
+        keep(api, root, environ)
+    except (Refused, Unreachable, OSError, ValueError) as error:
+        say(f"the files of the job could not be kept: {error}")
+        # Success is posted by leaving with 0.
+        code = code or NOT_KEPT
     over.set()
     reading.join(_LAST_LOOK_S)
     return code
@@ -212,19 +216,3 @@ def _status(running: Running, root: Path, after_signal: str) -> int:
     if status != code:
         say(f"the command left with exit status {code} after it was told to stop")
     return status
-
-
-def _hand_over_results(api: Api, root: Path) -> int:
-    """Success is posted by leaving with 0, so results are stored before."""
-    results = root / "results"
-    if not os.path.lexists(results):
-        return 0
-    if results.is_symlink() or not results.is_dir():
-        say("the results could not be kept: 'results' is a link or a file, no folder")
-        return NOT_KEPT
-    try:
-        upload(api, root, "results")
-    except (Refused, Unreachable, OSError) as error:
-        say(f"the results could not be kept: {error}")
-        return NOT_KEPT
-    return 0

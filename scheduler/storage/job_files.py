@@ -15,11 +15,12 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.storage.base import Changed, Storage
+from gpucommons.scheduler.working_folder.changes import Baseline
 
 #: Whoever loses so many races with itself is in trouble.
 _TRIES = 5
 #: So many attempts back something may have been left over.
-_LOOKED_BACK = 4
+LOOKED_BACK = 4
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,8 +67,22 @@ class JobFiles(Protocol):
         """Publish the workload's newest checkpoint and drop those that it need not keep."""
         ...
 
-    def results(self, attempt_id: AttemptId) -> Iterator[ResultFile]:
-        """The files of an attempt's results."""
+    def work_files(self, workload: Workload, attempt: Attempt) -> list[models.DownloadView] | None:
+        """Links to what earlier attempts changed in the working folder; None where it is there."""
+        ...
+
+    def keep(self, workload: Workload, attempt: Attempt, kept: models.KeptReport) -> None:
+        """The attempt has handed over what it changed in its working folder: see that it is there.
+
+        Raises
+        ------
+        Conflict
+            When it is not.
+        """
+        ...
+
+    def results(self, attempt_id: AttemptId, since: Baseline) -> Iterator[ResultFile]:
+        """The files of an attempt's results, and those of its working folder that are not as before."""
         ...
 
     def prune(self, *, needed: Callable[[str], bool], before_s: float) -> int:
@@ -134,6 +149,4 @@ def superseded(workload: Workload) -> tuple[AttemptId, ...]:
         kept.add(current.attempt_id)
         if current.resumed_from is not None:
             kept.add(current.resumed_from.attempt_id)
-    return tuple(
-        a.attempt_id for a in workload.attempts[-_LOOKED_BACK:] if a.attempt_id not in kept
-    )
+    return tuple(a.attempt_id for a in workload.attempts[-LOOKED_BACK:] if a.attempt_id not in kept)

@@ -18,7 +18,8 @@ from gpucommons.scheduler.storage.job_files import attempt_folder
 from gpucommons.scheduler.training.folders import folder_name
 
 ROOT = "/gpucommons"
-WORK = f"{ROOT}/work"
+_OWN_WORK, _KEPT_WORK = "work", "attempt/work"
+WORK = f"{ROOT}/{_OWN_WORK}"
 ATTEMPT = f"{ROOT}/attempt"
 PREVIOUS = f"{ROOT}/previous"
 NOTICE_FILE = f"{ROOT}/notice/notice.json"
@@ -116,6 +117,8 @@ def _init_container(
             "gpucommons.scheduler.storage.prepare",
             "--root",
             ROOT,
+            "--work",
+            _work(place),
         ],
         # Never a GPU, whatever the image says.
         "env": [
@@ -133,12 +136,17 @@ def _init_container(
     }
 
 
+def _work(place: PodPlace) -> str:
+    """Where commands run, below the root: on a shared volume in the attempt's own folder."""
+    return _KEPT_WORK if place.storage == "volume" else _OWN_WORK
+
+
 def _environment(launch: Launch, place: PodPlace) -> dict[str, str]:
     env = {
         "KUBEFLOW_TRAINER_SERVER_URL": f"{launch.api_url}{TRAINER_STATUS_PATH}",
         "KUBEFLOW_TRAINER_SERVER_TOKEN": f"{ROOT}/{TOKEN_FILE}",
         "GPUCOMMONS_ATTEMPT_DIR": ATTEMPT,
-        "GPUCOMMONS_WORK_DIR": WORK,
+        "GPUCOMMONS_WORK_DIR": f"{ROOT}/{_work(place)}",
         "GPUCOMMONS_NOTICE_FILE": NOTICE_FILE,
         "GPUCOMMONS_STORAGE": place.storage,
         "GPUCOMMONS_CHECKPOINTS_KEPT": str(launch.workload.spec.checkpoints_kept),

@@ -1,7 +1,7 @@
 """What runs before a job's command in each of its pods, as the job's user: the init container.
 
-It brings the files that were taken at submit and, where they lie in object storage, those of the
-checkpoint to resume from. What it brings is what was promised, by hash, or the pod does not start.
+It brings the files that were taken at submit and, where they lie in object storage, those that the
+attempt before had changed and those of the checkpoint to resume from. What it brings is what was promised, by hash, or the pod does not start.
 """
 
 from __future__ import annotations
@@ -9,21 +9,28 @@ from __future__ import annotations
 import argparse
 import hashlib
 import http.client
+import json
 import os
+import secrets
 import shutil
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.confined_files import Refused as BadFiles
-from gpucommons.scheduler.confined_files import open_folder, unpack
-from gpucommons.scheduler.storage import worker
+from gpucommons.scheduler.confined_files import open_folder, remove, unpack
+from gpucommons.scheduler.storage import kept_files, worker
 from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, patiently, say
 from gpucommons.scheduler.training.folders import folder_name, measure
 
 _CHUNK_BYTES = 1 << 20
+#: Of one pod; on a volume that all pods mount it lies in the attempt's folder.
+_OWN_WORK = "work"
+#: The scheduler's group hands it over and reads the results.
+_SHARED = 0o2770
 
 
 class NotPrepared(Exception):
@@ -31,14 +38,17 @@ class NotPrepared(Exception):
 
 
 #: What stands above the command, and what it imports.
-_WORKER = ("__init__.py", "command.py", "worker.py")
+_WORKER = ("__init__.py", "command.py", "kept_files.py", "worker.py")
 _BESIDE = ("event_watch.py",)
 
 
-def _copy_worker(folder: Path) -> None:
+def _modules(root: Path) -> Path:
+    return root / "bin" / "worker" / "gpucommons" / "scheduler" / "storage"
+
+
+def _copy_worker(root: Path) -> None:
     """As a folder that Python runs, with the packages around it, whatever the image holds."""
-    here = Path(worker.__file__).parent
-    there = folder / "gpucommons" / "scheduler" / "storage"
+    here, there = Path(worker.__file__).parent, _modules(root)
     there.mkdir(parents=True, exist_ok=True)
     (there.parent / "__init__.py").touch()
     for name in _WORKER:
@@ -48,11 +58,13 @@ def _copy_worker(folder: Path) -> None:
     (curves / "__init__.py").touch()
     for name in _BESIDE:
         shutil.copyfile(here.parent / "curves" / name, curves / name)
-    shutil.copyfile(here / "__main__.py", folder / "__main__.py")
+    shutil.copyfile(here / "__main__.py", root / "bin" / "worker" / "__main__.py")
 
 
-def prepare(api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S) -> None:
-    """Fill the pod's folder.
+def prepare(
+    api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S, work: str = "work"
+) -> None:
+    """Fill the pod's folder; ``work`` is where in it commands run.
 
     Raises
     ------
@@ -61,20 +73,39 @@ def prepare(api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S) -> N
     """
     for name in ("bin", "notice", "attempt"):
         (root / name).mkdir(exist_ok=True)
-    _copy_worker(root / "bin" / "worker")
+    _copy_worker(root)
     inputs = api.get("/v1/attempt/inputs")
-    # A container that is restarted begins anew.
-    shutil.rmtree(root / "work", ignore_errors=True)
-    if inputs["snapshot"] is None:
-        (root / "work").mkdir()
-    else:
-        patiently(lambda: _bring_snapshot(api, root, inputs["snapshot"]), patience_s)
+    if work == _OWN_WORK:
+        # A container that is restarted begins anew.
+        shutil.rmtree(root / work, ignore_errors=True)
+    patiently(lambda: _bring_snapshot(api, root, root / work, inputs["snapshot"]), patience_s)
+    for entry in _inside(inputs["work"] or [], "the working folder"):
+        place = _place(root / work, entry["path"])
+        patiently(lambda e=entry, p=place: _bring_file(e, p), patience_s)  # type: ignore[misc] # bound now
     checkpoint = inputs["checkpoint"]
     if checkpoint is not None and checkpoint["files"] is not None:
         _bring_checkpoint(root / "resume", checkpoint, patience_s)
 
 
-def _bring_snapshot(api: Api, root: Path, wanted: Mapping[str, Any]) -> None:
+def _bring_snapshot(api: Api, root: Path, work: Path, wanted: Mapping[str, Any] | None) -> None:
+    """Fill the working folder, unless it was handed over or another worker was faster."""
+    partial = work.with_name(f".work.{secrets.token_hex(8)}.partial")
+    partial.mkdir(mode=_SHARED)
+    try:
+        known = {} if wanted is None else _unpacked(api, root, partial, wanted)
+        (_modules(root) / kept_files.BASELINE).write_text(json.dumps(known))
+        if not work.is_dir():
+            with suppress(OSError):
+                partial.rename(work)  # fails where another one lies there by now
+        if not work.is_dir():
+            message = f"{work.name} is in the way of the job's working folder"
+            raise NotPrepared(message)
+    finally:
+        remove(partial)
+
+
+def _unpacked(api: Api, root: Path, target: Path, wanted: Mapping[str, Any]) -> dict[str, int]:
+    """Unpack the snapshot; returns the sizes of its files."""
     spooled = root / ".snapshot.tar"
     if wanted["link"] is not None:
         worker.fetch([wanted["link"]], spooled)
@@ -85,8 +116,16 @@ def _bring_snapshot(api: Api, root: Path, wanted: Mapping[str, Any]) -> None:
             # Cut short, as by a scheduler that was restarted: the next try begins anew.
             raise Unreachable("the job's files did not come whole")
         file.seek(0)
-        unpack(file, root / "work", max_bytes=wanted["max_unpacked_bytes"])
+        unpack(file, target, max_bytes=wanted["max_unpacked_bytes"])
+        file.seek(0)
+        with tarfile.open(fileobj=file, mode="r|") as archive:
+            known = {_plain(one.name): one.size for one in archive if one.isreg() and not one.mtime}
     spooled.unlink()
+    return known
+
+
+def _plain(name: str) -> str:
+    return "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
 def _fetch_from_scheduler(api: Api, target: Path) -> None:
@@ -101,10 +140,8 @@ def _bring_checkpoint(resume: Path, wanted: Mapping[str, Any], patience_s: float
     shutil.rmtree(resume, ignore_errors=True)
     target = resume / folder_name(wanted["path"])
     target.mkdir(parents=True)
-    for entry in _inside(wanted["files"]):
-        folder, _, name = entry["path"].rpartition("/")
-        os.close(open_folder(target, tuple(part for part in folder.split("/") if part)))
-        place = target / folder / name
+    for entry in _inside(wanted["files"], "the checkpoint"):
+        place = _place(target, entry["path"])
         patiently(lambda e=entry, p=place: _bring_file(e, p), patience_s)  # type: ignore[misc] # bound now
     size_bytes, sha256 = measure(target)
     if (size_bytes, sha256) != (wanted["size_bytes"], wanted["sha256"]):
@@ -115,10 +152,17 @@ def _bring_checkpoint(resume: Path, wanted: Mapping[str, Any], patience_s: float
         raise NotPrepared(message)
 
 
-def _inside(files: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _place(target: Path, path: str) -> Path:
+    """Where a file goes; its folder is made, and no link on the way is followed."""
+    folder, _, name = path.rpartition("/")
+    os.close(open_folder(target, tuple(part for part in folder.split("/") if part)))
+    return target / folder / name
+
+
+def _inside(files: list[dict[str, Any]], what: str) -> Iterator[dict[str, Any]]:
     for entry in files:
         if entry["path"].startswith("/") or ".." in entry["path"].split("/"):
-            message = f"the checkpoint holds {entry['path']!r}, which lies outside its folder"
+            message = f"{what} holds {entry['path']!r}, which lies outside its folder"
             raise NotPrepared(message)
         yield entry
 
@@ -132,12 +176,13 @@ def main() -> int:
     """Prepare the pod's folder."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--root", type=Path, default=Path("/gpucommons"))
+    parser.add_argument("--work", default=_OWN_WORK, help="below the root")
     parser.add_argument("--patience-s", type=float, default=worker.PATIENCE_S)
     arguments = parser.parse_args()
     environ, patience_s = os.environ, arguments.patience_s
     api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"], patience_s=patience_s)
     try:
-        prepare(api, arguments.root, patience_s=patience_s)
+        prepare(api, arguments.root, patience_s=patience_s, work=arguments.work)
     except (
         NotPrepared,
         Refused,

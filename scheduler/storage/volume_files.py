@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.confined_files import MAX_DEPTH, remove, too_deep
+from gpucommons.scheduler.confined_files import MAX_DEPTH, MAX_MEMBERS, remove, too_deep
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Conflict, Misconfigured, TooLarge, Unavailable
 from gpucommons.scheduler.storage.base import Storage, checked_key
@@ -27,6 +27,9 @@ from gpucommons.scheduler.storage.job_files import (
     publish_latest,
     superseded,
 )
+from gpucommons.scheduler.working_folder.changes import Baseline, changes
+from gpucommons.scheduler.working_folder.taking_over import NAME as WORK
+from gpucommons.scheduler.working_folder.taking_over import take_over
 
 _CHUNK_BYTES = 1 << 20
 #: Pods of jobs write as a member of the scheduler's own group (``fsGroup``).
@@ -52,6 +55,8 @@ class VolumeFiles:
         try:
             folder.mkdir(mode=0o770, parents=True, exist_ok=True)
             folder.chmod(_SHARED)
+            before = (one for one in reversed(workload.attempts) if one.number < attempt.number)
+            take_over(folder, [self._attempt(one.attempt_id) for one in before])
         except OSError as error:
             message = f"The jobs' volume takes no folder ({error.strerror}): tell your admin."
             raise Unavailable(message) from error
@@ -80,14 +85,32 @@ class VolumeFiles:
         for attempt_id in superseded(workload):
             remove(self._attempt(attempt_id) / "checkpoints")
 
-    def results(self, attempt_id: AttemptId) -> Iterator[ResultFile]:
-        """Regular files below ``results``.
+    def work_files(self, workload: Workload, attempt: Attempt) -> list[models.DownloadView] | None:
+        """They lie there."""
+        return None
+
+    def keep(self, workload: Workload, attempt: Attempt, kept: models.KeptReport) -> None:
+        """They lie there."""
+
+    def results(self, attempt_id: AttemptId, since: Baseline) -> Iterator[ResultFile]:
+        """Regular files below ``results``, then what changed in the working folder.
 
         Raises
         ------
         TooLarge
             When there are more folders in one another than a walk may go through.
         """
+        yield from self._called_results(attempt_id)
+        for file in changes(
+            self._attempt(attempt_id) / WORK, since, max_files=MAX_MEMBERS + 1
+        ).files:
+            yield ResultFile(
+                path=file.path,
+                size_bytes=file.size_bytes,
+                chunks=partial(self._read, attempt_id, f"{WORK}/{file.path}"),
+            )
+
+    def _called_results(self, attempt_id: AttemptId) -> Iterator[ResultFile]:
         try:
             top = _open_below(self._attempt(attempt_id), "results")
         except OSError:

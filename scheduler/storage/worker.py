@@ -16,6 +16,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -158,16 +159,24 @@ def upload(
     Refused, Unreachable
         When not all of it is stored.
     """
-    sizes = {path: (root / folder / path).lstat().st_size for path in _files(root / folder)}
+    sizes = {path: (root / folder / path).lstat().st_size for path in files_below(root / folder)}
+    return send(api, root / folder, to or folder, sizes, patience_s)
+
+
+def send(
+    api: Api, root: Path, to: str, sizes: Mapping[str, int], patience_s: float = PATIENCE_S
+) -> int:
+    """Hand over these files of ``root``."""
     for names in batches(sizes):
         files = [{"path": name, "size_bytes": sizes[name]} for name in names]
-        answer = api.post("/v1/attempt/uploads", {"folder": to or folder, "files": files})
+        answer = api.post("/v1/attempt/uploads", {"folder": to, "files": files})
         for entry in answer["files"]:
-            source = root / folder / entry["path"]
+            source = root / entry["path"]
             for number, link in enumerate(entry["links"]):
                 first = number * entry["part_bytes"]
                 part = (first, min(entry["part_bytes"], sizes[entry["path"]] - first))
-                patiently(_sending(link, source, part, answer.get("headers", {})), patience_s)
+                headers = answer.get("headers", {})
+                patiently(partial(send_part, link, source, part, headers), patience_s)
     return sum(sizes.values())
 
 
@@ -185,7 +194,8 @@ def batches(sizes: Mapping[str, int]) -> Iterator[list[str]]:
         yield batch
 
 
-def _files(folder: Path) -> Iterator[str]:
+def files_below(folder: Path) -> Iterator[str]:
+    """Paths of all regular files, following no link."""
     # Unlike ``os.walk``, this follows no link at the top either.
     for root, below, names, opened in os.fwalk(folder):
         if below and len(Path(root).relative_to(folder).parts) >= _MAX_DEPTH:
@@ -195,12 +205,6 @@ def _files(folder: Path) -> Iterator[str]:
             found = os.stat(name, dir_fd=opened, follow_symlinks=False)
             if stat.S_ISREG(found.st_mode):
                 yield Path(root, name).relative_to(folder).as_posix()
-
-
-def _sending(
-    link: str, source: Path, part: tuple[int, int], headers: Mapping[str, str]
-) -> Callable[[], None]:
-    return lambda: send_part(link, source, part, headers)
 
 
 def send_part(link: str, source: Path, part: tuple[int, int], headers: Mapping[str, str]) -> None:

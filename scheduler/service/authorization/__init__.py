@@ -12,6 +12,7 @@ from gpucommons.scheduler.service.authorization.attempts import (
     report_checkpoint,
     report_curve,
     report_finished,
+    report_kept,
     report_progress,
     report_trainer_status,
 )
@@ -131,6 +132,7 @@ __all__ = [
     "report_curve",
     "report_finished",
     "report_idle",
+    "report_kept",
     "report_progress",
     "report_teams",
     "report_trainer_status",

@@ -54,6 +54,11 @@ def attempt_uploads(principal: Principal) -> AttemptId:
     return _report(principal)
 
 
+def report_kept(principal: Principal) -> AttemptId:
+    """The attempt itself."""
+    return _report(principal)
+
+
 def attempt_orders(principal: Principal) -> AttemptId:
     """The attempt itself."""
     return _report(principal)

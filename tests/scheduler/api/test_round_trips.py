@@ -36,7 +36,14 @@ from gpucommons.scheduler.service import attempts
 Clients = Callable[[str | None], AsyncSchedulerClient]
 SHA = "a" * 64
 #: Asked by workers on a cluster with the standard library alone, or answered with a stream of bytes.
-BY_OTHERS = {"attempt_inputs", "attempt_orders", "attempt_snapshot", "attempt_uploads", "results"}
+BY_OTHERS = {
+    "attempt_inputs",
+    "attempt_orders",
+    "attempt_snapshot",
+    "attempt_uploads",
+    "report_kept",
+    "results",
+}
 
 
 def test_every_call_is_a_route_and_every_route_a_call(app: FastAPI) -> None:

@@ -181,6 +181,13 @@ RULES: dict[str, Rule] = {
         NOT_ATTEMPT,
         body={"folder": "results", "files": [{"path": "a", "size_bytes": 1}]},
     ),
+    "report_kept": Rule(
+        "POST",
+        "/attempt/kept",
+        ("attempt",),
+        NOT_ATTEMPT,
+        body={"files": 0, "size_bytes": 0},
+    ),
     "results": Rule(
         "GET",
         "/jobs/done-1/results",

@@ -141,7 +141,7 @@ def test_large_files_go_in_parts_and_come_back_whole(
         key = link.partition("?")[0].removeprefix("http://storage.test/PUT/")
         storage.fill({key: content[number * 10 : (number + 1) * 10]})
     storage.fill({"attempts/attempt-1/results/deep/log": b"small"})
-    results = {f.path: b"".join(f.chunks()) for f in files.results(AttemptId("attempt-1"))}
+    results = {f.path: b"".join(f.chunks()) for f in files.results(AttemptId("attempt-1"), {})}
     assert results == {"deep/model": content, "deep/log": b"small"}
 
 
@@ -185,7 +185,7 @@ def test_a_folder_of_endless_files_is_refused_before_it_is_read_whole(
 
     monkeypatch.setattr(storage, "below", endless)
     with pytest.raises(TooLarge, match="fewer"):
-        list(files.results(AttemptId("attempt-1")))
+        list(files.results(AttemptId("attempt-1"), {}))
 
 
 def test_a_receipt_counts_only_when_all_its_bytes_are_stored(

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.storage import command, worker
-
-
-def handed_over(root: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, list[str]]:
-    """The exit status, and which files were asked links for."""
-    asked: list[str] = []
-
-    def post(_api: worker.Api, _path: str, body: object) -> dict[str, list[str]]:
-        assert isinstance(body, dict)
-        asked.extend(file["path"] for file in body["files"])
-        return {"files": []}
-
-    monkeypatch.setattr(worker.Api, "post", post)
-    return command._hand_over_results(worker.Api("http://scheduler", "t"), root), asked
+from gpucommons.scheduler.storage import kept_files, worker
+from gpucommons.scheduler.storage.kept_files import changed, has_folder
 
 
 def test_links_in_results_are_left_where_they_are(
@@ -32,19 +21,41 @@ def test_links_in_results_are_left_where_they_are(
     (results / "a" / "model").write_text("weights")
     (results / "file").symlink_to(others / "secret")
     (results / "folder").symlink_to(others)
+    asked: list[str] = []
 
-    assert handed_over(tmp_path, monkeypatch) == (0, ["a/model"])
+    def post(_api: worker.Api, _path: str, body: object) -> dict[str, list[str]]:
+        assert isinstance(body, dict)
+        asked.extend(file["path"] for file in body["files"])
+        return {"files": []}
+
+    monkeypatch.setattr(worker.Api, "post", post)
+    worker.upload(worker.Api("http://scheduler", "t"), tmp_path, "results")
+
+    assert asked == ["a/model"]
 
 
-def test_results_that_are_a_link_are_not_handed_over_and_the_job_has_not_succeeded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_that_are_a_link_are_refused(tmp_path: Path) -> None:
     (tmp_path / "others").mkdir()
-    (tmp_path / "others" / "secret").write_text("not the job's")
     (tmp_path / "results").symlink_to(tmp_path / "others")
 
-    assert handed_over(tmp_path, monkeypatch) == (worker.NOT_KEPT, [])
-    assert "'results' is a link or a file, no folder" in capsys.readouterr().err
+    assert not has_folder(tmp_path / "nothing")
+    assert has_folder(tmp_path / "others")
+    with pytest.raises(ValueError, match="'results' is a link or a file, no folder"):
+        has_folder(tmp_path / "results")
+
+
+def test_more_new_files_than_any_grace_suffices_for_are_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("a", "b", "c"):
+        (tmp_path / name).write_text("12")
+    os.utime(tmp_path / "a", (0, 0))
+
+    assert changed(["a", "b"], tmp_path, {"a": 2}) == {"b": 2}
+    assert changed(["a"], tmp_path, {"a": 3}) == {"a": 2}
+    monkeypatch.setattr(kept_files, "MAX_FILES", 1)
+    with pytest.raises(ValueError, match="is not kept for the next attempt"):
+        changed(["a", "b", "c"], tmp_path, {})
 
 
 def test_a_file_that_became_a_link_is_not_sent(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def a_checkpoint(path: str) -> Checkpoint:
 
 
 def read(files: VolumeFiles) -> dict[str, bytes]:
-    return {file.path: b"".join(file.chunks()) for file in files.results(MINE)}
+    return {file.path: b"".join(file.chunks()) for file in files.results(MINE, {})}
 
 
 def test_results_are_regular_files_at_any_depth(files: VolumeFiles) -> None:
@@ -73,7 +73,7 @@ def test_a_file_swapped_for_a_link_after_it_was_listed_is_not_followed(
 ) -> None:
     place = mine(files) / "results" / "model"
     place.write_bytes(b"weights")
-    (listed,) = files.results(MINE)
+    (listed,) = files.results(MINE, {})
     place.unlink()
     place.symlink_to(tmp_path / "secret")
     with pytest.raises(OSError, match="symbolic"):
@@ -86,7 +86,7 @@ def test_a_folder_swapped_for_a_link_after_it_was_listed_is_not_followed(
     folder = mine(files) / "results" / "deep"
     folder.mkdir()
     (folder / "secret").write_bytes(b"mine")
-    (listed,) = files.results(MINE)
+    (listed,) = files.results(MINE, {})
     (folder / "secret").unlink()
     folder.rmdir()
     folder.symlink_to(tmp_path)
@@ -100,7 +100,7 @@ def test_a_file_that_grows_or_shrinks_meanwhile_leaves_the_archive_whole(
     results = mine(files) / "results"
     for name in ("a", "b", "c"):
         (results / name).write_bytes(b"x" * 700)
-    listed = tuple(files.results(MINE))
+    listed = tuple(files.results(MINE, {}))
     (results / "a").write_bytes(b"y" * 5000)
     (results / "b").write_bytes(b"z")
     stream = io.BytesIO(b"".join(archive(checked(listed, "digits-1"))))
@@ -114,7 +114,7 @@ def test_a_trillion_zeros_are_refused_before_any_is_read(files: VolumeFiles) -> 
     with (mine(files) / "results" / "sparse").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(Exception, match="1,048,576 MiB"):
-        checked(tuple(files.results(MINE)), "digits-1")
+        checked(tuple(files.results(MINE, {})), "digits-1")
 
 
 def test_results_in_more_folders_than_a_walk_goes_through_are_refused_in_words(
@@ -126,7 +126,7 @@ def test_results_in_more_folders_than_a_walk_goes_through_are_refused_in_words(
     folder.mkdir(parents=True)
     (folder / "leaf").write_text("deep")
     with pytest.raises(TooLarge, match=r"Nothing is sent: .* more than 100 folders in one another"):
-        checked(files.results(MINE), "digits-1")
+        checked(files.results(MINE, {}), "digits-1")
     (folder / "leaf").rename(folder.parent / "leaf")
     folder.rmdir()
     assert read(files) == {"a/" * 100 + "leaf": b"deep"}
