@@ -51,6 +51,9 @@ print(json.dumps({
     "no_new_privs": status[status.index("NoNewPrivs:") + 1],
     "plan": can(attempt / "plan.json"), "log": can(attempt / "logs" / "rank-0.log"),
     "supervisor": can(f"/proc/{os.getppid()}/environ"),
+    # The last one lists them.
+    "descriptors": [os.readlink(f"/proc/self/fd/{n}").split(":")[0] for n in range(3)],
+    "more_descriptors": len(os.listdir("/proc/self/fd")) - 4,
     "writes": os.access(attempt, os.W_OK) or os.access(attempt.parent, os.W_OK | os.R_OK),
 }))
 """
@@ -112,6 +115,8 @@ def test_a_job_is_its_user_and_reaches_nothing_of_the_services(
         "plan": False,
         "log": False,
         "supervisor": False,
+        "descriptors": ["/dev/null", "pipe", "pipe"],
+        "more_descriptors": 0,
         "writes": False,
     }
     assert (over.exit_code, over.text) == (0, "")

@@ -23,6 +23,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
 
 from gpucommons.scheduler import errors, models
+from gpucommons.scheduler.pages.api_docs import OpenApi
 from gpucommons.scheduler.pages.server import PagesSettings, Server, start
 
 NOW = 1_800_000_000_000
@@ -315,6 +316,36 @@ def report() -> models.Report:
     return models.Report(from_ms=0, to_ms=1, rows=[row])
 
 
+def openapi() -> dict[str, Any]:
+    """The document of an API with one call."""
+    field = {"type": "string", "maxLength": 50, "description": "Such as digits."}
+    refusal = {"description": "You may not do this."}
+    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Job"}}}
+    return {
+        "paths": {
+            "/v1/jobs/{ref}": {
+                "post": {
+                    "tags": ["jobs"],
+                    "operationId": "submit",
+                    "description": "Submit ``digits``.",
+                    "security": [{"token": []}],
+                    "parameters": [{"name": "ref", "in": "path", "required": True}],
+                    "requestBody": {"content": content},
+                    "responses": {
+                        "201": {"description": "Successful Response", "content": content},
+                        "403": refusal,
+                    },
+                }
+            }
+        },
+        "components": {
+            "schemas": {
+                "Job": {"type": "object", "required": ["name"], "properties": {"name": field}}
+            }
+        },
+    }
+
+
 @dataclass
 class FakeScheduler:
     """Answers by ``METHOD path`` pattern; a test replaces single answers."""
@@ -387,6 +418,7 @@ def scheduler() -> FakeScheduler:
         "GET /v1/activities": activities(),
         "GET /v1/events": receipts(),
         "GET /v1/report": report(),
+        "GET /v1/openapi.json": OpenApi(openapi()),
         "POST /v1/leases": lease(),
         "POST /v1/leases/.*/end": lease(state="ended", ended_text="left the line"),
         "POST /v1/leases/.*/reclaim": holder("user-b", 500, idle_min=41),

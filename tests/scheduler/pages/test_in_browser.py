@@ -77,6 +77,7 @@ async def open_page(
         ("admin-idle", "admin", "admin/idle"),
         ("admin-evictions", "admin", "admin/evictions"),
         ("admin-report", "admin", "admin/report"),
+        ("api", "alice", "docs"),
     ],
 )
 async def test_no_page_is_wider_than_the_screen(

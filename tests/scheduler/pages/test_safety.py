@@ -24,6 +24,7 @@ PAGES = (
     "admin/evictions",
     "admin/report",
     "admin/report.csv",
+    "docs",
 )
 WRITES = (
     "ticket",
