@@ -287,11 +287,7 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         """Say in words what happens, before whatever the spawner itself says."""
         options = self.notebook_options()
         if options.wants_gpu:
-            memory_gib = options.gpu_memory_mib / 1024
-            size = f"{format_milli_gpu(options.milli_gpu)} GPU"
-            asked = f"{memory_gib:g} GiB of GPU memory" if memory_gib else size
-            text = f"Asking for {asked}"
-            yield {"progress": 10, "message": text}
+            yield {"progress": 10, "message": f"Asking for {options.asked}"}
         await self._placed.wait()
         yield {"progress": 50, "message": self._placed_text()}
         async for event in super().progress():

@@ -59,6 +59,13 @@ class NotebookOptions:
         """A slice is to be taken for it."""
         return bool(self.milli_gpu or self.gpu_memory_mib)
 
+    @property
+    def asked(self) -> str:
+        """``½ GPU``, ``12 GiB of GPU memory``."""
+        if self.gpu_memory_mib:
+            return f"{self.gpu_memory_mib / _MIB_PER_GIB:g} GiB of GPU memory"
+        return f"{format_milli_gpu(self.milli_gpu)} GPU"
+
     def as_user_options(self) -> dict[str, int | str]:
         """The flat object that the hub stores, and that the REST API takes."""
         found: dict[str, int | str] = {"milli_gpu": self.milli_gpu}

@@ -59,10 +59,9 @@ describe('the likely start', () => {
   it('says a wide range in the words of the scheduler, and how little it rests on', () => {
     const span = 'between 5 min and 3 h';
     const text = `Likely ${span}, few jobs to judge by.`;
-    const forecast = makeForecast({ basis: 'thin', span, text });
-
-    expect(msg.likely(forecast)).toBe(`likely ${span}`);
-    expect(jobMsg.likelyInFull(forecast)).toBe(text);
+    const thin = makeForecast({ basis: 'thin', span, text });
+    expect(msg.likely(thin)).toBe(`likely ${span}`);
+    expect(jobMsg.likelyInFull(thin)).toBe(text);
   });
 
   it('says what a time limit promises where no window is known', () => {

@@ -184,12 +184,8 @@ def resize_job(ref: str, size: models.JobSize) -> Call[models.JobView]:
 
 def again(ref: str, *, key: str | None = None) -> Call[models.JobView]:
     """Submit the same request again, as a new job."""
-    return Call(
-        method="POST",
-        path=_path("jobs", ref, "again"),
-        answer=models.JobView,
-        idempotency_key=key,
-    )
+    path = _path("jobs", ref, "again")
+    return Call(method="POST", path=path, answer=models.JobView, idempotency_key=key)
 
 
 def log(
@@ -336,12 +332,8 @@ def resize(lease_id: str, request: models.ResizeRequest) -> Call[models.LeaseVie
 
 def report_activity(lease_id: str, report: models.ActivityReport) -> Call[models.LeaseView]:
     """What the notebook server does right now (the server's own token)."""
-    return Call(
-        method="PUT",
-        path=_path("leases", lease_id, "activity"),
-        answer=models.LeaseView,
-        body=report,
-    )
+    path = _path("leases", lease_id, "activity")
+    return Call(method="PUT", path=path, answer=models.LeaseView, body=report)
 
 
 def activities() -> Call[models.ActivityList]:

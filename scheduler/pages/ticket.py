@@ -259,7 +259,7 @@ def _lease_request(*, others: Mapping[str, Sequence[str]], **fields: object) -> 
         return LeaseRequest.model_validate(fields | ({"other_options": others} if others else {}))
     except ValidationError as error:
         first = error.errors()[0]
-        raise BadRequest(f"{first['loc'][0]}: {first['msg']}.") from None
+        raise BadRequest(f"{(*first['loc'], 'milli_gpu')[0]}: {first['msg']}.") from None
 
 
 def _query(lease: LeaseView) -> str:

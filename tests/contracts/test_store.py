@@ -9,7 +9,6 @@ from itertools import product
 import pytest
 from stored_rows import NOW, VISION, event, job, ledger_row, point, running, submit
 
-from gpucommons.scheduler.core.job_size import as_submitted, size_of, with_size
 from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import learned
@@ -22,7 +21,6 @@ from gpucommons.scheduler.core.types import (
     Millis,
     NodeId,
     PoolName,
-    Resized,
     State,
     TeamName,
     UserName,
@@ -224,20 +222,6 @@ def test_a_later_commit_replaces_what_it_names_and_nothing_else(store: Store) ->
     store.commit(epoch, Changes(now_ms=NOW, workloads=(running(1),)))
     assert store.workload(WorkloadId("w-0001")) == running(1)
     assert store.workload(WorkloadId("w-0002")) == job(2)
-
-
-def test_a_changed_size_is_stored_beside_what_was_submitted(store: Store) -> None:
-    epoch = store.take_lead("me")
-    before = job(1)
-    store.commit(epoch, Changes(now_ms=NOW, workloads=(before,)))
-    submitted = size_of(before.spec)
-    now = replace(submitted, milli_gpu=250, workers=2)
-    resized = Resized(submitted=submitted, now=now)
-    after = replace(before, spec=with_size(before.spec, now), resized=resized)
-    store.commit(epoch, Changes(now_ms=NOW, workloads=(after,)))
-    loaded = store.load().workloads[after.workload_id]
-    assert loaded == after == store.workload(after.workload_id)
-    assert as_submitted(loaded) == before.spec
 
 
 def test_events_are_numbered_without_gaps_in_order(store: Store) -> None:
