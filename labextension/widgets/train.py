@@ -199,7 +199,7 @@ class TrainPanel(anywidget.AnyWidget):
     def _unpacked(self) -> JobRequest:
         """The request without its snapshot: enough for a quote."""
         name = default_name(self._chosen.path)
-        role = {"milli_gpu": self.milli_gpu, "command": ["true"]}
+        role = {"milli_gpu": self.milli_gpu, "command": ["python"]}
         try:
             return JobRequest.model_validate({"name": name, **self._options(), "roles": [role]})
         except ValidationError as error:

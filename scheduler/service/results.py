@@ -96,7 +96,7 @@ def results_view(
 
 def _away_view(service: Service, found: Workload) -> models.ResultsView:
     if files_of(service, found, found.attempts[-1]) is None:
-        text = "What it wrote is gone with its pod: this cluster has no storage for jobs' files."
+        text = "What it wrote is gone with its worker: this cluster has no storage for jobs' files."
         return models.ResultsView(state="none", text=text)
     text = (
         f"What it wrote comes to {place_of(found)}/ in {_home(found)} while JupyterLab is open, or"

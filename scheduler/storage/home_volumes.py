@@ -12,7 +12,7 @@ _EVERYWHERE = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 _ONE_POD = "ReadWriteOncePod"
 _WHAT_TO_DO = (
     "A job's own files travel with it and its results come back by themselves, so it seldom needs the"
-    " home folder. Where it does, ask your admin for homes with the access mode ReadWriteMany."
+    " home folder. Where it does, ask your admin for homes that several machines can use at once."
 )
 
 
@@ -32,10 +32,7 @@ def home_trouble(claim: Claim | None, *, owner: str, nodes: Sequence[str]) -> st
     ``nodes`` has an entry for each pod; ``claim`` is None where there is none in the pods' namespace.
     """
     if claim is None:
-        return (
-            f"The home folder of {owner} is not in the namespace where jobs run, and no pod mounts a"
-            f" volume of another namespace. {_WHAT_TO_DO}"
-        )
+        return f"The home folder of {owner} cannot be reached from where jobs run. {_WHAT_TO_DO}"
     if _EVERYWHERE & set(claim.access_modes):
         return None
     if _ONE_POD in claim.access_modes:
@@ -48,15 +45,15 @@ def _of_one_pod(claim: Claim, owner: str, workers: int) -> str | None:
         return None
     holder = min(claim.mounted) if claim.mounted else "its first worker"
     return (
-        f"The home folder of {owner} ({claim.name}, ReadWriteOncePod) can be mounted by one pod"
-        f" alone, and {holder} has it. {_WHAT_TO_DO}"
+        f"The home folder of {owner} ({claim.name}) can be used by one worker or notebook alone, and"
+        f" {holder} has it. {_WHAT_TO_DO}"
     )
 
 
 def _of_one_node(claim: Claim, owner: str, places: Sequence[str]) -> str | None:
     if len(places) > 1:
         return (
-            f"The home folder of {owner} ({claim.name}, ReadWriteOnce) can be mounted on one node at a"
+            f"The home folder of {owner} ({claim.name}) can be used on one node at a"
             f" time, and this job's workers lie on {len(places)}: {', '.join(places)}. {_WHAT_TO_DO}"
         )
     elsewhere = {pod: node for pod, node in claim.mounted.items() if node and node not in places}
@@ -64,7 +61,7 @@ def _of_one_node(claim: Claim, owner: str, places: Sequence[str]) -> str | None:
         return None
     pod = min(elsewhere)
     return (
-        f"The home folder of {owner} ({claim.name}, ReadWriteOnce) is mounted on {elsewhere[pod]} by"
+        f"The home folder of {owner} ({claim.name}) is in use on {elsewhere[pod]} by"
         f" {pod}, and can be on one node at a time; this job would run on {', '.join(places)}. Stop"
         f" what runs there, or leave the home out. {_WHAT_TO_DO}"
     )

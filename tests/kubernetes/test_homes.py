@@ -59,7 +59,7 @@ def test_a_home_that_is_mounted_on_another_node_starts_nothing(
     with_home.ready(launch_on("node-7"))
     make_notebook(api, namespace, "node-8")
     with_home.ready(launch_on("node-8"))
-    with pytest.raises(ApiError, match=r"mounted on node-8 by jupyter-ann") as refused:
+    with pytest.raises(ApiError, match=r"in use on node-8 by jupyter-ann") as refused:
         with_home.ready(launch_on("node-7"))
     assert not refused.value.try_again
 
@@ -78,5 +78,5 @@ def test_a_home_for_all_nodes_is_mounted_where_the_admin_said(
 
 
 def test_a_home_that_is_not_there_is_said(with_home: WithHome) -> None:
-    with pytest.raises(ApiError, match="not in the namespace where jobs run"):
+    with pytest.raises(ApiError, match="cannot be reached from where jobs run"):
         with_home.ready(launch_on("node-1"))
