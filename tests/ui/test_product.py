@@ -379,9 +379,9 @@ def test_the_job_resumes_where_it_stopped_and_brings_its_results(
     expect(job).to_contain_text(re.compile(r"resumed from epoch \d+"))
     product.hurry()
     expect(job_row(panel, SECOND)).to_contain_text("finished")
-    expect(job).to_contain_text("Results are in your folder.")
+    expect(job).to_contain_text(f"in results/{SECOND}/ in the home folder of alice.")
     expect(job).to_contain_text("attempt 2")
-    result = json.loads((product.home("alice") / "digits.json").read_text())
+    result = json.loads((product.home("alice") / "results" / SECOND / "digits.json").read_text())
     assert result["epochs"] == 100
     picture(page, "job-finished")
 
@@ -448,13 +448,13 @@ def test_notebook_7_trains_its_notebook_and_opens_jobs_beside_it(
     expect(train.get_by_role("button", name="Submit")).to_be_enabled()
     panel.get_by_role("button", name=SECOND, exact=True).click()
     job = page.locator(".gc-JobPage:visible")
-    expect(job).to_contain_text("Results are in your folder.")
+    expect(job).to_contain_text(f"in results/{SECOND}/ in the home folder of alice.")
     expect(job.locator("svg").first).to_be_visible()
     expect(page.locator(".jp-Notebook")).to_be_visible()
     picture(page, "notebook-job")
     with page.expect_popup() as opened:
         job.get_by_role("button", name="Show the folder").click()
-    expect(opened.value).to_have_url(f"{product.url}/user/alice/tree/")
+    expect(opened.value).to_have_url(f"{product.url}/user/alice/tree/results/{SECOND}")
     opened.value.close()
 
 

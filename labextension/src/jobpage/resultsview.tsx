@@ -16,11 +16,12 @@ const AGAIN_MS = 2_000;
 const SHOWN = 100;
 
 export function ResultsView({ job }: { job: IJob }): React.JSX.Element | null {
-  const { trans } = usePanel();
   const results = useResults(job);
-  if (results === null) {
-    return null;
-  }
+  return results === null ? null : <Results results={results} />;
+}
+
+export function Results({ results }: { results: IResults }): React.JSX.Element {
+  const { trans } = usePanel();
   const more = results.count - Math.min(results.files.length, SHOWN);
   const left = results.not_brought.slice(0, SHOWN);
   return (

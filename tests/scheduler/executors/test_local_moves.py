@@ -2,90 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import psutil
-from builders import a_job, a_node, a_pool, a_team, ids
+from real_box import Box
 
-from gpucommons.scheduler.core.state import Action, Cancel, Intent, PutPools, PutTeams, Submit
-from gpucommons.scheduler.core.types import (
-    AttemptState,
-    IntentId,
-    Millis,
-    Workload,
-    WorkloadId,
-)
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
-from gpucommons.scheduler.loop import Loop, Surroundings
-from gpucommons.scheduler.store.memory import MemoryStore
-
-SLEEP = ("sleep", "600")
-
-
-def now_ms() -> Millis:
-    return Millis(int(time.time() * 1000))
-
-
-class Box:
-    """This machine with two pretended GPUs and a loop that is turned by hand."""
-
-    def __init__(self, folder: Path) -> None:
-        self.executor = LocalExecutor(
-            LocalSettings(
-                state_dir=folder / "state",
-                home_of=lambda _: folder,
-                nodes=lambda: (a_node(gpus=2),),
-            )
-        )
-        self.store = MemoryStore()
-        self.names = ids("id")
-        self.loop = Loop(
-            Surroundings(
-                store=self.store,
-                executors={"local": self.executor},
-                now=now_ms,
-                new_ids=ids("attempt"),
-                token_of=lambda attempt_id: f"token of {attempt_id}",
-                api_url="http://127.0.0.1:1",
-            )
-        )
-        pool = a_pool(executor="local", notice_ms=100, grace_ms=5000, min_run_ms=0)
-        self.ask(PutPools(pools=(pool,)))
-        self.ask(PutTeams(teams=(a_team(),)))
-        self.loop.open()
-        self.loop.cycle()
-
-    def ask(self, action: Action) -> None:
-        intent_id = IntentId(next(self.names))
-        self.store.put_intent(
-            Intent(intent_id=intent_id, action=action, by=a_job().owner, at_ms=now_ms())
-        )
-
-    def submit(self, name: str, milli_gpu: int) -> WorkloadId:
-        spec = a_job(name, milli_gpu)
-        spec = replace(spec, roles=(replace(spec.roles[0], command=SLEEP),))
-        workload_id = WorkloadId(next(self.names))
-        self.ask(Submit(workload_id=workload_id, spec=spec))
-        return workload_id
-
-    def get(self, workload_id: WorkloadId) -> Workload:
-        return self.loop.cluster.workloads[workload_id]
-
-    def gpu_of(self, workload_id: WorkloadId) -> str | None:
-        attempt = self.get(workload_id).current
-        if attempt is None or attempt.state is not AttemptState.RUNNING:
-            return None
-        return str(attempt.placements[0].device_ids[0])
-
-    def until(self, seen: Callable[[], bool]) -> None:
-        ends = time.monotonic() + 60
-        while not seen():
-            assert time.monotonic() < ends, self.loop.cluster
-            time.sleep(0.05)
-            self.loop.cycle()
+from gpucommons.scheduler.core.state import Cancel
 
 
 def test_a_real_job_moves_to_the_other_gpu_and_the_waiting_one_runs(tmp_path: Path) -> None:
