@@ -153,6 +153,7 @@ def build(settings: SchedulerSettings, *, api_url: str) -> Scheduler:
             store=store,
             places=_places(where.executor, kept, settings.retention_days * _DAY_MS),
             snapshots_for_ms=settings.snapshot_days * _DAY_MS,
+            has_snapshot=kept.snapshots.has,
             now_ms=now_ms,
         ),
         attempt_key=key,

@@ -21,6 +21,8 @@ from gpucommons.scheduler.store.base import Store, WorkloadFilter
 log = logging.getLogger("gpucommons.scheduler.retention")
 
 _PAGE = 1000
+#: What was uploaded just now may be about to get its name.
+_UPLOAD_MS = 3_600_000
 
 
 class Prunes(Protocol):
@@ -94,6 +96,8 @@ class Retention:
     places: Sequence[Kept]
     #: After a job's end.
     snapshots_for_ms: int
+    #: Whether a snapshot is there: those who uploaded it are forgotten with it.
+    has_snapshot: Callable[[str], bool]
     now_ms: Callable[[], Millis]
 
     def step(self) -> int:
@@ -103,6 +107,9 @@ class Retention:
         dropped = sum(
             kept.place.prune(needed=known.__contains__, before_s=(now_ms - kept.for_ms) / 1000)
             for kept in self.places
+        )
+        self.store.drop_uploads(
+            before_ms=Millis(now_ms - _UPLOAD_MS), is_gone=lambda name: not self.has_snapshot(name)
         )
         if dropped:
             log.info("dropped %s folders and snapshots that no stored job refers to", dropped)

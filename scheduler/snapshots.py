@@ -124,9 +124,7 @@ class Receiving:
         BadRequest
             When the bytes are not those announced.
         """
-        if self._digest.hexdigest() != self._sha256:
-            message = f"The upload does not match its hash {self._sha256[:12]}…: send it again."
-            raise BadRequest(message)
+        _check(self._digest.hexdigest(), self._sha256)
         self._file.flush()
         os.fsync(self._file.fileno())
         self.keep(self._partial)
@@ -134,6 +132,42 @@ class Receiving:
     def _rename(self, whole: Path) -> None:
         whole.replace(self._final)
         sync_folder(self._final.parent)
+
+
+class Comparing:
+    """An upload of what its sender has brought before: nothing is stored, but every byte counts."""
+
+    def __init__(self, *, sha256: str) -> None:
+        self._sha256 = sha256
+        self._digest = hashlib.sha256()
+        self.size_bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        """Nothing is held."""
+
+    def write(self, chunk: bytes) -> None:
+        """Take the next bytes."""
+        self.size_bytes += len(chunk)
+        self._digest.update(chunk)
+
+    def finish(self) -> None:
+        """Compare.
+
+        Raises
+        ------
+        BadRequest
+            When the bytes are not those announced.
+        """
+        _check(self._digest.hexdigest(), self._sha256)
+
+
+def _check(found: str, sha256: str) -> None:
+    if found != sha256:
+        message = f"The upload does not match its hash {sha256[:12]}…: send it again."
+        raise BadRequest(message)
 
 
 class Snapshots:

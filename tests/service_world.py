@@ -5,6 +5,7 @@ Every wish is decided before the call that made it returns, so tests read like c
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,7 +33,7 @@ from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.hub import Hub
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import Loop, Surroundings
-from gpucommons.scheduler.service import settings
+from gpucommons.scheduler.service import settings, snapshots
 from gpucommons.scheduler.service.activity import ActivityBoard
 from gpucommons.scheduler.service.principal import (
     Identity,
@@ -201,6 +202,14 @@ class ServiceWorld:
 
     def read(self, workload: Workload, attempt: Attempt, *, rank: int, offset: int) -> LogChunk:
         return self.executor.log(attempt, rank=rank, offset=offset, limit_bytes=1 << 16)
+
+    def bring(self, content: bytes = b"", *, by: str = "ann") -> str:
+        """Upload a snapshot as somebody; returns its hash."""
+        sha256 = hashlib.sha256(content).hexdigest()
+        with snapshots.receive(self.service, self.principal(by), sha256) as taking:
+            taking.write(content)
+            snapshots.finish(self.service, self.principal(by), sha256, taking)
+        return sha256
 
     @property
     def cluster(self) -> Cluster:

@@ -12,9 +12,10 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
 from gpucommons.scheduler.core.types import State
 from gpucommons.scheduler.curves.points import Source
-from gpucommons.scheduler.service import authorization, jobs, logs, quotes, why
+from gpucommons.scheduler.service import authorization, jobs, logs, quotes, snapshots, why
 from gpucommons.scheduler.service import environments as job_environments
 from gpucommons.scheduler.service.results import results as job_results
+from gpucommons.scheduler.snapshots import Receiving
 
 router = APIRouter(tags=["jobs"])
 
@@ -175,16 +176,19 @@ def _said_bytes(request: Request) -> int:
 
 
 async def _receive(request: Request, caller: Caller, sha256: str) -> int:
-    """Stream the body to disk; content that is there already is only counted."""
-    service, name = caller.doorway.service, caller.principal.name
+    """Stream the body to disk; what its sender brought before is only compared."""
+    service, principal = caller.doorway.service, caller.principal
     refusal = f"{MAX_UPLOADING} uploads of yours are under way already: try again after them."
-    with caller.doorway.uploading.taken(name, most=MAX_UPLOADING, refusal=refusal):
-        if await run_in_threadpool(service.snapshots.renew, sha256):
-            return sum([len(chunk) async for chunk in request.stream()])
-        service.uploads.check(name, _said_bytes(request), now_ms=service.now_ms())
-        with await run_in_threadpool(service.snapshots.receive, sha256) as receiving:
+    with caller.doorway.uploading.taken(principal.name, most=MAX_UPLOADING, refusal=refusal):
+        taking = await run_in_threadpool(snapshots.receive, service, principal, sha256)
+        with taking:
+            is_new = isinstance(taking, Receiving)
+            if is_new:
+                said_bytes = _said_bytes(request)
+                service.uploads.check(principal.name, said_bytes, now_ms=service.now_ms())
             async for chunk in request.stream():
-                await run_in_threadpool(receiving.write, chunk)
-            service.uploads.take(name, receiving.size_bytes, now_ms=service.now_ms())
-            await run_in_threadpool(receiving.finish)
-            return receiving.size_bytes
+                await run_in_threadpool(taking.write, chunk)
+            if is_new:
+                service.uploads.take(principal.name, taking.size_bytes, now_ms=service.now_ms())
+            await run_in_threadpool(snapshots.finish, service, principal, sha256, taking)
+            return taking.size_bytes

@@ -113,6 +113,8 @@ class Policy:
     retrain_in_guarantee: bool = False
     #: Show owners' names of other teams' workloads.
     show_names: bool = False
+    #: Members may run jobs from what each other's jobs of the team ran from.
+    share_snapshots: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -168,4 +168,5 @@ def policy_of(policy: models.PolicyModel) -> Policy:
         max_pending_per_user=policy.max_pending_per_user,
         retrain_in_guarantee=policy.retrain_in_guarantee,
         show_names=policy.show_names,
+        share_snapshots=policy.share_snapshots,
     )

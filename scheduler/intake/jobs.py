@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.demand import may_have, milli_gpu, must_have
@@ -54,10 +54,10 @@ class Found:
     near: tuple[WorkloadId, ...] = ()
     #: The job that it goes on from.
     resume_from: Workload | None = None
-    #: The snapshot it names is here.
-    snapshot_is_here: bool = True
-    #: The environment that really runs; None = as asked.
-    environment: str | None = None
+    #: The snapshot it names is here, and jobs of this team may be made of it by whoever asks.
+    has_snapshot: Callable[[Team], bool] = lambda _team: True
+    #: Finds the environment that really runs, maybe by the snapshot's files; None = as asked.
+    environment: Callable[[], str] | None = None
     #: Workloads of this user that wait already.
     pending: int = 0
 
@@ -88,10 +88,12 @@ def job_spec(request: JobRequest, principal: Principal, cluster: Cluster, found:
         cluster,
         usable=lambda team: not asks_gpu or any(map(trains_in, team.quotas.values())),
     )
-    if request.snapshot is not None and not found.snapshot_is_here:
+    if request.snapshot is not None and not found.has_snapshot(team):
+        # The same where it is here and another's: that is not for strangers to know.
         message = (
-            f"snapshot {request.snapshot[:12]}… is not here: upload it first"
-            " (PUT /v1/snapshots/<sha256>)."
+            f"snapshot {request.snapshot[:12]}… is none of yours here: submit from the folder or notebook"
+            " itself, or upload it first (PUT /v1/snapshots/<sha256>). Files of teammates' jobs may be run"
+            " where the policy share_snapshots says so."
         )
         raise Misconfigured(message)
     if found.resume_from is not None:
@@ -145,7 +147,7 @@ def _spec(
         launcher=request.launcher,
         snapshot=request.snapshot,
         working_dir=request.working_dir,
-        environment=request.environment if found.environment is None else found.environment,
+        environment=request.environment if found.environment is None else found.environment(),
         links=tuple(dict.fromkeys(request.links)),
         links_from=request.links_from,
         env=dict(request.env),

@@ -29,6 +29,7 @@ class PolicyModel(Model):
     max_pending_per_user: int = Field(default=100, strict=True, ge=1, le=100_000)
     retrain_in_guarantee: bool = False
     show_names: bool = False
+    share_snapshots: bool = False
 
 
 class TeamModel(Model):

@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs import OBJECT_LABEL
-from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service import authorization, snapshots
 from gpucommons.scheduler.service.environments import settled, warnings
 from gpucommons.scheduler.service.lookup import (
     find_job,
@@ -115,16 +115,24 @@ def _submitted(
     return _view(service, principal, found)
 
 
-def checked_spec(service: Service, principal: Principal, request: models.JobRequest) -> Spec:
-    """The spec that a request becomes, checked against everything there is; nothing is stored."""
-    snapshot = request.snapshot
+def checked_spec(
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    *,
+    of_job: bool = False,
+) -> Spec:
+    """The spec that a request becomes, checked against everything there is; nothing is stored.
+
+    ``of_job``: its files are those of a job that the caller may run again.
+    """
     resumed = _resumed(service, principal, request)
     found = Found(
-        environment=settled(service, principal, request),
+        environment=lambda: settled(service, principal, request),
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
-        snapshot_is_here=snapshot is None or service.snapshots.has(snapshot),
+        has_snapshot=lambda team: of_job or snapshots.are_usable(service, principal, request, team),
         pending=_beside(
             service.store.pending_jobs(UserName(request.user or principal.name)),
             None if resumed is None else resumed.workload_id,
@@ -227,6 +235,10 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
     """
     found = find_job(service, principal, ref)
     authorization.again(principal, found)
+    if found.spec.snapshot is not None:
+        team = service.loop.cluster.teams.get(found.spec.team)
+        shared = snapshots.are_shared(service, team)
+        authorization.run_files_of(principal, found, shared=shared)
     stored = request_of(found.spec)
     base = _NUMBER.sub("", stored.name) or stored.name
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
@@ -242,7 +254,7 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
                 " it anew from its folder or notebook."
             )
             raise Misconfigured(message)
-        return checked_spec(service, principal, request)
+        return checked_spec(service, principal, request, of_job=True)
 
     return _submitted(
         service,

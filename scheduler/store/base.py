@@ -55,6 +55,18 @@ class EventSight:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Claims:
+    """What ties a snapshot to some users and a team."""
+
+    #: One of the users brought its bytes.
+    uploaded: bool = False
+    #: A job of one of the users runs, or ran, from it.
+    own_job: bool = False
+    #: A job of the team does, or did.
+    team_job: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class WorkloadFilter:
     """Which workloads to list; empty fields do not restrict."""
 
@@ -282,6 +294,20 @@ class Store(Protocol):
 
     def next_name(self, team: TeamName, base: str) -> str:
         """The next free readable name of a team: ``digits-7``; reserved at once, never reused."""
+        ...
+
+    def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:
+        """Somebody has brought the bytes of this snapshot, now or once more."""
+        ...
+
+    def claims(
+        self, sha256: str, of: frozenset[UserName], *, team: TeamName | None = None
+    ) -> Claims:
+        """What ties a snapshot to these users, and to a team."""
+        ...
+
+    def drop_uploads(self, *, before_ms: Millis, is_gone: Callable[[str], bool]) -> int:
+        """Forget older uploads of snapshots that are gone; returns of how many snapshots."""
         ...
 
     def events(  # noqa: PLR0913 - the filters of one feed, all optional and named

@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core.lifecycle import is_final, is_remembered
+from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
 from gpucommons.scheduler.core.types import (
     REPORTED,
@@ -30,6 +30,7 @@ from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     Admit,
     Asked,
+    Claims,
     Epoch,
     EventSight,
     LedgerRow,
@@ -64,6 +65,7 @@ class MemoryStore:
         self._points: dict[WorkloadId, dict[tuple[str, int, int], LogPoint]] = defaultdict(dict)
         self._estimates: dict[tuple[Millis, WorkloadId], Estimate] = {}
         self._names: dict[tuple[TeamName, str], int] = defaultdict(int)
+        self._uploads: dict[tuple[str, UserName], Millis] = {}
 
     # --- leadership --------------------------------------------------------------------------
 
@@ -175,26 +177,15 @@ class MemoryStore:
     def load(self) -> Cluster:
         """Everything live, final workloads that live ones depend on, and those that are remembered."""
         with self._lock:
-            live = {w.workload_id: w for w in self._workloads.values() if not is_final(w)}
-            needed = {
-                workload_id: self._workloads[workload_id]
-                for workload in live.values()
-                for workload_id in workload.spec.after
-                if workload_id in self._workloads
-            }
-            ended = {
-                w.workload_id: w
-                for w in self._workloads.values()
-                if is_remembered(w, self._cluster.now_ms)
-            }
-            return replace(self._cluster, workloads={**needed, **ended, **live})
+            known = rules.loaded(self._workloads, self._cluster.now_ms)
+            return replace(self._cluster, workloads=known)
 
     def commit(self, epoch: Epoch, changes: Changes) -> tuple[StoredEvent, ...]:
         """Take over one cycle, whole."""
         with self._lock:
             self._check(epoch)
             self._commits += 1
-            self._cluster = _applied(self._cluster, changes)
+            self._cluster = rules.applied(self._cluster, changes)
             self._workloads.update((w.workload_id, w) for w in changes.workloads)
             for verdict in changes.verdicts:
                 self._verdicts.setdefault(verdict.intent_id, verdict)
@@ -295,6 +286,32 @@ class MemoryStore:
             self._names[team, base] += 1
             return f"{base}-{self._names[team, base]}"
 
+    def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:
+        """Add one, or make it young again."""
+        self._uploads[sha256, by] = at_ms
+
+    def claims(
+        self, sha256: str, of: frozenset[UserName], *, team: TeamName | None = None
+    ) -> Claims:
+        """What ties a snapshot to these users, and to a team."""
+        with self._lock:
+            found = [w.spec for w in self._workloads.values() if w.spec.snapshot == sha256]
+            return Claims(
+                uploaded=any((sha256, user) in self._uploads for user in of),
+                own_job=any(spec.owner in of for spec in found),
+                team_job=any(spec.team == team for spec in found),
+            )
+
+    def drop_uploads(self, *, before_ms: Millis, is_gone: Callable[[str], bool]) -> int:
+        """Those that are older, also by then."""
+        old = {sha256 for (sha256, _), at_ms in self._uploads.items() if at_ms < before_ms}
+        gone = {sha256 for sha256 in old if is_gone(sha256)}
+        with self._lock:
+            for key, at_ms in list(self._uploads.items()):
+                if key[0] in gone and at_ms < before_ms:
+                    del self._uploads[key]
+        return len(gone)
+
     def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
         self,
         *,
@@ -353,11 +370,7 @@ class MemoryStore:
         self, *, from_ms: Millis, to_ms: Millis, teams: frozenset[TeamName] | None = None
     ) -> tuple[UsageSum, ...]:
         """Rows of a span, added up by team and owner."""
-        found: dict[tuple[TeamName, UserName], list[LedgerRow]] = defaultdict(list)
-        for row in self.ledger(from_ms=from_ms, to_ms=to_ms):
-            if teams is None or row.team in teams:
-                found[row.team, row.owner].append(row)
-        return tuple(rules.summed(found[key]) for key in sorted(found))
+        return rules.sums(self.ledger(from_ms=from_ms, to_ms=to_ms), teams)
 
     def estimates(self, *, limit: int = 5000) -> tuple[Estimate, ...]:
         """The newest ones, oldest first."""
@@ -380,21 +393,3 @@ class _MemoryMirror:
         if commits != self._seen:
             self._seen, self._cluster = commits, self._store.load()
         return self._cluster
-
-
-def _applied(cluster: Cluster, changes: Changes) -> Cluster:
-    """All but the workloads."""
-    teams = {**cluster.teams, **{team.name: team for team in changes.teams}}
-    nodes = {**cluster.nodes, **{node.node_id: node for node in changes.nodes}}
-    return replace(
-        cluster,
-        teams={name: team for name, team in teams.items() if name not in changes.removed_teams},
-        pools={**cluster.pools, **{pool.name: pool for pool in changes.pools}},
-        nodes={name: node for name, node in nodes.items() if name not in changes.removed_nodes},
-        blocks=cluster.blocks if changes.blocks is None else changes.blocks,
-        policy=changes.policy or cluster.policy,
-        usage=cluster.usage if changes.usage is None else dict(changes.usage),
-        usage_at_ms=cluster.usage_at_ms if changes.usage is None else changes.now_ms,
-        demand={**cluster.demand, **changes.demand},
-        now_ms=changes.now_ms,
-    )

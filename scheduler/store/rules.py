@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from gpucommons.scheduler.core.lifecycle import PENDING_STATES, is_final
-from gpucommons.scheduler.core.state import Event, Intent, Submit
-from gpucommons.scheduler.core.types import HoldClass, Kind, UserName, Workload, WorkloadId
+from gpucommons.scheduler.core.lifecycle import PENDING_STATES, is_final, is_remembered
+from gpucommons.scheduler.core.state import Changes, Cluster, Event, Intent, Submit
+from gpucommons.scheduler.core.types import (
+    HoldClass,
+    Kind,
+    Millis,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import BadRequest, Conflict
 from gpucommons.scheduler.store.base import (
     EventSight,
@@ -41,6 +50,34 @@ def matches(workload: Workload, where: WorkloadFilter) -> bool:
         and where.live in (None, not is_final(workload))
         and (where.ended_after_ms is None or (workload.ended_ms or 0) > where.ended_after_ms)
     )
+
+
+def applied(cluster: Cluster, changes: Changes) -> Cluster:
+    """The cluster after a commit, but for its workloads."""
+    teams = {**cluster.teams, **{team.name: team for team in changes.teams}}
+    nodes = {**cluster.nodes, **{node.node_id: node for node in changes.nodes}}
+    return replace(
+        cluster,
+        teams={name: team for name, team in teams.items() if name not in changes.removed_teams},
+        pools={**cluster.pools, **{pool.name: pool for pool in changes.pools}},
+        nodes={name: node for name, node in nodes.items() if name not in changes.removed_nodes},
+        blocks=cluster.blocks if changes.blocks is None else changes.blocks,
+        policy=changes.policy or cluster.policy,
+        usage=cluster.usage if changes.usage is None else dict(changes.usage),
+        usage_at_ms=cluster.usage_at_ms if changes.usage is None else changes.now_ms,
+        demand={**cluster.demand, **changes.demand},
+        now_ms=changes.now_ms,
+    )
+
+
+def loaded(workloads: Mapping[WorkloadId, Workload], now_ms: Millis) -> dict[WorkloadId, Workload]:
+    """Those that live, those that a live one depends on, and those that are remembered."""
+    live = {key: one for key, one in workloads.items() if not is_final(one)}
+    needed = {
+        key: workloads[key] for one in live.values() for key in one.spec.after if key in workloads
+    }
+    ended = {key: one for key, one in workloads.items() if is_remembered(one, now_ms)}
+    return {**needed, **ended, **live}
 
 
 def audience(event: Event) -> str:
@@ -79,6 +116,15 @@ def summed(rows: Sequence[LedgerRow]) -> UsageSum:
         borrowed=sum(mine for row, mine in held if row.hold_class is HoldClass.OVER_QUOTA),
         lost=sum(row.lost_milli_gpu_ms for row in rows),
     )
+
+
+def sums(rows: Iterable[LedgerRow], teams: frozenset[TeamName] | None) -> tuple[UsageSum, ...]:
+    """Rows added up by team and owner; None = of all teams."""
+    found: dict[tuple[TeamName, UserName], list[LedgerRow]] = defaultdict(list)
+    for row in rows:
+        if teams is None or row.team in teams:
+            found[row.team, row.owner].append(row)
+    return tuple(summed(found[key]) for key in sorted(found))
 
 
 def page(

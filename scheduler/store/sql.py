@@ -32,6 +32,7 @@ from gpucommons.scheduler.store import sql_cluster, sql_curves, sql_history, sql
 from gpucommons.scheduler.store.base import (
     Admit,
     Asked,
+    Claims,
     Epoch,
     EventSight,
     LedgerRow,
@@ -249,6 +250,26 @@ class SqlStore:
         """The next number for this base."""
         with self._writing() as connection:
             return sql_intents.next_name(connection, team, base)
+
+    def note_upload(self, sha256: str, by: UserName, *, at_ms: Millis) -> None:
+        """Add one, or make it young again."""
+        with self._writing() as connection:
+            sql_intents.note_upload(connection, sha256, by, at_ms)
+
+    def claims(
+        self, sha256: str, of: frozenset[UserName], *, team: TeamName | None = None
+    ) -> Claims:
+        """What ties a snapshot to these users, and to a team."""
+        return self._read(lambda connection: sql_intents.claims(connection, sha256, of, team))
+
+    def drop_uploads(self, *, before_ms: Millis, is_gone: Callable[[str], bool]) -> int:
+        """Look for one after the other, in no transaction."""
+        old = self._read(lambda c: sql_intents.uploaded_before(c, before_ms))
+        gone = [sha256 for sha256 in old if is_gone(sha256)]
+        for sha256 in gone:
+            with self._writing() as connection:
+                sql_intents.drop_uploads(connection, sha256, before_ms)
+        return len(gone)
 
     def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
         self,

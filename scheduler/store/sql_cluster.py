@@ -180,6 +180,7 @@ def _row_of(workload: Workload) -> dict[str, Any]:
         "ended_ms": workload.ended_ms,
         "spec": encode_plain(spec),
         "standing": encode_plain(plain),
+        "snapshot": workload.spec.snapshot,
     }
 
 

@@ -1,10 +1,19 @@
-"""Intents and readable names in SQL: what any replica may write."""
+"""Intents, readable names and uploads in SQL: what any replica may write."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from sqlalchemy import Connection, bindparam, func, select, union_all, update
+from sqlalchemy import (
+    Connection,
+    Select,
+    bindparam,
+    delete,
+    func,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
@@ -13,9 +22,9 @@ from gpucommons.scheduler.core.state import Intent, Verdict
 from gpucommons.scheduler.core.types import IntentId, Kind, Millis, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.store import rules
-from gpucommons.scheduler.store.base import Admit, Asked, Submits
+from gpucommons.scheduler.store.base import Admit, Asked, Claims, Submits
 from gpucommons.scheduler.store.codec import decode, encode
-from gpucommons.scheduler.store.tables import intents, names, workloads
+from gpucommons.scheduler.store.tables import intents, names, uploads, workloads
 
 #: Both databases understand ``ON CONFLICT``; SQLAlchemy has one class for each.
 Insert = postgresql.Insert | sqlite.Insert
@@ -195,3 +204,45 @@ def next_name(connection: Connection, team: TeamName, base: str) -> str:
         .returning(names.c.last)
     )
     return f"{base}-{connection.execute(counted).scalar_one()}"
+
+
+def note_upload(connection: Connection, sha256: str, by: UserName, at_ms: Millis) -> None:
+    """Add one, or make it young again."""
+    connection.execute(
+        insert_into(connection)(uploads)
+        .values(sha256=sha256, by=by, at_ms=at_ms)
+        .on_conflict_do_update(
+            index_elements=[uploads.c.sha256, uploads.c.by], set_={"at_ms": at_ms}
+        )
+    )
+
+
+def claims(
+    connection: Connection, sha256: str, of: frozenset[UserName], team: TeamName | None
+) -> Claims:
+    """Each look finds nothing of others', so it takes as long whether they have it or not."""
+    from_it = workloads.c.snapshot == sha256
+    users = sorted(of)
+    uploaded = select(uploads.c.by).where(uploads.c.sha256 == sha256, uploads.c.by.in_(users))
+    own = select(workloads.c.owner).where(workloads.c.owner.in_(users), from_it)
+    of_team = select(workloads.c.team).where(workloads.c.team == team, from_it)
+
+    def there(rows: Select[tuple[str]]) -> bool:
+        return connection.execute(rows.limit(1)).first() is not None
+
+    return Claims(
+        uploaded=there(uploaded), own_job=there(own), team_job=team is not None and there(of_team)
+    )
+
+
+def uploaded_before(connection: Connection, at_ms: Millis) -> tuple[str, ...]:
+    """The snapshots that somebody uploaded before."""
+    old = select(uploads.c.sha256).where(uploads.c.at_ms < at_ms).distinct()
+    return tuple(connection.execute(old).scalars())
+
+
+def drop_uploads(connection: Connection, sha256: str, before_ms: Millis) -> None:
+    """Drop those of one snapshot, but not one that was made meanwhile."""
+    connection.execute(
+        delete(uploads).where(uploads.c.sha256 == sha256, uploads.c.at_ms < before_ms)
+    )

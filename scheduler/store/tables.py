@@ -85,6 +85,8 @@ workloads = Table(
     Column("spec", Text, nullable=False),
     #: Where it stands: everything else, attempts included.
     Column("standing", Text, nullable=False),
+    #: What it runs from, as its spec says.
+    Column("snapshot", Text),
     #: The commit that wrote this row.
     Column("written", BigInteger, nullable=False, server_default="0"),
     Index("workloads_by_age", "submitted_ms", "workload_id"),
@@ -95,6 +97,18 @@ workloads = Table(
     Index("workloads_by_name", "name", "team"),
     Index("workloads_ended", "ended_ms"),
     Index("workloads_written", "written"),
+    Index("workloads_of_owner_from", "owner", "snapshot"),
+    Index("workloads_of_team_from", "team", "snapshot"),
+)
+
+#: Who brought the bytes of a snapshot.
+uploads = Table(
+    "uploads",
+    metadata,
+    Column("sha256", Text, primary_key=True),
+    Column("by", Text, primary_key=True),
+    Column("at_ms", BigInteger, nullable=False),
+    Index("uploads_by_age", "at_ms"),
 )
 
 #: Teams, pools, nodes, and what there is one of (blocks, policy, usage).

@@ -238,4 +238,4 @@ def test_names_must_be_told_apart(world: ServiceWorld) -> None:
     with pytest.raises(UnknownPool, match="Pools: cpu, gpu"):
         spec_of(world, pools=["moon"])
     with pytest.raises(Misconfigured, match="upload it first"):
-        spec_of(world, snapshot="a" * 64, found=Found(snapshot_is_here=False))
+        spec_of(world, snapshot="a" * 64, found=Found(has_snapshot=lambda _team: False))

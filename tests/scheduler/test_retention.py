@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,11 +10,13 @@ from pathlib import Path
 import pytest
 from service_world import ServiceWorld, a_request, done
 
+from gpucommons.scheduler.core.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.retention import Kept, Retention
 from gpucommons.scheduler.service import jobs
 
-SHA = "ab" * 32
+CONTENT = b"train.py"
+SHA = hashlib.sha256(CONTENT).hexdigest()
 DAY_MS = 86_400_000
 
 
@@ -36,13 +39,14 @@ def retention_over(world: ServiceWorld, place: Place) -> Retention:
         store=world.store,
         places=(Kept(place=place, for_ms=4000),),
         snapshots_for_ms=DAY_MS,
+        has_snapshot=world.service.snapshots.has,
         now_ms=lambda: world.now_ms,
     )
 
 
 def test_what_a_stored_job_refers_to_stays(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
-    (tmp_path / "snapshots" / f"{SHA}.tar").touch()
+    world.bring(CONTENT)
     ann = world.principal("ann")
     job = jobs.submit(world.service, ann, a_request(snapshot=SHA), key=None)
     world.pass_time(1000)
@@ -57,7 +61,7 @@ def test_what_a_stored_job_refers_to_stays(tmp_path: Path) -> None:
 
 def test_a_job_that_no_cycle_has_seen_keeps_its_snapshot(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
-    (tmp_path / "snapshots" / f"{SHA}.tar").touch()
+    world.bring(CONTENT)
     world.loop.wake = lambda: None  # type: ignore[method-assign] # a loop that is busy elsewhere
     jobs.submit(world.service, world.principal("ann"), a_request(snapshot=SHA), key=None)
     place = Place([SHA])
@@ -70,8 +74,7 @@ def test_the_snapshot_of_a_cancelled_job_stays_while_it_can_be_run_again(
     tmp_path: Path, ran: bool
 ) -> None:
     world = ServiceWorld(tmp_path)
-    file = tmp_path / "snapshots" / f"{SHA}.tar"
-    file.touch()
+    world.bring(CONTENT)
     ann, place = world.principal("ann"), Place([SHA])
     request = a_request(snapshot=SHA, role={"milli_gpu": 1000 if ran else 2000})
     in_the_way = jobs.submit(world.service, ann, a_request(role={"milli_gpu": 4000}), key=None)
@@ -90,14 +93,14 @@ def test_the_snapshot_of_a_cancelled_job_stays_while_it_can_be_run_again(
     world.pass_time(DAY_MS)
     assert retention_over(world, place).step() == 1
 
-    file.unlink()
+    (tmp_path / "snapshots" / f"{SHA}.tar").unlink()
     with pytest.raises(Misconfigured, match=f"The files that {job.name} ran from are gone"):
         jobs.again(world.service, ann, job.id, key=None)
 
 
 def test_a_snapshot_stays_for_the_other_job_that_waits_with_it(tmp_path: Path) -> None:
     world = ServiceWorld(tmp_path)
-    (tmp_path / "snapshots" / f"{SHA}.tar").touch()
+    world.bring(CONTENT)
     ann, place = world.principal("ann"), Place([SHA])
     over, paused = (
         jobs.submit(world.service, ann, a_request(snapshot=SHA), key=None) for _ in range(2)
@@ -106,3 +109,17 @@ def test_a_snapshot_stays_for_the_other_job_that_waits_with_it(tmp_path: Path) -
     done(jobs.pause(world.service, ann, paused.id))
     world.pass_time(3 * DAY_MS)
     assert retention_over(world, place).step() == 0
+
+
+def test_who_uploaded_a_snapshot_is_forgotten_with_it(tmp_path: Path) -> None:
+    world = ServiceWorld(tmp_path)
+    sha256, place = world.bring(CONTENT), Place([])
+    ann = frozenset({UserName("ann")})
+    world.pass_time(DAY_MS)
+
+    retention_over(world, place).step()
+    assert world.store.claims(sha256, ann).uploaded
+
+    (tmp_path / "snapshots" / f"{SHA}.tar").unlink()
+    retention_over(world, place).step()
+    assert not world.store.claims(sha256, ann).uploaded

@@ -51,7 +51,9 @@ from gpucommons.scheduler.service.authorization.jobs import (
     results,
     resume,
     resume_from,
+    run_files_of,
     submit,
+    use_snapshot,
     why,
 )
 from gpucommons.scheduler.service.authorization.notebooks import (
@@ -141,6 +143,7 @@ __all__ = [
     "results",
     "resume",
     "resume_from",
+    "run_files_of",
     "sees",
     "sees_activity",
     "sees_lease",
@@ -152,6 +155,7 @@ __all__ = [
     "steers",
     "submit",
     "teams",
+    "use_snapshot",
     "wait_in_line",
     "whoami",
     "why",

@@ -10,13 +10,23 @@ from gpucommons.scheduler.service.authorization.sight import (
     must_see,
     must_steer,
     read,
+    steers,
 )
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.store.base import Claims
 
 
 def put_snapshot(principal: Principal) -> None:
     """Whoever may submit."""
     may_submit(principal)
+
+
+def use_snapshot(claims: Claims, *, shared: bool) -> bool:
+    """Who brought its bytes, or has a job of it; within a team that shares, also the others there.
+
+    To everybody else it is not there: a hash is a name, and no key.
+    """
+    return claims.uploaded or claims.own_job or (shared and claims.team_job)
 
 
 def submit(principal: Principal, user: str | None = None) -> None:
@@ -73,6 +83,17 @@ def again(principal: Principal, workload: Workload) -> None:
     """Whoever sees it and may submit: the new job is their own."""
     must_see(principal, workload)
     may_submit(principal)
+
+
+def run_files_of(principal: Principal, workload: Workload, *, shared: bool) -> None:
+    """Its owner, who steers it, and teammates where snapshots are shared: the files go to the new job."""
+    spec = workload.spec
+    if not (shared or steers(principal, spec.team, spec.owner)):
+        message = (
+            f"{spec.name} runs from files of {spec.owner}, which are not shared in {spec.team} (policy"
+            f" share_snapshots): ask {spec.owner} to run it again, or a lead or an admin to share."
+        )
+        raise Forbidden(message)
 
 
 def resume_from(principal: Principal, workload: Workload, user: str | None = None) -> None:

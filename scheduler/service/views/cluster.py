@@ -259,6 +259,7 @@ def policy_model(policy: Policy) -> models.PolicyModel:
         max_pending_per_user=policy.max_pending_per_user,
         retrain_in_guarantee=policy.retrain_in_guarantee,
         show_names=policy.show_names,
+        share_snapshots=policy.share_snapshots,
     )
 
 

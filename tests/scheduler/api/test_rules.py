@@ -130,8 +130,8 @@ RULES: dict[str, Rule] = {
     "again": Rule(
         "POST",
         "/jobs/digits-1/again",
-        ("alf-token",),
-        NOBODY | {"ann-reads": 403, "bob-token": 404},
+        ("ann-token", "ada-token", "root-token"),
+        NOBODY | {"ann-reads": 403, "alf-token": 403, "bob-token": 404},
     ),
     "log": Rule(
         "GET", "/jobs/digits-1/log", ("ann-reads", "alf-token"), NOBODY | {"bob-token": 404}
@@ -371,7 +371,7 @@ def send(
 ) -> Callable[[Rule, str | None], Any]:
     """Call a route with somebody's token, where a job, a paused job and a notebook exist."""
     ann = world.principal("ann")
-    world.service.snapshots.put(SHA, [])  # type: ignore[attr-defined] # a folder's
+    assert world.bring(b"") == SHA
     world.script = Script(run_ms=10)
     jobs.submit(world.service, ann, a_request(name="done"), key=None)
     world.pass_time(1000)
