@@ -17,13 +17,13 @@ import stat
 import struct
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 
 LOOK_S = 2.0
 #: The name of the file with the token.
 TOKEN_FILE = ".gpucommons-trainer-token"  # noqa: S105 - a name
+#: The process without which this one has nothing to do.
+PARENT = "GPUCOMMONS_PARENT"
 #: Of one look at the folder.
 MAX_ENTRIES, MAX_DEPTH, MAX_FILES = 5_000, 6, 32
 #: Read of all files per look; a record beyond the longest is no scalar and passed over.
@@ -292,6 +292,10 @@ def _name(tag: str) -> str:
 
 def post(url: str, token: str, points: list[dict[str, object]]) -> bool:
     """Hand points over; False where nobody took them."""
+    # Most jobs write no such file, and these take as much memory as all the rest.
+    import urllib.error  # noqa: PLC0415 - see above
+    import urllib.request  # noqa: PLC0415 - see above
+
     request = urllib.request.Request(  # noqa: S310 - the scheduler's own address
         f"{url.rstrip('/')}/v1/attempt/curve",
         data=json.dumps({"source": "tensorboard", "points": points}).encode(),
@@ -335,7 +339,8 @@ def _leave_token(path: str, token: str) -> None:
 def main() -> int:
     """Watch until SIGTERM, or until whoever started this is gone."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    parent = os.getppid()
+    # Told, not looked up: whoever started this may be gone by now.
+    parent = int(os.environ[PARENT])
 
     def wait(seconds: float) -> bool:
         told = signal.sigtimedwait({signal.SIGTERM}, seconds)

@@ -18,7 +18,7 @@ from typing import Any
 from gpucommons.scheduler.curves import event_watch
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.plan import Plan, as_user
-from gpucommons.scheduler.executors.supervision import kill_marked, kill_overdue
+from gpucommons.scheduler.executors.supervision import MARK, kill_marked, kill_overdue
 from gpucommons.scheduler.working_folder import taking_over
 from gpucommons.scheduler.working_folder.holders import kill_holders
 
@@ -76,7 +76,13 @@ def watch_events(plan: Plan, run: Path) -> subprocess.Popen[bytes] | None:
             stderr=subprocess.DEVNULL,
             umask=0o077,
             cwd="/",
-            env={**told, "GPUCOMMONS_WORK_DIR": str(run / "work")},
+            env={
+                **told,
+                # With its mark it is found and ended where the supervisor was killed.
+                **{name: os.environ[name] for name in (MARK,) if name in os.environ},
+                event_watch.PARENT: str(os.getpid()),
+                "GPUCOMMONS_WORK_DIR": str(run / "work"),
+            },
             **as_user(plan.account),
         )
     except OSError:

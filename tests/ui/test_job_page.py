@@ -41,6 +41,9 @@ def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
         "attempt 2 · running",
         "stopped for nlp (its guarantee): notice 30 s, saved in 2 s, 6 s of work lost",
         "loss and accuracy",
+        "source: log, rank 0",
+        "asked 2 GPUs, used 1.7",
+        "11.9 GiB, the fullest worker",
         "epoch 21  loss 0.131  accuracy 0.969  saved",
     ):
         expect(body).to_contain_text(text, ignore_case=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import os
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -174,6 +176,17 @@ def test_names_become_what_the_scheduler_takes(tmp_path: Path) -> None:
 def test_a_script_with_a_thousand_tags_shows_a_few(tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(b"".join(event(1, f"tag/{n}", 0.5) for n in range(1000)))
     assert len(_told(Watch(str(tmp_path), since_s=0))[1]) == event_watch.MAX_NAMES
+
+
+def test_who_is_started_by_somebody_who_is_gone_leaves(tmp_path: Path) -> None:
+    env = {
+        "GPUCOMMONS_URL": "http://127.0.0.1:1",
+        "GPUCOMMONS_TOKEN": "gca-secret",
+        "GPUCOMMONS_WORK_DIR": str(tmp_path),
+        event_watch.PARENT: "1" if os.getpid() != 1 else "2",
+    }
+    words = [sys.executable, "-I", event_watch.__file__]
+    assert subprocess.run(words, env=env, timeout=30, check=False).returncode == 0
 
 
 def test_the_token_is_left_for_its_owner_alone(tmp_path: Path) -> None:

@@ -59,7 +59,9 @@ class Socket(WebSocketHandler, JupyterHandler):
         self.tell({"type": "job", "job": scene.running(now_ms())})
         lines = {"attempt": 2, "rank": message["rank"], "lines": scene.log_lines(), "end": False}
         self.tell({"type": "log", **job, **lines})
-        self.tell({"type": "curve", **job, "points": scene.curve(now_ms())})
+        curve = {"points": scene.curve(now_ms()), "source": "log"}
+        self.tell({"type": "curve", **job, **curve})
+        self.tell({"type": "use", **job, **scene.use(now_ms())})
 
     def tell(self, message: dict[str, Any]) -> None:
         # A browser that goes is known by its handshake before `on_close`.

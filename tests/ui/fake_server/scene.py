@@ -314,6 +314,27 @@ def curve(now_ms: int) -> list[dict[str, Any]]:
     return points
 
 
+def use(now_ms: int) -> dict[str, Any]:
+    """The last seven minutes; in one of them nothing was measured."""
+    spans = [
+        {
+            "from_ms": now_ms - (7 - number) * 60_000,
+            "to_ms": now_ms - (6 - number) * 60_000,
+            "held_milli_gpu": 2000,
+            "used_milli_gpu": None if number == 3 else 1500 + 60 * number,
+            "memory_used_mib": None if number == 3 else 11_000 + 200 * number,
+        }
+        for number in range(7)
+    ]
+    return {
+        "spans": spans,
+        "asked_milli_gpu": 2000,
+        "used_milli_gpu": 1690,
+        "memory_used_mib_max": 12_200,
+        "text": "asked 2 GPUs, used 1.7",
+    }
+
+
 def log_lines() -> list[str]:
     lines = ["resumed from epoch 16"]
     for epoch, loss, accuracy in (
