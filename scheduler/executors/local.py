@@ -292,7 +292,9 @@ class LocalExecutor:
             if not folder.supervisor.exists():
                 return None
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
-            if kill_marked(attempt.attempt_id) | kill_holders(folder.path.resolve() / "run"):
+            if not self._counts.has_begun(folder) and (
+                kill_marked(attempt.attempt_id) | kill_holders(folder.path.resolve() / "run")
+            ):
                 return None
             kept = self._counts.of(folder)
             if kept is None:

@@ -196,6 +196,10 @@ class Counts:
     def __init__(self) -> None:
         self._errands: dict[Path, subprocess.Popen[bytes]] = {}
 
+    def has_begun(self, folder: AttemptFolder) -> bool:
+        """Whether somebody of ours is in the folder."""
+        return folder.path in self._errands
+
     def of(self, folder: AttemptFolder) -> dict[str, Any] | None:
         """How much it keeps; empty where that cannot be known, None while it is being counted."""
         errand = self._errands.get(folder.path)

@@ -24,7 +24,13 @@ import psutil
 from gpucommons.gpu.cgroups import enter
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.log_reader import read_tail
-from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand, watch_events
+from gpucommons.scheduler.executors.own_files import (
+    COUNT_S,
+    Done,
+    OwnFiles,
+    send_on_errand,
+    watch_events,
+)
 from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.pump import Pump
 from gpucommons.scheduler.executors.told import Told, is_done
@@ -59,6 +65,7 @@ class Supervisor:
         self._told = Told(folder.run)
         #: When everything that is left gets SIGKILL, by the wall clock; None = no end is ordered.
         self._kill_at_s: float | None = None
+        self._beyond_s = 0.0
         self._killed = False
         self._stopping = False
         #: What the disk would not take yet.
@@ -87,6 +94,8 @@ class Supervisor:
                 # Before its end is known: jobs that wait for it may look for what it made.
                 self._files.give_back()
             else:
+                # Nothing of the job runs any more, and what it keeps shall be known.
+                self._beyond_s = COUNT_S + 1
                 kept = self._files.kept()
         self._write_exit(problem, kept)
 
@@ -247,7 +256,7 @@ class Supervisor:
                 self._kill_all()
 
     def _is_time_to_kill(self) -> bool:
-        return self._kill_at_s is not None and time.time() >= self._kill_at_s
+        return self._kill_at_s is not None and time.time() >= self._kill_at_s + self._beyond_s
 
     def _patience_s(self) -> float:
         if self._kill_at_s is None:

@@ -10,8 +10,12 @@ import { usePanel } from '../components/context';
 import { LinkButton } from '../components/parts';
 
 const OPEN_PATH = 'filebrowser:open-path';
-/** While files are on their way. */
-const AGAIN_MS = 2_000;
+/** Until it is asked again, while files are on their way. */
+const PAUSES_MS = new Map([
+  ['later', 1_000],
+  ['copying', 2_000],
+  ['away', 10_000]
+]);
 /** More are counted. */
 const SHOWN = 100;
 
@@ -77,19 +81,19 @@ function useResults(job: IJob): IResults | null {
       isGone = true;
     };
   }, [job.id, isOver, asked]);
-  const waits = isOver && (results?.state ?? 'later') !== 'none';
-  const settled = ['here', 'stayed', 'none'].includes(results?.state ?? '');
+  const state = results?.state;
+  const pauseMs = isOver ? PAUSES_MS.get(state ?? 'none') : undefined;
   React.useEffect(() => {
-    if (!waits || settled) {
+    if (pauseMs === undefined) {
       return;
     }
     const timer = window.setTimeout(() => {
       setAsked(asked + 1);
-    }, AGAIN_MS);
+    }, pauseMs);
     return () => {
       window.clearTimeout(timer);
     };
-  }, [waits, settled, asked]);
+  }, [pauseMs, asked]);
   return results;
 }
 

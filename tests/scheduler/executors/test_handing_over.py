@@ -291,3 +291,19 @@ def test_the_end_of_a_stopped_attempt_says_how_much_it_keeps(
 
     written = json.loads(executor.folder(launch.attempt.attempt_id).exit.read_text())
     assert written["kept"] == {"files": 2, "size_bytes": 12, "more": False}
+
+
+def test_how_much_is_kept_is_known_also_of_a_script_that_had_to_be_killed(
+    executor: LocalExecutor,
+) -> None:
+    code = (
+        "import signal, time; signal.signal(15, signal.SIG_IGN); open('new', 'w').write('12345');"
+        "print('up', flush=True); time.sleep(600)"
+    )
+    launch = a_launch(*python(code))
+    executor.start(launch)
+    until(lambda: lines(executor, launch))
+    executor.signal(stopping(launch, kill_in_s=0), now_ms=Millis(0))
+
+    over = ended(executor)
+    assert (over.killed, over.files_kept) == (True, 1)
