@@ -1,0 +1,110 @@
+/** What the *Train* form says by itself: environment, large files, workers, its own choices. */
+import * as React from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, it } from 'vitest';
+
+import { PanelContext } from '../components/context';
+import { makeJob, msg } from '../testing/make';
+import { fakeApi } from '../testing/sockets';
+import type { IEnvironments, IFilesPreview } from '../tokens';
+import { TrainModel } from '../train';
+import { TrainForm } from './form';
+
+const FILES: IFilesPreview = {
+  path: 'a.ipynb',
+  files: [],
+  size_bytes: 0,
+  excluded: [
+    { path: 'data.bin', size_bytes: 1, reason: 'is large', linkable: true }
+  ],
+  packages: [],
+  environment: '/envs/torch',
+  environment_name: 'torch (Python 3.12)',
+  parameters: ['alpha'],
+  advice: [{ text: 'Starts torch.', launchers: ['torchrun'] }],
+  results_to: 'project'
+};
+
+const FOLDERS: IEnvironments = {
+  kind: 'folder',
+  environments: [
+    { environment: '/envs/torch', name: 'Torch', python: '3.12' },
+    { environment: '/envs/jax', name: 'jax', python: '3.13' }
+  ]
+};
+
+function made(): TrainModel {
+  const train = new TrainModel(fakeApi(), () => false);
+  const none = { savedMs: null, isDirty: false, functions: [] };
+  train.setCandidates([
+    { ...none, path: 'a.ipynb', save: () => Promise.resolve() }
+  ]);
+  train.files = FILES;
+  train.environments = FOLDERS;
+  return train;
+}
+
+function drawn(train: TrainModel): string {
+  const model = { connection: 'ok', myTeams: [], timeLimits: [7200, null] };
+  const context = { model, train, msg, commands: {} };
+  const form = React.createElement(TrainForm);
+  return renderToStaticMarkup(
+    React.createElement(
+      PanelContext.Provider,
+      { value: context as never },
+      form
+    )
+  );
+}
+
+it('names the environment of the kernel, and others once', () => {
+  const html = drawn(made());
+  expect(html).toContain('Environment, this kernel’s own');
+  expect(html.match(/torch \(Python 3.12\)/gi)).toHaveLength(1);
+  expect(html).toContain('jax (Python 3.13)');
+});
+
+it('shows no environments where there are none to choose', () => {
+  const train = made();
+  train.environments = { kind: 'image', environments: [] };
+  expect(drawn(train)).not.toContain('Environment');
+});
+
+it('keeps an environment that is not listed', () => {
+  const train = made();
+  train.prefill(
+    makeJob({ request: { roles: [], environment: '/gone/old' } as never })
+  );
+  expect(drawn(train)).toContain('<option value="/gone/old" selected="">old');
+});
+
+it('asks what becomes of large files before it can be sent', () => {
+  const train = made();
+  const asking = drawn(train);
+  expect(asking).toContain('Too large to go along: data.bin');
+  expect(asking).toContain('Choose what becomes of the files');
+  train.update({ leftOut: 'link' });
+  const linked = drawn(train);
+  expect(linked).not.toContain('Choose what becomes of the files');
+  expect(linked).toContain('What it writes into them changes your own files.');
+});
+
+it('says what it chose by itself', () => {
+  const train = made();
+  const own = 'The time limit is this form’s own until you change it.';
+  const results = 'Results come back to project/results/, beside the file.';
+  expect(drawn(train)).toContain(`${own} ${results}`);
+  train.update({ maxRunS: null });
+  expect(drawn(train)).not.toContain(own);
+});
+
+it('warns of workers that would not find each other, and knows parameters', () => {
+  const train = made();
+  train.type('workers', '2');
+  train.isExpanded = true;
+  const html = drawn(train);
+  expect(html).toContain('Starts torch.');
+  expect(html).toContain('Parameters: alpha');
+  train.update({ launcher: 'torchrun' });
+  expect(drawn(train)).not.toContain('Starts torch.');
+});
