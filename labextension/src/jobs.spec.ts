@@ -249,5 +249,13 @@ describe('order and actions', () => {
 
     expect(timeLeftMs(job, 50_000)).toBe(290_000);
     expect(timeLeftMs(makeJob({ progress }), 0)).toBeNull();
+    // It may have gone on from files of its own.
+    const unknown = [
+      makeAttempt({ started_ms: 0, ended_ms: 10_000 }),
+      makeAttempt({ number: 2, started_ms: 20_000 })
+    ];
+    expect(timeLeftMs(makeJob({ ...job, attempts: unknown }), 50_000)).toBe(
+      null
+    );
   });
 });

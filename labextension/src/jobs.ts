@@ -271,6 +271,10 @@ export function timeLeftMs(job: IJob, nowMs: number): number | null {
   if (!progress?.total_steps || started == null || job.state !== 'running') {
     return null;
   }
+  if (job.attempts.length > 1 && attempt?.resumed_from_step == null) {
+    // It may have gone on from files of its own, from a step that nobody knows.
+    return null;
+  }
   const first = attempt?.resumed_from_step ?? 0;
   const done = progress.step - first;
   const spent = progress.at_ms - started;

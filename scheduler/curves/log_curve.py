@@ -136,7 +136,9 @@ class LogCurve:
         if at > total:
             return None
         if not self._bars_done:
-            return Counter(unit=Unit.STEP, step=at, total=total, epoch=epoch)
+            # One that stands alone may be of one epoch, and the first of many.
+            whole = None if epoch is None else total
+            return Counter(unit=Unit.STEP, step=at, total=whole, epoch=epoch)
         return Counter(unit=Unit.STEP, step=self._bars_done * total + at, epoch=epoch)
 
     # --- whether it is believed ----------------------------------------------------------------

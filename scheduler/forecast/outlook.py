@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.deadlines import run_left
 from gpucommons.scheduler.core.lifecycle import is_lease
 from gpucommons.scheduler.core.resources import NodeState
 from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload
+from gpucommons.scheduler.core.types import REPORTED, Millis, Workload
 from gpucommons.scheduler.forecast.runs import Curve, History, attempt_ms, likeness, ran_ms
 from gpucommons.scheduler.forecast.typical import Typical, typical
 
@@ -137,6 +137,9 @@ def _paced_left(workload: Workload, now_ms: Millis) -> int | None:
     if not reporting:
         return None
     attempt, started_ms = reporting[-1]
+    if progress.source != REPORTED and attempt.number > 1 and attempt.resumed_from is None:
+        # It may have gone on from files of its own, from a step that nobody knows.
+        return None
     steps = progress.step - (0 if attempt.resumed_from is None else attempt.resumed_from.step)
     if steps < _MIN_STEPS:
         return None

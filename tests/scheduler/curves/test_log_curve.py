@@ -149,6 +149,11 @@ def test_what_is_printed_becomes_a_point(name: str) -> None:
     assert newest.stored == pytest.approx(metrics)
 
 
+def test_a_bar_alone_says_not_how_long_the_run_is() -> None:
+    (point,) = _read(["\r 20%|██        | 20/100 [00:01<00:00, 99.0it/s, loss=0.4]"])
+    assert (point.counter.step, point.counter.total) == (20, None)
+
+
 def test_lines_read_at_once_or_one_by_one_make_the_same_curve() -> None:
     for lines, _ in PRINTED.values():
         at_once = {point.counter.step: point for point in LogCurve().read(lines)}
