@@ -24,7 +24,7 @@ import {
   cancelWords,
   hasRequest,
   maySteer,
-  pausingLosesMs,
+  pauseCosts,
   sorted,
   startableWith
 } from './jobs';
@@ -253,7 +253,10 @@ function addJobCommands(options: ICommandOptions): void {
       attempt(options, async () => {
         const blocker = jobOf(options, args)?.reason?.blocker;
         if (blocker?.action === 'pause') {
-          model.take(await model.api.act(blocker.id, 'pause'));
+          const other = await model.api.job(blocker.id);
+          if (await confirmed('pause', other, options)) {
+            model.take(await model.api.act(other.id, 'pause'));
+          }
         } else if (blocker?.action && (await confirmDrop(msg))) {
           await model.api.drop(blocker.id);
         }
@@ -315,14 +318,17 @@ async function confirmed(
       trans.__('Cancel job')
     );
   }
-  const lostMs =
-    action === 'pause' ? pausingLosesMs(job, model.clock.now()) : null;
-  if (lostMs === null) {
+  if (action === 'resume') {
+    return true;
+  }
+  // As it is now: what is lost grows with every second.
+  const costs = pauseCosts(await model.api.job(job.id));
+  if (!costs) {
     return true;
   }
   return asked(
     trans.__('Pause %1?', job.name),
-    msg.pausingLoses(lostMs),
+    costs,
     trans.__('Let it run'),
     trans.__('Pause job')
   );

@@ -9,13 +9,20 @@ import {
   hasRequest,
   jobRow,
   maySteer,
-  pausingLosesMs,
+  pauseCosts,
   goesOnIn,
   sorted,
   startableWith,
   timeLeftMs
 } from './jobs';
 import { makeAttempt, makeForecast, makeJob, msg } from './testing/make';
+
+const WAY = {
+  way: 'checkpoint',
+  text: 'goes on from step 5,430',
+  stop_text: 'Goes on from step 5,430; 40 s of work since then is repeated.',
+  repeats_ms: 40_000
+};
 
 const progress = {
   step: 21,
@@ -27,7 +34,7 @@ const request = { roles: [] };
 
 it('says from where a job began that has saved nothing of its own', () => {
   const began = makeAttempt({ resumed_from_step: 17 });
-  expect(beganWords(makeJob(), msg)).toMatch(/beginning/);
+  expect(beganWords(makeJob(), msg)).toBe('');
   expect(beganWords(makeJob({ attempts: [began] }), msg)).toBe(
     'began from step 17'
   );
@@ -103,14 +110,14 @@ describe('a row of the list', () => {
       position: 1,
       attempts: [makeAttempt({ state: 'ended' })],
       progress: { ...progress, metrics: {}, step: 5500 },
-      checkpoint: { step: 5430, size_bytes: 1, at_ms: 0 },
+      way_to_go_on: WAY,
       reason: { code: 'share', text: 'Needs 1 GPU; none is free.' },
       forecast: makeForecast({ from_ms: 1_200_000, to_ms: 2_700_000 })
     });
     const row = jobRow(job, 0, msg);
 
     expect(row.sentence).toBe(
-      'Stopped at step 5,430. Needs 1 GPU; none is free.'
+      'Goes on from step 5,430. Needs 1 GPU; none is free.'
     );
     expect(row.left).toBe('1st in line · likely 20–45 min');
   });
@@ -148,23 +155,16 @@ describe('a row of the list', () => {
       term_ms: 90_000,
       kill_ms: 120_000
     };
-    const job = makeJob({ attempts: [makeAttempt({ stop })] });
+    const attempts = [makeAttempt({ stop })];
 
-    expect(jobRow(job, 0, msg).sentence).toBe(
-      'Will be stopped in 120 s for nlp (its guarantee). Saving…'
+    expect(jobRow(makeJob({ attempts }), 0, msg).sentence).toBe(
+      'Will be stopped in 120 s for nlp (its guarantee).'
     );
-  });
-
-  it('says where a stopped job will go on', () => {
-    const job = makeJob({
-      state: 'queued',
-      progress: { ...progress, metrics: {} },
-      checkpoint: { step: 5430, size_bytes: 1, at_ms: 0 },
-      attempts: [makeAttempt({ state: 'ended', ended_ms: 1 })],
-      position: 1
-    });
-
-    expect(jobRow(job, 0, msg).sentence).toBe('Stopped at step 5,430.');
+    expect(
+      jobRow(makeJob({ attempts, way_to_go_on: WAY }), 0, msg).sentence
+    ).toBe(
+      'Will be stopped in 120 s for nlp (its guarantee). Goes on from step 5,430.'
+    );
   });
 
   it('says how a failed job ended', () => {
@@ -228,19 +228,15 @@ describe('order and actions', () => {
       'Keep it'
     ]);
     expect(cancelWords(makeJob({ ...waits, attempts: ended }), msg)[0]).toBe(
-      'It leaves the line for good. Nothing of it is saved yet.'
+      'It leaves the line for good. It has saved no checkpoint.'
     );
   });
 
-  it('knows what a pause would lose', () => {
-    const attempts = [makeAttempt({ started_ms: 60_000 })];
-    const checkpoint = { step: 1, size_bytes: 1, at_ms: 0 };
-
-    expect(pausingLosesMs(makeJob({ attempts }), 240_000)).toBe(180_000);
-    expect(pausingLosesMs(makeJob({ attempts, checkpoint }), 240_000)).toBe(
-      null
-    );
-    expect(pausingLosesMs(makeJob({ state: 'queued' }), 240_000)).toBeNull();
+  it('says what a pause costs while something runs', () => {
+    expect(pauseCosts(makeJob({ way_to_go_on: WAY }))).toBe(WAY.stop_text);
+    const waits = { ...WAY, repeats_ms: null };
+    expect(pauseCosts(makeJob({ way_to_go_on: waits }))).toBe('');
+    expect(pauseCosts(makeJob())).toBe('');
   });
 
   it('estimates the time left from the pace of this attempt alone', () => {

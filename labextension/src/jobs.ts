@@ -86,7 +86,7 @@ export function cancelWords(job: IJob, { trans }: Messages): [string, string] {
   const saved = job.checkpoint
     ? trans.__('Its newest checkpoint is kept.')
     : job.attempts.length > 0
-      ? trans.__('Nothing of it is saved yet.')
+      ? trans.__('It has saved no checkpoint.')
       : trans.__('Nothing of it has run yet.');
   return [
     `${ends} ${saved}`,
@@ -129,10 +129,16 @@ export function currentAttempt(job: IJob): IAttempt | null {
   return last && last.state !== 'ended' ? last : null;
 }
 
-/** How much work a pause now would lose for good; null where something is saved, or nothing ran. */
-export function pausingLosesMs(job: IJob, nowMs: number): number | null {
-  const began = currentAttempt(job)?.started_ms;
-  return job.checkpoint || began == null ? null : Math.max(0, nowMs - began);
+/** How it goes on when it is stopped, as a sentence; empty where that is not known. */
+export function wayWords(job: IJob): string {
+  const text = job.way_to_go_on?.text ?? '';
+  return text && `${text[0]?.toUpperCase()}${text.slice(1)}.`;
+}
+
+/** What a pause now costs; empty where nothing runs. */
+export function pauseCosts(job: IJob): string {
+  const way = job.way_to_go_on;
+  return way?.repeats_ms == null ? '' : way.stop_text;
 }
 
 /** What it counts, as its source says; a loop that also reports `epoch` counts in epochs. */
@@ -164,14 +170,13 @@ export function stepText(job: IJob, step: number, msg: Messages): string {
   return msg.progress(msg.unit(stepWord(job.progress)), count(step), null);
 }
 
-/** What a job without a checkpoint of its own would lose: it may go on from another's. */
+/** Where an attempt without a checkpoint of its own began: it may go on from another's. */
 export function beganWords(job: IJob, msg: Messages): string {
   const from = job.attempts.at(-1)?.resumed_from_step;
   return from == null
-    ? msg.trans.__('starts from the beginning if stopped')
+    ? ''
     : msg.trans.__('began from %1', stepText(job, from, msg));
 }
-
 export interface IJobRow {
   dot: Dot;
   /** "running · 2 borrowed". */
@@ -208,12 +213,12 @@ export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
     ]
       .filter(Boolean)
       .join(' · ');
-    row.sentence = waitSentence(job, msg);
+    row.sentence = waitSentence(job);
     return row;
   }
   const stop = currentAttempt(job)?.stop;
   if (stop) {
-    row.sentence = msg.stopIn(stop.kill_ms - nowMs, stop.text);
+    row.sentence = msg.stopIn(stop.kill_ms - nowMs, stop.text, wayWords(job));
   }
   if (job.progress) {
     const { total_steps: total, step } = job.progress;
@@ -224,12 +229,8 @@ export function jobRow(job: IJob, nowMs: number, msg: Messages): IJobRow {
   return row;
 }
 
-function waitSentence(job: IJob, msg: Messages): string {
-  const reason = job.reason?.text ?? '';
-  const wasStopped = job.attempts.length > 0 && job.checkpoint;
-  return wasStopped && job.progress
-    ? `${msg.stoppedAt(stepText(job, wasStopped.step, msg))} ${reason}`.trim()
-    : reason;
+function waitSentence(job: IJob): string {
+  return [wayWords(job), job.reason?.text ?? ''].filter(Boolean).join(' ');
 }
 
 export function progressText(progress: IProgress, msg: Messages): string {

@@ -159,7 +159,7 @@ export function messages(trans: TranslationBundle) {
     },
 
     notSaved(): string {
-      return trans.__('nothing saved yet');
+      return trans.__('no checkpoint yet');
     },
 
     inLine(position: number): string {
@@ -220,23 +220,13 @@ export function messages(trans: TranslationBundle) {
       );
     },
 
-    stopIn(leftMs: number, text: string): string {
-      return trans.__(
-        'Will be stopped in %1 %2. Saving…',
+    stopIn(leftMs: number, text: string, way: string): string {
+      const stop = trans.__(
+        'Will be stopped in %1 %2.',
         countdown(leftMs),
         text
       );
-    },
-
-    stoppedAt(step: string): string {
-      return trans.__('Stopped at %1.', step);
-    },
-
-    pausingLoses(ms: number): string {
-      return trans.__(
-        'Nothing is saved yet: pausing loses up to %1.',
-        duration(ms)
-      );
+      return way ? `${stop} ${way}` : stop;
     },
 
     attempt(number: number): string {

@@ -4,7 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 
 import { CommandIDs } from './ids';
 import { idleNotice, IIdleNotice, KEEP_MINUTES } from './idle';
-import { currentAttempt } from './jobs';
+import { currentAttempt, wayWords } from './jobs';
 import type { Messages } from './messages';
 import type { Model, Topic } from './model';
 import { IEvent, IJob } from './tokens';
@@ -134,7 +134,7 @@ export class Notices {
         attempt.id,
         known ??
           this._tellJob(
-            `${job.name}: ${this._msg.stopIn(left, stop.text)}`,
+            `${job.name}: ${this._msg.stopIn(left, stop.text, wayWords(job))}`,
             'warning',
             id
           )

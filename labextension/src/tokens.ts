@@ -135,6 +135,19 @@ export interface IResults {
   not_brought: { path: string; reason: string }[];
 }
 
+/** What becomes of a job's work when it is stopped, in the scheduler's words. */
+export interface IWayToGoOn {
+  way: string;
+  /** "goes on from step 5,430" */
+  text: string;
+  /** What a stop now costs. */
+  stop_text: string;
+  /** None where nothing runs. */
+  repeats_ms?: number | null;
+  /** How often it began anew; empty where it never did. */
+  began_anew_text?: string;
+}
+
 export interface IJob {
   id: string;
   name: string;
@@ -158,6 +171,8 @@ export interface IJob {
   forecast?: IForecast | null;
   progress?: IProgress | null;
   checkpoint?: ICheckpoint | null;
+  /** None where nothing of it ran yet. */
+  way_to_go_on?: IWayToGoOn | null;
   attempts: IAttempt[];
   /** Pauses that are over. */
   pauses?: { from_ms: number; to_ms: number }[];

@@ -118,6 +118,7 @@ def test_new_log_lines_are_followed_until_the_reader_looks_back(
 
 def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
     job_page.get_by_role("button", name="Pause", exact=True).click()
+    job_page.get_by_role("dialog").get_by_role("button", name="Pause job").click()
 
     expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
     assert lab.asked(f"jobs/{scene.RUNNING}/pause") == [{}]
@@ -125,6 +126,7 @@ def test_buttons_of_the_job_page_act(lab: LabServer, job_page: Page) -> None:
 
 def test_a_button_that_goes_away_leaves_the_focus_beside_it(job_page: Page) -> None:
     job_page.get_by_role("button", name="Pause", exact=True).press("Enter")
+    job_page.get_by_role("dialog").get_by_role("button", name="Pause job").press("Enter")
 
     expect(job_page.locator(".gc-JobHeader")).to_contain_text("pausing")
     expect(job_page.locator(".gc-JobHeader button:focus")).to_have_count(1)
@@ -151,16 +153,15 @@ def test_a_job_that_goes_on_from_another_leads_to_it(
     expect(page.locator(".gc-JobPage:visible h1")).to_have_text("digits-7")
 
 
-def test_a_pause_that_loses_everything_is_asked_about(lab: LabServer, job_page: Page) -> None:
+def test_a_pause_says_before_what_it_costs(lab: LabServer, job_page: Page) -> None:
     asked = len(lab.asked(f"jobs/{scene.RUNNING}/pause"))
-    unsaved = scene.running(now_ms()) | {"checkpoint": None}
-    lab.send(jobs(unsaved))
-    expect(job_page.locator(".gc-Facts")).to_contain_text("nothing saved yet")
+    expect(job_page.locator(".gc-Callout")).to_contain_text(
+        "If it is stopped: goes on from epoch 20."
+    )
     job_page.get_by_role("button", name="Pause", exact=True).click()
 
     dialog = job_page.get_by_role("dialog")
-    said = re.compile(r"Nothing is saved yet: pausing loses up to \d+ min\.")
-    expect(dialog).to_contain_text(said)
+    expect(dialog).to_contain_text("Goes on from epoch 20; 40 s of work since then is repeated.")
     dialog.get_by_role("button", name="Let it run").click()
     expect(dialog).to_have_count(0)
     assert len(lab.asked(f"jobs/{scene.RUNNING}/pause")) == asked
@@ -242,7 +243,7 @@ def test_a_finished_job_says_nothing_of_being_stopped(lab: LabServer, job_page: 
     lab.send(jobs(scene.running(now_ms()) | over))
 
     expect(job_page.locator(".gc-JobHeader")).to_contain_text("failed")
-    expect(job_page.locator(".gc-Facts")).not_to_contain_text("nothing saved yet")
+    expect(job_page.locator(".gc-Facts")).not_to_contain_text("no checkpoint yet")
 
 
 def test_the_job_page_comes_back_after_a_reload(job_page: Page) -> None:

@@ -126,7 +126,9 @@ def test_an_announced_stop_is_told_with_its_reason(lab: LabServer, open_lab: Ope
     page = open_lab()
     lab.send(jobs(scene.announced(now_ms())))
 
-    stop = re.compile(r"Will be stopped in \d+ s for nlp \(its guarantee\)\. Saving…")
+    stop = re.compile(
+        r"Will be stopped in \d+ s for nlp \(its guarantee\)\. Goes on from epoch 20\."
+    )
     expect(job_row(page, "digits-7")).to_contain_text(stop)
     expect(page.locator(".Toastify__toast")).to_contain_text(stop)
 
@@ -141,7 +143,7 @@ def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> 
     lab.send(jobs(stopped))
 
     row = job_row(page, "digits-7")
-    expect(row).to_contain_text("Stopped at epoch 20. All 8 GPUs are in use.")
+    expect(row).to_contain_text("Goes on from epoch 20. All 8 GPUs are in use.")
     expect(row).to_contain_text("1st in line · likely 20–45 min")
 
 

@@ -241,7 +241,7 @@ def test_the_stopped_job_says_for_whom_and_waits_in_line(people: LogIn) -> None:
     job = page.locator(".gc-JobPage:visible")
 
     expect(job).to_contain_text(
-        re.compile(r"attempt 1: stopped for .*nlp.*: epoch \d+ is saved, \d\.\d GPU-min lost")
+        re.compile(r"attempt 1: stopped for .*nlp.*: goes on from epoch \d+")
     )
     expect(job_row(open_panel(page), SECOND)).to_contain_text("waiting · 3 GPUs")
     expect(job_row(open_panel(page), SECOND)).to_contain_text("1st in line")

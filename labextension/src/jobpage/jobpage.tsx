@@ -18,7 +18,8 @@ import {
   progressText,
   goesOnIn,
   stepText,
-  timeLeftMs
+  timeLeftMs,
+  wayWords
 } from '../jobs';
 import { IJob } from '../tokens';
 import {
@@ -63,6 +64,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
       <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
         <Facts job={job} />
         <Notes job={job} />
+        <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />
         <ResultsView job={job} />
       </div>
@@ -161,11 +163,11 @@ function Facts({ job }: { job: IJob }): React.JSX.Element {
                 stepText(job, saved.step, msg),
                 bytes(saved.size_bytes)
               )
-            : beganWords(job, msg)}
+            : beganWords(job, msg) || wayWords(job)}
         </Fact>
       ) : null}
       <Fact head={msg.gpuH(job.held_milli_gpu_s)}>
-        {msg.lost(job.lost_milli_gpu_s)}
+        {msg.lost(job.lost_milli_gpu_s, !job.checkpoint)}
       </Fact>
       <Fact head={job.owner ? `${job.team} · ${job.owner}` : job.team}>
         <SourceWords job={job} />
@@ -245,6 +247,24 @@ function SourceWords({ job }: { job: IJob }): React.JSX.Element {
   );
 }
 
+/** How it goes on after a stop, as far as that is known, and how often it began anew. */
+function GoingOn({ job }: { job: IJob }): React.JSX.Element | null {
+  const { trans } = usePanel();
+  const way = job.way_to_go_on;
+  if (!way || currentAttempt(job)?.stop) {
+    return null;
+  }
+  const when =
+    currentAttempt(job) === null
+      ? trans.__('When it starts again:')
+      : trans.__('If it is stopped:');
+  return (
+    <Callout tone={way.way === 'checkpoint' ? 'good' : 'info'}>
+      <b>{when}</b> {[`${way.text}.`, way.began_anew_text].join(' ').trim()}
+    </Callout>
+  );
+}
+
 /** Why it waits, that it will be stopped, how it ended. */
 function Notes({ job }: { job: IJob }): React.JSX.Element | null {
   const { model, trans } = usePanel();
@@ -254,7 +274,7 @@ function Notes({ job }: { job: IJob }): React.JSX.Element | null {
   if (stop) {
     return (
       <Callout tone="borrow">
-        {msg.stopIn(stop.kill_ms - now, stop.text)}
+        {msg.stopIn(stop.kill_ms - now, stop.text, wayWords(job))}
         <Bar
           label={trans.__('Time left')}
           isThin

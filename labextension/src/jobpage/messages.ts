@@ -69,10 +69,15 @@ export function jobMessages(msg: Messages) {
       return trans.__('%1 GPU-h', gpuHours(milliGpuS));
     },
 
-    lost(milliGpuS: number): string {
-      return milliGpuS === 0
-        ? trans.__('nothing lost to stops')
-        : trans.__('%1 GPU-min lost to stops', (milliGpuS / 60_000).toFixed(1));
+    /** Without a checkpoint a script may go on from files of its own: then this is the most. */
+    lost(milliGpuS: number, atMost: boolean): string {
+      if (milliGpuS === 0) {
+        return trans.__('nothing lost to stops');
+      }
+      const minutes = (milliGpuS / 60_000).toFixed(1);
+      return atMost
+        ? trans.__('at most %1 GPU-min lost to stops', minutes)
+        : trans.__('%1 GPU-min lost to stops', minutes);
     }
   };
 }

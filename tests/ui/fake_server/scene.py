@@ -211,6 +211,12 @@ def running(now_ms: int, **changes: Any) -> dict[str, Any]:
             "at_ms": now_ms - 12_000,
         },
         checkpoint={"step": 20, "size_bytes": 3_100_000, "at_ms": now_ms - 40_000},
+        way_to_go_on={
+            "way": "checkpoint",
+            "text": "goes on from epoch 20",
+            "stop_text": "Goes on from epoch 20; 40 s of work since then is repeated.",
+            "repeats_ms": 40_000,
+        },
         attempts=[first, second],
         held_milli_gpu_s=1_476_000,
         lost_milli_gpu_s=36_000,
