@@ -52,6 +52,15 @@ class Process:
     exit_code: int | None = None
     #: Ignores SIGTERM until it is killed.
     stubborn: bool = False
+    #: A signal reached it while it lived.
+    told: bool = False
+    #: It left word that its work is done.
+    done: bool = False
+
+    @property
+    def manner(self) -> int:
+        """Leaves a signal with 143, with 0, or with an error of its own: by its number."""
+        return int(self.attempt_id[-6:]) % 3
 
 
 @dataclass
@@ -135,6 +144,7 @@ class Machines:
         if not process.signalled:
             process.signalled = True
             process.kill_at = stop.kill_ms
+            process.told = process.alive
 
     def tick(self) -> None:
         """Let time do its work on the processes."""
@@ -142,7 +152,8 @@ class Machines:
             if not process.alive or not process.signalled:
                 continue
             if not process.stubborn or self.world.now >= process.kill_at:
-                process.alive, process.exit_code = False, -9 if process.stubborn else 143
+                left = (143, 0, 1)[process.manner]
+                process.alive, process.exit_code = False, -9 if process.stubborn else left
 
     def reports(self) -> list[Observation]:
         """All that was seen and is not yet committed; repeated until it is."""
@@ -154,7 +165,13 @@ class Machines:
             if process.alive and not self.slow and not process.signalled:
                 found.append(AttemptStarted(attempt_id=attempt_id))
             if not process.alive:
-                found.append(AttemptEnded(attempt_id=attempt_id, exit_code=process.exit_code))
+                end = AttemptEnded(
+                    attempt_id=attempt_id,
+                    exit_code=process.exit_code,
+                    told=process.told,
+                    finished=process.done,
+                )
+                found.append(end)
         return found
 
     def fence(self, node: str) -> None:
@@ -171,6 +188,8 @@ class Machines:
             process = self.processes.get(workload.current.attempt_id)
             if process is not None and process.alive:
                 process.alive, process.exit_code = False, exit_code
+                # Some say so; the others leave as those do who obey.
+                process.done = exit_code == 0 and process.manner == 0
 
     def checkpoint(self, workload: Workload, step: int) -> Observation | None:
         """A running job saves."""
