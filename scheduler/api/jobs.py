@@ -89,9 +89,11 @@ async def resize_job(ref: JobRef, request: models.JobSize, caller: AnyCaller) ->
 
 
 @router.post("/jobs/{ref:path}/again", status_code=201)
-async def again(ref: JobRef, caller: AnyCaller, key: IdempotencyKey = None) -> models.JobView:
-    """Submit the same request again, as a new job."""
-    return await caller.run(jobs.again, ref, key=key)
+async def again(
+    ref: JobRef, caller: AnyCaller, key: IdempotencyKey = None, *, from_here: bool = False
+) -> models.JobView:
+    """Submit the same request again, as a new job; from where an ended job of one's own stood, or anew."""
+    return await caller.run(jobs.again, ref, key=key, from_here=from_here)
 
 
 @router.get("/jobs/{ref:path}/log")

@@ -222,13 +222,12 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
 
 def act(arguments: argparse.Namespace) -> int:
     """Cancel or resume a job, or run it again."""
-    call = {
-        "cancel": calls.cancel,
-        "resume": calls.resume,
-        "again": calls.again,
-    }[arguments.command]
     with connect(arguments) as scheduler:
-        job = scheduler.send(call(arguments.job))
+        if arguments.command == "again":
+            job = scheduler.send(calls.again(arguments.job, from_here=arguments.from_here))
+        else:
+            call = {"cancel": calls.cancel, "resume": calls.resume}[arguments.command]
+            job = scheduler.send(call(arguments.job))
     show(job, f"{job.name}  {job.state}", output=arguments.output)
     return 0
 

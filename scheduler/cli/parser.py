@@ -190,6 +190,10 @@ def _add_jobs(
         command.add_argument("job", help="name or id")
         if function is jobs.pause:
             command.add_argument("--yes", action="store_true", help="do not ask what it may cost")
+        if name == "again":
+            command.add_argument(
+                "--from-here", action="store_true", help="go on from what it saved last, not anew"
+            )
         command.set_defaults(run=function)
     release = commands.add_parser(
         "release",

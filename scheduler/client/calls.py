@@ -182,10 +182,10 @@ def resize_job(ref: str, size: models.JobSize) -> Call[models.JobView]:
     return _post(_path("jobs", ref, "resize"), models.JobView, size)
 
 
-def again(ref: str, *, key: str | None = None) -> Call[models.JobView]:
-    """Submit the same request again, as a new job."""
-    path = _path("jobs", ref, "again")
-    return Call(method="POST", path=path, answer=models.JobView, idempotency_key=key)
+def again(ref: str, *, key: str | None = None, from_here: bool = False) -> Call[models.JobView]:
+    """Submit the same request again, as a new job; from an ended one's last checkpoint, or anew."""
+    path, query = _path("jobs", ref, "again"), {"from_here": "true"} if from_here else {}
+    return Call(method="POST", path=path, query=query, answer=models.JobView, idempotency_key=key)
 
 
 def log(

@@ -88,6 +88,19 @@ def is_final(workload: Workload) -> bool:
     return workload.state in FINAL_STATES
 
 
+def check_over(workload: Workload) -> None:
+    """Refuse to go on from what still goes on by itself.
+
+    Raises
+    ------
+    InvalidTransition
+        With what to do.
+    """
+    if not is_final(workload):
+        message = f"{workload.spec.name} is {workload.state}: it goes on by itself; resume it if it is paused."
+        raise InvalidTransition(message)
+
+
 def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workload:
     """Return the workload in its next state; other fields may change with it.
 

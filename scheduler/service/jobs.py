@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.job_size import check_resizable, size_of
-from gpucommons.scheduler.core.lifecycle import is_final
+from gpucommons.scheduler.core.lifecycle import check_over, is_final
 from gpucommons.scheduler.core.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
 from gpucommons.scheduler.core.types import (
     Checkpoint,
@@ -227,8 +227,10 @@ def _within_the_caps(service: Service, spec: Spec) -> Admit:
     return admit
 
 
-def again(service: Service, principal: Principal, ref: str, *, key: str | None) -> models.JobView:
-    """Submit the same request again, as a new job of the caller.
+def again(
+    service: Service, principal: Principal, ref: str, *, key: str | None, from_here: bool = False
+) -> models.JobView:
+    """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew.
 
     What a teammate's job may do with its owner's secrets and home folder, it may not do with the
     caller's: both are left out.
@@ -239,13 +241,17 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
         team = service.loop.cluster.teams.get(found.spec.team)
         shared = snapshots.are_shared(service, team)
         authorization.run_files_of(principal, found, shared=shared)
+    if from_here:
+        authorization.resume_from(principal, found)
+        check_over(found)
     stored = request_of(found.spec)
     base = _NUMBER.sub("", stored.name) or stored.name
     others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
     # It is nobody's object, whatever the first one was made of.
     labels = {name: text for name, text in stored.labels.items() if name != OBJECT_LABEL}
     alone = {"name": base, "after": [], "near": [], "labels": labels}
-    request = stored.model_copy(update={**alone, **_ANEW, **others})
+    onward = {"resume_from": found.workload_id} if from_here else {}
+    request = stored.model_copy(update={**alone, **_ANEW, **onward, **others})
 
     def spec_of() -> Spec:
         if request.snapshot is not None and not service.snapshots.has(request.snapshot):
@@ -260,7 +266,7 @@ def again(service: Service, principal: Principal, ref: str, *, key: str | None) 
         service,
         principal,
         spec_of,
-        request=("again", found.workload_id),
+        request=("again", found.workload_id, *(("from here",) if from_here else ())),
         key=key,
     )
 
@@ -374,8 +380,7 @@ def resize(
     authorization.resize_job(principal, found)
     check_resizable(found)
     spec = resized_spec(found, size, service.loop.cluster)
-    able = _able(service, spec, chosen=True)
-    assert able == spec.pools  # noqa: S101 - those that are not are refused
+    _able(service, spec, chosen=True)
     action = ResizeJob(workload_id=found.workload_id, size=size_of(spec))
     return _steer(service, principal, found, action)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.lifecycle import is_final
@@ -15,10 +15,13 @@ from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.history import curve_view
 from gpucommons.scheduler.service.views.use import use_view
+from gpucommons.scheduler.store.base import LogPoint
 
 #: Logs grow without a cycle: while somebody waits, they are looked at so often.
 _POLL_S = 0.2
 _MINUTE_MS = 60_000
+#: So many jobs that were run again from where they stood make one curve.
+_GONE_ON_FROM = 20
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -89,7 +92,31 @@ def curve(
     known = service.store.curve_sources(found.workload_id)
     chosen = source or best_source(known)
     points = service.store.points(found.workload_id, source=chosen)
-    return curve_view(points, chosen, in_order(known))
+    return curve_view([*_before(service, found, chosen), *points], chosen, in_order(known))
+
+
+def _before(service: Service, job: Workload, source: str) -> list[LogPoint]:
+    """The curve of the jobs that it goes on from, up to the step at which it does: as one curve.
+
+    They are of the same owner and team, or could not have been gone on from. Their attempts have
+    numbers of their own, so all of it stands before this job's first one.
+    """
+    found: list[LogPoint] = []
+    for _ in range(_GONE_ON_FROM):
+        earlier_id, step = job.spec.resume_from, _began_at(job)
+        stored = None if earlier_id is None else service.store.workload(earlier_id)
+        if stored is None or step is None:
+            break
+        points = service.store.points(stored.workload_id, source=source)
+        found[:0] = [replace(one, attempt_number=0) for one in points if one.step <= step]
+        job = stored
+    return found
+
+
+def _began_at(job: Workload) -> int | None:
+    """The step of another job's checkpoint from which this one began."""
+    first = job.attempts[0].resumed_from if job.attempts else job.checkpoint
+    return None if first is None else first.step
 
 
 def job_use(service: Service, principal: Principal, ref: str) -> models.JobUse:

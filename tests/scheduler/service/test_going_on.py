@@ -10,10 +10,11 @@ from service_world import CONFIG, ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.state import CheckpointReported
 from gpucommons.scheduler.core.types import Attempt, Checkpoint, WorkloadId
-from gpucommons.scheduler.errors import Forbidden, Misconfigured, UnknownWorkload
+from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.retention import Known
-from gpucommons.scheduler.service import jobs, quotes
+from gpucommons.scheduler.service import jobs, logs, quotes
 from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.store.base import LogPoint
 
 
 @pytest.fixture
@@ -78,6 +79,29 @@ def test_a_job_that_is_over_and_forgotten_is_gone_on_from_too(
     new = jobs.submit(world.service, ann, a_request(resume_from=old.id), key=None)
     assert new.checkpoint is not None
     assert attempt_of(world, new).resumed_from == saved
+
+
+def test_run_again_from_here_goes_on_with_one_curve(world: ServiceWorld, ann: Principal) -> None:
+    old, saved = stopped(world, ann)
+    points = [
+        LogPoint(attempt_number=1, step=step, at_ms=world.now_ms, metrics={"loss": 1 / step})
+        for step in (5, 17, 23)
+    ]
+    world.store.add_points(world.loop.epoch, {WorkloadId(old.id): points})
+    with pytest.raises(InvalidTransition, match="resume it if it is paused"):
+        jobs.again(world.service, ann, old.id, key=None, from_here=True)
+    done(jobs.cancel(world.service, ann, old.id))
+    world.pass_time(1000)
+    with pytest.raises(Forbidden, match="only their own"):
+        jobs.again(world.service, world.principal("alf"), old.id, key=None, from_here=True)
+    new = jobs.again(world.service, ann, old.id, key=None, from_here=True)
+    world.pass_time(1000)
+    assert attempt_of(world, new).resumed_from == saved
+    # What came after the checkpoint is done again; before it, the curve is the earlier job's.
+    found = logs.curve(world.service, ann, new.id).points
+    assert [(one.attempt, one.step) for one in found] == [(0, 5), (0, 17)]
+    anew = jobs.again(world.service, ann, old.id, key=None)
+    assert logs.curve(world.service, ann, anew.id).points == []
 
 
 def test_the_saved_files_are_kept_as_long_as_the_new_job_is_known(
