@@ -72,9 +72,7 @@ it('shows no environments where there are none to choose', () => {
 
 it('keeps an environment that is not listed', () => {
   const train = made();
-  train.prefill(
-    makeJob({ request: { roles: [], environment: '/gone/old' } })
-  );
+  train.prefill(makeJob({ request: { roles: [], environment: '/gone/old' } }));
   expect(drawn(train)).toContain('<option value="/gone/old" selected="">old');
 });
 
