@@ -34,6 +34,7 @@ from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.intake import plan_pools
 from gpucommons.scheduler.leadership.parts import Replica, join
 from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.models.yaml_mistakes import field_sentences, syntax_sentence
 from gpucommons.scheduler.options import SchedulerSettings
 from gpucommons.scheduler.premises import Asked, Premises, premises, wall_ms
 from gpucommons.scheduler.retention import Kept, Retention
@@ -266,8 +267,14 @@ def read_config(path: Path) -> models.ConfigModel:
         document = yaml.safe_load(path.read_text())
         return models.ConfigModel.model_validate(document)
     except (OSError, yaml.YAMLError, ValidationError) as error:
-        message = f"{path} is no configuration: {error}"
+        message = f"{path} is no configuration: {_mistake(path, error)}"
         raise BadRequest(message) from None
+
+
+def _mistake(path: Path, error: OSError | yaml.YAMLError | ValidationError) -> str:
+    if isinstance(error, yaml.YAMLError):
+        return syntax_sentence(error)
+    return str(error) if isinstance(error, OSError) else field_sentences(path.read_text(), error)
 
 
 def _server_is_down(service: Service, lease: Workload) -> None:

@@ -6,6 +6,8 @@ scheduler cannot be reached · 4 no such thing · 5 not allowed · 130 interrupt
 
 from __future__ import annotations
 
+import argparse
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -49,12 +51,26 @@ def _sentence(error: Exception) -> str:
     return "; ".join(parts)
 
 
+def _unknown(arguments: argparse.Namespace, unknown: Sequence[str], given: Sequence[str]) -> str:
+    """What to do about words that no option takes."""
+    words = shlex.join(unknown)
+    if arguments.command != "submit" or "--" in given or not getattr(arguments, "script", None):
+        return f"unrecognized arguments: {words}"
+    return (
+        f"submit has no option {unknown[0]}. What is meant for the script stands behind --:"
+        f" gpucommons submit {shlex.quote(str(arguments.script))} -- {words}"
+    )
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given = list(sys.argv[1:] if argv is None else argv)
     # What follows `--` belongs to the submitted script, whatever it looks like.
     end = given.index("--") if "--" in given else len(given)
-    arguments = build_parser().parse_args(given[:end])
+    parser = build_parser()
+    arguments, unknown = parser.parse_known_args(given[:end])
+    if unknown:
+        parser.error(_unknown(arguments, unknown, given))
     arguments.arguments = given[end + 1 :]
     try:
         return int(arguments.run(arguments))

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import uuid
+from collections.abc import Iterator
+from contextlib import suppress
 
 from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
-from gpucommons.scheduler.client import calls
-from gpucommons.scheduler.errors import BadRequest, UnknownTeam
+from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024
+#: States of a lease in which it holds a GPU.
+_HOLDING = ("active", "warned", "granted")
+#: How the server without a name is called.
+_DEFAULT_SERVER = "default"
 
 
 #: Audit rows that are shown.
@@ -82,7 +88,8 @@ def quota_set(arguments: argparse.Namespace) -> int:
     """Change a team's quota in a pool; what is not named stays."""
     update = _quota_update(arguments)
     with connect(arguments) as scheduler:
-        use = _use(scheduler.send(calls.teams()), arguments.team, arguments.pool)
+        pool = arguments.pool or _only_pool(scheduler.send(calls.pools()))
+        use = _use(scheduler.send(calls.teams()), arguments.team, pool)
         quota = models.QuotaModel.model_validate({**use.quota.model_dump(), **update})
         change = models.QuotaChange(team=arguments.team, pool=use.pool, quota=quota)
         answer = scheduler.send(
@@ -109,6 +116,13 @@ def _quota_update(arguments: argparse.Namespace) -> dict[str, int | None]:
         message = "Name what to change: --fixed, --guaranteed, --limit or --weight."
         raise BadRequest(message)
     return update
+
+
+def _only_pool(answer: models.PoolList) -> str | None:
+    """The pool that is meant where none is named: the only one, or the only one with GPUs."""
+    with_gpus = [pool.name for pool in answer.pools if pool.total_milli_gpu]
+    names = with_gpus or [pool.name for pool in answer.pools]
+    return names[0] if len(names) == 1 else None
 
 
 def _use(answer: models.TeamList, team: str, pool: str | None) -> models.TeamUseView:
@@ -193,6 +207,44 @@ def idle(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def notebook(scheduler: SchedulerClient, text: str) -> str:
+    """The id of the lease that is meant: by its id, its user, or its user and server.
+
+    Raises
+    ------
+    NotFound, BadRequest
+        When there is none, or more than one.
+    """
+    with suppress(argparse.ArgumentTypeError):
+        return lease_id(text)
+    user, _, server = text.partition("/")
+    held = [
+        lease
+        for state in _HOLDING
+        for lease in _leases(scheduler, state)
+        if lease.user == user and (not server or server == (lease.server_name or _DEFAULT_SERVER))
+    ]
+    if len(held) == 1:
+        return held[0].id
+    if not held:
+        message = (
+            f"{text!r} names no notebook that holds a GPU: `gpucommons idle list` lists them. Write"
+            " USER, USER/SERVER or the lease's id."
+        )
+        raise NotFound(message)
+    servers = ", ".join(f"{user}/{lease.server_name or _DEFAULT_SERVER}" for lease in held)
+    message = f"{user} has several notebooks with a GPU: say which: {servers}."
+    raise BadRequest(message)
+
+
+def _leases(scheduler: SchedulerClient, state: str) -> Iterator[models.LeaseView]:
+    page = scheduler.send(calls.leases(state=state))
+    yield from page.leases
+    while page.cursor is not None:
+        page = scheduler.send(calls.leases(state=state, cursor=page.cursor))
+        yield from page.leases
+
+
 def lease_id(text: str) -> str:
     """The id of a notebook's lease."""
     try:
@@ -208,7 +260,7 @@ def reclaim(arguments: argparse.Namespace) -> int:
     """Take an idle notebook's GPU back."""
     request = models.ReclaimRequest(force=arguments.force, reason=arguments.reason)
     with connect(arguments) as scheduler:
-        lease = scheduler.send(calls.reclaim(arguments.lease, request))
+        lease = scheduler.send(calls.reclaim(notebook(scheduler, arguments.lease), request))
     until = lease.idle.returns_ms if lease.idle else None
     text = f"{lease.user}: returned at {clock(until)}" if until else f"{lease.user}: {lease.state}"
     if arguments.force:

@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.yaml_mistakes import field_sentences, syntax_sentence
 from gpucommons.scheduler.operator.objects import spec_of
 
 #: A larger file is no description of a job or of teams.
@@ -37,7 +39,7 @@ def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
         message = f"{path} cannot be read: {error.strerror}."
         raise BadRequest(message) from None
     except (yaml.YAMLError, RecursionError) as error:
-        message = f"{path} is not YAML: {error}"
+        message = f"{path} is not YAML: {syntax_sentence(error)}."
         raise BadRequest(message) from None
     if not isinstance(document, dict) or not all(isinstance(key, str) for key in document):
         message = f"{path} must be a mapping of {of}."
@@ -48,7 +50,11 @@ def read_mapping(path: Path, *, of: str) -> dict[str, Any]:
 def read_config(path: Path) -> models.ConfigModel:
     """Read pools, teams and policy."""
     document = read_mapping(path, of="pools, teams or policy")
-    return models.ConfigModel.model_validate(document)
+    try:
+        return models.ConfigModel.model_validate(document)
+    except ValidationError as error:
+        message = f"{path}: {field_sentences(path.read_bytes(), error)}"
+        raise BadRequest(message) from None
 
 
 def read_job(

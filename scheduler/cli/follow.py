@@ -9,6 +9,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.client import SchedulerClient, calls
+from gpucommons.scheduler.models.state_words import state_words
 
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 #: How long one request for new log lines may wait.
@@ -58,7 +59,7 @@ def follow(scheduler: SchedulerClient, ref: str, *, rank: int) -> int:
             if len(job.attempts) >= attempt:
                 continue
         if job.state in FINAL:
-            sys.stderr.write(f"{job.name} {job.state}\n")
+            sys.stderr.write(f"{job.name} {state_words(job.state)}\n")
             return 0 if job.state == "succeeded" else 1
         scheduler.send(calls.events(after=seen, job=ref, wait_s=FOLLOW_S))
 

@@ -17,6 +17,7 @@ from gpucommons.scheduler.cli.present import by, clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
+from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.working_folder import words
 
 #: The API gives so many at once.
@@ -36,7 +37,9 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 def describe(job: models.JobView) -> str:
     """One job in a few lines."""
-    lines = [f"{job.name}  {job.state}" + (f" · {job.hold_class}" if job.hold_class else "")]
+    lines = [
+        f"{job.name}  {state_words(job.state)}" + (f" · {job.hold_class}" if job.hold_class else "")
+    ]
     lines.append(
         f"  team {job.team} · {job.workers} × {format_milli_gpu(job.milli_gpu // job.workers)} GPU"
         f" · submitted {clock(job.submitted_ms)} by {job.owner or 'somebody'}"
@@ -100,7 +103,7 @@ def listing(arguments: argparse.Namespace) -> int:
             job.name,
             job.team,
             job.owner,
-            job.state,
+            state_words(job.state),
             job.hold_class or "",
             format_milli_gpu(job.milli_gpu),
             clock(job.submitted_ms),
@@ -198,7 +201,7 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
             yield f"What it wrote: gpucommons logs {answer.name}"
         return
     if answer.reason is None:
-        yield answer.text or f"{name} does not wait: it is {answer.state}."
+        yield answer.text or f"{name} does not wait: it is {state_words(answer.state)}."
         yield from _going_on(answer.way_to_go_on)
         return
     yield f"{name} waits: {answer.reason.text}"
@@ -228,7 +231,7 @@ def act(arguments: argparse.Namespace) -> int:
         else:
             call = {"cancel": calls.cancel, "resume": calls.resume}[arguments.command]
             job = scheduler.send(call(arguments.job))
-    show(job, f"{job.name}  {job.state}", output=arguments.output)
+    show(job, f"{job.name}  {state_words(job.state)}", output=arguments.output)
     return 0
 
 
@@ -261,10 +264,14 @@ def pause(arguments: argparse.Namespace) -> int:
         if cost and not arguments.yes and sys.stdin.isatty():
             sys.stderr.write(printable(f"{cost}\nPause {before.name}? [y/N] "))
             if sys.stdin.readline().strip().lower() not in _YES:
-                show(before, f"{before.name}  {before.state}: not paused", output=arguments.output)
+                show(
+                    before,
+                    f"{before.name}  {state_words(before.state)}: not paused",
+                    output=arguments.output,
+                )
                 return 0
         job = scheduler.send(calls.pause(before.id))
-    text = f"{job.name}  {job.state}"
+    text = f"{job.name}  {state_words(job.state)}"
     show(job, f"{text}\n  {cost}" if cost else text, output=arguments.output)
     return 0
 
@@ -284,7 +291,7 @@ def resize(arguments: argparse.Namespace) -> int:
     size = models.JobSize(milli_gpu=gpus, workers=arguments.workers)
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.resize_job(arguments.job, size))
-    text = f"{job.name}  {job.state}  {format_milli_gpu(job.milli_gpu)} GPU in all, {job.workers} workers"
+    text = f"{job.name}  {state_words(job.state)}  {format_milli_gpu(job.milli_gpu)} GPU in all, {job.workers} workers"
     show(job, text, output=arguments.output)
     return 0
 

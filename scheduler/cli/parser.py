@@ -276,7 +276,7 @@ def _add_admin(
         run=admin.idle
     )
     reclaim = commands.add_parser("reclaim", parents=[shared], help="take a notebook's GPU back")
-    reclaim.add_argument("lease", type=admin.lease_id)
+    reclaim.add_argument("lease", metavar="NOTEBOOK", help="USER, USER/SERVER, or a lease's id")
     reclaim.add_argument("--force", action="store_true", help="even if busy; needs --reason")
     reclaim.add_argument("--reason", default="")
     reclaim.set_defaults(run=admin.reclaim)

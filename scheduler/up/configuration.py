@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import yaml
+from pydantic import ValidationError
 
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.scheduler.models import ConfigModel, PoolModel, QuotaModel, TeamModel
+from gpucommons.scheduler.models.yaml_mistakes import field_sentences, syntax_sentence
 from gpucommons.scheduler.up.state_folder import StateFolder, write_private
 
 #: The team of whoever starts ``up`` without a file.
@@ -27,12 +29,15 @@ def read_config(path: Path) -> ConfigModel:
     ValueError
         When it is not YAML, or not a configuration.
     """
+    text = path.read_text()
     try:
-        content = yaml.safe_load(path.read_text())
-    except yaml.YAMLError as error:
-        message = f"{path} is not YAML: {error}"
+        return ConfigModel.model_validate(yaml.safe_load(text) or {})
+    except (yaml.YAMLError, RecursionError) as error:
+        message = f"{path} is not YAML: {syntax_sentence(error)}."
         raise ValueError(message) from None
-    return ConfigModel.model_validate(content or {})
+    except ValidationError as error:
+        message = f"{path}: {field_sentences(text, error)}"
+        raise ValueError(message) from None
 
 
 def find_devices(folder: StateFolder) -> tuple[Device, ...]:

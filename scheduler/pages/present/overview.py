@@ -15,16 +15,11 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
+from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment
 
 _FINAL_LEASES = frozenset({"released", "ended"})
-_LEASE_WORDS = {
-    "waiting": "in line",
-    "granted": "starting",
-    "active": "runs",
-    "warned": "idle, about to be returned",
-}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,14 +164,12 @@ def _lease(lease: LeaseView, lab_url: str) -> Mine:
         kind="ticket" if in_line else "notebook" if lease.server_name else "",
         name=lease.server_name or "notebook",
         detail=f"{words.asked(lease.milli_gpu, lease.gpu_kind)} · {lease.team}",
-        state=f"{place} in line" if lease.state == "waiting" and place else _words(lease.state),
+        state=f"{place} in line"
+        if lease.state == "waiting" and place
+        else state_words(lease.state),
         reason=lease.reason.text if lease.reason and lease.state == "waiting" else "",
         href=f"ticket/{lease.id}" if in_line else lab_url,
     )
-
-
-def _words(state: str) -> str:
-    return _LEASE_WORDS.get(state, state)
 
 
 def _job(job: JobView) -> Mine:
@@ -186,7 +179,7 @@ def _job(job: JobView) -> Mine:
         kind="job",
         name=job.name,
         detail=f"{share}{workers} · {job.team}",
-        state=job.state,
+        state=state_words(job.state),
         reason=job.reason.text if job.reason else "",
         href=None,
     )

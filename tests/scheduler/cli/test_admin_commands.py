@@ -12,6 +12,7 @@ from service_world import CONFIG, done
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.admin import _only_pool
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.service import idle, leases
 
@@ -301,12 +302,26 @@ def test_an_unknown_lease_is_refused(cli: Cli, ref: str) -> None:
     assert cli("reclaim", ref, by="root").code in (2, 4)
 
 
-def test_what_is_no_id_of_a_lease_is_said_in_words(cli: Cli) -> None:
-    words = "'nope' is not the id of a notebook's lease: `gpucommons idle list` lists them."
-    for command in (("reclaim", "nope"), ("resize", "nope", "8")):
-        answer = cli(*command, by="root")
-        assert answer.code == 2
-        assert words in answer.err
+def test_what_is_no_notebook_is_said_in_words(cli: Cli) -> None:
+    resized, reclaimed = cli("resize", "nope", "8", by="root"), cli("reclaim", "nope", by="root")
+
+    assert resized.code == 2
+    assert "'nope' is not the id of a notebook's lease: `gpucommons idle list`" in resized.err
+    assert reclaimed.code == 4
+    assert "'nope' names no notebook that holds a GPU: `gpucommons idle list`" in reclaimed.err
+
+
+@pytest.mark.parametrize("name", ["ann", "ann/default"])
+def test_a_notebook_is_named_by_its_user_and_server(
+    cli: Cli, world: WatchedWorld, lease: models.LeaseView, name: str
+) -> None:
+    reported(world, lease, busy=False)
+    read_gpu(world, lease)
+
+    answer = cli("reclaim", name, by="root")
+
+    assert (answer.code, answer.out[:17]) == (0, "ann: returned at ")
+    assert cli("reclaim", "ann/other", by="root").code == 4
 
 
 # --- who may ---------------------------------------------------------------------------------
@@ -333,3 +348,23 @@ def test_nobodys_token_is_refused(cli: Cli) -> None:
     answer = cli("teams", by="stranger")
 
     assert (answer.code, answer.out) == (5, "")
+
+
+@pytest.mark.parametrize(
+    ("with_gpus", "without", "found"),
+    [
+        (["gpu"], ["cpu"], "gpu"),
+        ([], ["cpu"], "cpu"),
+        (["a", "b"], [], None),
+        ([], ["a", "b"], None),
+    ],
+)
+def test_a_pool_need_not_be_named_where_one_alone_can_be_meant(
+    with_gpus: list[str], without: list[str], found: str | None
+) -> None:
+    def pool(name: str, milli_gpu: int) -> models.PoolView:
+        return models.PoolView.model_construct(name=name, total_milli_gpu=milli_gpu)
+
+    pools = [*(pool(name, 4000) for name in with_gpus), *(pool(name, 0) for name in without)]
+
+    assert _only_pool(models.PoolList(pools=pools, now_ms=0)) == found

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import Cli, WatchedWorld
 
+from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.core.types import WorkloadId
@@ -393,3 +394,15 @@ def test_a_secrets_name_is_no_path(
 
     assert cli("secret", name).code == 2
     assert list(home.rglob("*")) == []
+
+
+def test_an_option_that_is_the_scripts_is_told_to_stand_behind_two_hyphens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["submit", "train.py", "--epochs", "3"])
+
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert "submit has no option --epochs." in said
+    assert "behind --: gpucommons submit train.py -- --epochs 3" in said

@@ -1,0 +1,34 @@
+"""The state of a job or a notebook in the words of every screen: the panel, the pages, the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: The panel's own table (``messages.ts``) says the same.
+JOB_WORDS: Mapping[str, str] = {
+    "queued": "waiting",
+    "nominated": "next, making room",
+    "admitted": "starting",
+    "starting": "starting",
+    "running": "running",
+    "preempting": "stopping for others",
+    "pausing": "pausing",
+    "paused": "paused",
+    "cancelling": "cancelling",
+    "cancelled": "cancelled",
+    "succeeded": "finished",
+    "failed": "failed",
+}
+LEASE_WORDS: Mapping[str, str] = {
+    "waiting": "in line",
+    "granted": "starting",
+    "active": "runs",
+    "warned": "idle, about to be returned",
+    "released": "returned",
+    "ended": "ended",
+}
+
+
+def state_words(state: str) -> str:
+    """The word for a state of either; a state of a newer scheduler is its own word."""
+    return JOB_WORDS.get(state) or LEASE_WORDS.get(state) or state

@@ -1,0 +1,50 @@
+"""Mistakes in YAML files, in our words and with their lines."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from gpucommons.scheduler.models import ConfigModel
+from gpucommons.scheduler.models.yaml_mistakes import field_sentences, syntax_sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("pools:\n\t- name: gpu", "line 2, column 1: a tab cannot indent: use spaces"),
+        ("a: b: c", "line 1, column 5: a second colon in the line: put the text in quotes"),
+        ("a: 1\nteams\nb: 2", "line 3, column 1: a name without a colon after it"),
+        ("a:\n  b: 1\n c: 2", "line 3, column 2: this line is not indented like those above it"),
+        ("a: [1, 2", "line 1, column 9: a list that begins with [ is not closed with ]"),
+        ("a: {b: 2", "line 1, column 9: a mapping that begins with { is not closed with }"),
+        ('a: "open', "line 1, column 9: a text that begins with a quote does not end with one"),
+        ("a: *b", "line 1, column 4: an alias (*) that no anchor (&) defines"),
+        ("a: !b c", "line 1, column 4: a tag (!) that has no meaning here"),
+        ("a: @b", "line 1, column 4: this character cannot begin a value: put the text in quotes"),
+    ],
+)
+def test_what_cannot_be_read_is_said_with_its_line(text: str, sentence: str) -> None:
+    with pytest.raises(yaml.YAMLError) as raised:
+        yaml.safe_load(text)
+
+    assert syntax_sentence(raised.value) == sentence
+
+
+def test_a_wrong_field_is_said_with_its_line() -> None:
+    text = "pools:\n  - name: gpu\n    notice_s: soon\nteams:\n  - name: No-No\n"
+    with pytest.raises(ValidationError) as raised:
+        ConfigModel.model_validate(yaml.safe_load(text))
+    said = field_sentences(text, raised.value)
+
+    assert "line 3, pools.0.notice_s: " in said
+    assert "line 5, teams.0.name: a name has lower-case letters" in said
+
+
+def test_a_field_that_is_missing_is_said_with_the_line_of_what_lacks_it() -> None:
+    text = "policy: {}\npools:\n  - notice_s: 3\n"
+    with pytest.raises(ValidationError) as raised:
+        ConfigModel.model_validate(yaml.safe_load(text))
+
+    assert field_sentences(text, raised.value).startswith("line 3, pools.0.name: ")
