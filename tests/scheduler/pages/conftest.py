@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from api_of_one_call import openapi
 from pydantic import BaseModel
 from tornado.httpserver import HTTPServer
 from tornado.netutil import bind_sockets
@@ -314,36 +315,6 @@ def report() -> models.Report:
         lost_milli_gpu_h=100,
     )
     return models.Report(from_ms=0, to_ms=1, rows=[row])
-
-
-def openapi() -> dict[str, Any]:
-    """The document of an API with one call."""
-    field = {"type": "string", "maxLength": 50, "description": "Such as digits."}
-    refusal = {"description": "You may not do this."}
-    content = {"application/json": {"schema": {"$ref": "#/components/schemas/Job"}}}
-    return {
-        "paths": {
-            "/v1/jobs/{ref}": {
-                "post": {
-                    "tags": ["jobs"],
-                    "operationId": "submit",
-                    "description": "Submit ``digits``.",
-                    "security": [{"token": []}],
-                    "parameters": [{"name": "ref", "in": "path", "required": True}],
-                    "requestBody": {"content": content},
-                    "responses": {
-                        "201": {"description": "Successful Response", "content": content},
-                        "403": refusal,
-                    },
-                }
-            }
-        },
-        "components": {
-            "schemas": {
-                "Job": {"type": "object", "required": ["name"], "properties": {"name": field}}
-            }
-        },
-    }
 
 
 @dataclass

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from api_of_one_call import openapi
 from service_world import ServiceWorld, an_app
 
 from gpucommons.scheduler.pages.api_docs import OpenApi
@@ -112,10 +113,10 @@ async def test_people_read_every_call_after_login(
     assert "<script>" not in text
 
 
-async def test_programs_get_the_document_itself(visit: Any, cluster: Any) -> None:
+async def test_programs_get_the_document_itself(visit: Any) -> None:
     answer = await (await visit("alice")).get("docs/openapi.json")
 
-    assert answer.json() == cluster.openapi()
+    assert answer.json() == openapi()
 
 
 async def test_without_login_nobody_reads_it(visit: Any, scheduler: Any) -> None:
@@ -128,8 +129,8 @@ async def test_without_login_nobody_reads_it(visit: Any, scheduler: Any) -> None
     assert scheduler.asked == []
 
 
-async def test_what_the_document_says_stays_text(visit: Any, scheduler: Any, cluster: Any) -> None:
-    document = cluster.openapi()
+async def test_what_the_document_says_stays_text(visit: Any, scheduler: Any) -> None:
+    document = openapi()
     document["paths"]["/v1/jobs/{ref}"]["post"]["description"] = "<img src=x onerror=alert(1)>"
     scheduler.answers["GET /v1/openapi.json"] = OpenApi(document)
 
