@@ -2,13 +2,13 @@
  * The only file that talks to the server: one WebSocket per tab, which everything on the page
  * shares, and the REST proxy.
  */
+import type { IEnvironments } from './environments';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
 import {
   CurveSource,
   ICurvePoint,
-  IEnvironments,
   IFilesPreview,
   IJob,
   IJobRequest,

@@ -344,12 +344,6 @@ export interface IFilesPreview {
   results_to: string | null;
 }
 
-/** What jobs may run with: folders of this machine, or images. */
-export interface IEnvironments {
-  kind: 'folder' | 'image';
-  environments: { environment: string; name: string; python: string }[];
-}
-
 /** What a file becomes a job with: the request, without command and snapshot. */
 export interface ISubmission {
   path: string;

@@ -16,7 +16,8 @@ import {
   taken,
   Typed
 } from './request';
-import { IEnvironments, IFilesPreview, IJob, IQuote } from './tokens';
+import type { IEnvironments } from './environments';
+import { IFilesPreview, IJob, IQuote } from './tokens';
 
 /** The quota line may follow the form at most this late. */
 const DEBOUNCE_MS = 300;

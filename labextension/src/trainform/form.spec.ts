@@ -6,7 +6,8 @@ import { expect, it } from 'vitest';
 import { PanelContext } from '../components/context';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
-import type { IEnvironments, IFilesPreview } from '../tokens';
+import type { IEnvironments } from '../environments';
+import type { IFilesPreview } from '../tokens';
 import { TrainModel } from '../train';
 import { TrainForm } from './form';
 
