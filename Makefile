@@ -8,7 +8,7 @@ PANEL := $(shell find labextension/src labextension/style labextension/schema -t
 TRACES ?= traces
 PYTEST := $(BIN)/pytest -n 2 --dist loadfile
 
-.PHONY: help setup setup-kubernetes demo test check fix properties peers tour tour-kubernetes bench docs dist clean
+.PHONY: help setup setup-kubernetes setup-frameworks demo test test-frameworks check fix properties peers tour tour-kubernetes bench docs dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -36,12 +36,18 @@ demo: setup ## JupyterHub with fractional GPUs, on this machine
 	$(BIN)/gpucommons up --demo
 
 test: setup ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
-	$(PYTEST) -m "not kubernetes"
+	$(PYTEST) -m "not kubernetes and not frameworks"
 	$(BIN)/pytest -m kubernetes # one cluster for all of them
 	$(BIN)/npm test
 
 setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
 	$(BIN)/python -m tests.kubernetes setup
+
+setup-frameworks: setup ## Install torch, Lightning, Transformers, Keras, … apart (3 minutes once, 6 GB, then cached)
+	$(BIN)/python -m benchmarks.real_scripts.environment
+
+test-frameworks: setup-frameworks ## Scripts of the real frameworks: preempted, resumed, brought to their end
+	$(BIN)/pytest -m frameworks
 
 check: setup ## Look, don't touch: lint, types, import contracts
 	$(BIN)/ruff check .

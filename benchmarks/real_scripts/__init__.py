@@ -1,0 +1,1 @@
+"""Training scripts as people have them, sent through the product: what runs, resumes and comes back."""

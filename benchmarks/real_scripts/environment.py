@@ -1,0 +1,57 @@
+"""The environment of the frameworks: apart from our own, built once, kept in the user's cache.
+
+``python -m benchmarks.real_scripts.environment`` builds it where it is not there and prints its folder.
+PyPI's build of torch for Linux on x86-64 brings its CUDA libraries (6 GB in all) and computes on the
+processor without a GPU.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+GROUP = "frameworks"
+HOW_TO_GET = "make setup-frameworks builds it once (about 3 minutes, 6 GB)"
+_READY = ".ready"
+
+
+def requirements() -> list[str]:
+    """What the group in ``pyproject.toml`` asks for."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    return list(project["dependency-groups"][GROUP])
+
+
+def folder() -> Path:
+    """Where the environment lies: named by what decides its content."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    content = "\n".join([sys.version.split()[0], *requirements()])
+    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+    return Path(base) / "gpucommons" / "frameworks" / digest
+
+
+def find() -> Path | None:
+    """The environment, or nothing where it was not built."""
+    place = folder()
+    return place if (place / _READY).exists() else None
+
+
+def build() -> Path:
+    """Build what is not there. A build that was ended half-way begins anew."""
+    if (place := find()) is not None:
+        return place
+    place = folder()
+    uv = Path(sys.executable).with_name("uv")
+    subprocess.run([uv, "venv", "-q", "--clear", "--python", sys.executable, place], check=True)
+    python = place / "bin" / "python"
+    subprocess.run([uv, "pip", "install", "-q", "--python", python, *requirements()], check=True)
+    (place / _READY).touch()
+    return place
+
+
+if __name__ == "__main__":
+    print(build())

@@ -1,0 +1,192 @@
+"""One script through the product: submitted, preempted by another team's claim, brought to its end."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.real_scripts.catalogue import Script
+from benchmarks.tour.machine import Machine
+
+CLUSTER = Path(__file__).with_name("cluster.yaml")
+ENDED = ("succeeded", "failed", "cancelled")
+#: GPUs of the cluster; the job takes all of them, so that every claim of the other team stops it.
+_GPUS = 4
+_MEMORY_MIB = 2500
+_START_S, _END_S = 120, 300
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Played:
+    """What became of one script."""
+
+    script: str
+    #: It ended well by itself, after one preemption.
+    runs: bool
+    #: Its second attempt did not begin with the first step again.
+    resumes: bool
+    #: Steps that its log shows twice, beyond those since its own last save.
+    steps_repeated: int
+    curve_points: int
+    files_back: bool
+    #: How it ended, in the product's words; what stood in the way of playing it.
+    ended: str
+    attempts: int
+
+    def line(self) -> dict[str, object]:
+        """As one JSON object."""
+        return asdict(self)
+
+
+class Stage:
+    """A machine with simulated GPUs, two teams, and a folder for the scripts."""
+
+    def __init__(self, machine: Machine, folder: Path, environment: Path) -> None:
+        self._machine, self._folder, self._environment = machine, folder, environment
+
+    def play(self, script: Script) -> Played:
+        """Play one script; what fails is told, not raised."""
+        place = self._lay_out(script)
+        said = self._submit(script, place)
+        if said.returncode != 0:
+            return _refused(script, said.stderr.strip().splitlines()[-1:])
+        job = str(json.loads(said.stdout)["id"])
+        if self._wait_for_step(script, job):
+            self._claim()
+        view = self._wait_for_end(job)
+        steps = self._steps(script, job)
+        return Played(
+            script=script.name,
+            runs=view["state"] == "succeeded",
+            resumes=_resumes(steps, view),
+            steps_repeated=_repeated(steps, script.saves_every),
+            curve_points=self._curve_points(job),
+            files_back=(place / "results" / view["name"] / script.makes).exists(),
+            ended=str(view.get("ended_text") or view["state"]),
+            attempts=len(view["attempts"]),
+        )
+
+    def _lay_out(self, script: Script) -> Path:
+        place = self._folder / script.name
+        place.mkdir(parents=True)
+        for file in script.files:
+            (place / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(script.folder / file, place / file)
+        return place
+
+    def _submit(self, script: Script, place: Path) -> subprocess.CompletedProcess[str]:
+        what = ["--", *script.command] if script.command else [script.files[0]]
+        return self._cli(
+            *("submit", "--output", "json", "--team", "research", "--env", str(self._environment)),
+            *("--gpus", str(_GPUS // script.workers), "--workers", str(script.workers)),
+            *("--memory-mib", str(_MEMORY_MIB // script.workers), "--name", script.name),
+            *script.options,
+            *what,
+            cwd=place,
+        )
+
+    def _claim(self) -> None:
+        """The other team wants what is its own, for a second."""
+        said = self._cli(
+            *("submit", "--output", "json", "--team", "claim", "--gpus", str(_GPUS)),
+            *("--", "sleep", "1"),
+            cwd=self._folder,
+        )
+        if said.returncode != 0:
+            sys.exit(f"the claim was refused: {said.stderr}")
+
+    def _cli(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [str(Path(sys.executable).with_name("gpucommons")), *words],
+            cwd=cwd,
+            env=self._machine.environment() | {"HOME": str(self._folder)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def _view(self, job: str) -> Any:
+        return json.loads(self._cli("show", job, "--output", "json").stdout)
+
+    def _log(self, job: str) -> Sequence[str]:
+        return re.split(r"[\r\n]+", self._cli("logs", job).stdout)
+
+    def _steps(self, script: Script, job: str) -> list[float]:
+        found = (re.search(script.step, line) for line in self._log(job))
+        return [float(match[1]) for match in found if match]
+
+    def _wait_for_step(self, script: Script, job: str) -> bool:
+        """Whether it has come so far; not where it ends before."""
+        deadline = time.monotonic() + _START_S
+        while time.monotonic() < deadline:
+            if script.stopped_after <= max(self._steps(script, job), default=-1):
+                return True
+            if self._view(job)["state"] in ENDED:
+                return False
+            time.sleep(0.5)
+        return False
+
+    def _wait_for_end(self, job: str) -> Any:
+        deadline = time.monotonic() + _END_S
+        while (view := self._view(job))["state"] not in ENDED:
+            if time.monotonic() > deadline:
+                self._cli("cancel", job)
+                return view | {"ended_text": f"still {view['state']} after {_END_S} s"}
+            time.sleep(0.5)
+        return view
+
+    def _curve_points(self, job: str) -> int:
+        said = self._cli("curve", job, "--output", "json")
+        return len(json.loads(said.stdout)["points"]) if said.returncode == 0 else 0
+
+
+def _refused(script: Script, why: Sequence[str]) -> Played:
+    return Played(
+        script=script.name,
+        runs=False,
+        resumes=False,
+        steps_repeated=0,
+        curve_points=0,
+        files_back=False,
+        ended=f"refused: {' '.join(why)}",
+        attempts=0,
+    )
+
+
+def _resumes(steps: Sequence[float], view: Any) -> bool:
+    """Whether the first step was done only once, in a job that was stopped and began again."""
+    return len(view["attempts"]) > 1 and bool(steps) and steps.count(steps[0]) == 1
+
+
+def _repeated(steps: Sequence[float], saves_every: int) -> int:
+    twice = sum(times - 1 for times in Counter(steps).values())
+    return max(0, twice - saves_every)
+
+
+def cluster(folder: Path) -> Path:
+    """The configuration, with the caller as the only user of both teams."""
+    place = folder / CLUSTER.name
+    place.write_text(CLUSTER.read_text().replace("USER", getpass.getuser()))
+    return place
+
+
+@contextmanager
+def stage(environment: Path) -> Iterator[Stage]:
+    """A machine for as long as the block lasts."""
+    with tempfile.TemporaryDirectory(prefix="gcscripts") as folder:
+        with Machine(cluster(Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine:
+            home = machine.state / "homes" / getpass.getuser()
+            yield Stage(machine, home, environment)

@@ -1,0 +1,52 @@
+"""Scripts as the frameworks' documentation shows them: preempted once, they go on by their own means."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.real_scripts import catalogue, environment
+from benchmarks.real_scripts.play import Stage, stage
+
+pytestmark = [pytest.mark.frameworks, pytest.mark.timeout(900)]
+
+SCRIPTS = {script.name: script for script in catalogue.ours()}
+#: They save in their own folder and look for it when they start.
+GO_ON = ("slurm-style", "slurm-job", "ddp", "torchrun", "lightning", "transformers", "keras", "jax")
+#: They find their files again and begin anew all the same.
+BEGIN_ANEW = ("nanogpt",)
+
+
+@pytest.fixture(scope="module")
+def played_on() -> Iterator[Stage]:
+    found = environment.find()
+    if found is None:
+        if os.environ.get("REQUIRE_FRAMEWORKS") == "1":
+            pytest.fail(environment.HOW_TO_GET)
+        pytest.skip(environment.HOW_TO_GET)
+    with stage(found) as playing:
+        yield playing
+
+
+@pytest.mark.parametrize("name", GO_ON)
+def test_a_script_that_finds_its_own_files_repeats_at_most_what_it_had_not_saved(
+    played_on: Stage, name: str
+) -> None:
+    played = played_on.play(SCRIPTS[name])
+
+    assert (played.runs, played.attempts, played.resumes) == (True, 2, True), played
+    assert played.steps_repeated == 0, played
+    assert played.files_back, played
+    assert played.curve_points > 0, played
+
+
+@pytest.mark.parametrize("name", BEGIN_ANEW)
+def test_a_script_that_does_not_look_for_its_files_begins_anew_and_ends_well(
+    played_on: Stage, name: str
+) -> None:
+    played = played_on.play(SCRIPTS[name])
+
+    assert (played.runs, played.attempts, played.resumes) == (True, 2, False), played
+    assert played.files_back, played
