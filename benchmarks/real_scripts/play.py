@@ -186,7 +186,8 @@ def cluster(folder: Path) -> Path:
 @contextmanager
 def stage(environment: Path) -> Iterator[Stage]:
     """A machine for as long as the block lasts."""
-    with tempfile.TemporaryDirectory(prefix="gcscripts") as folder:
-        with Machine(cluster(Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine:
-            home = machine.state / "homes" / getpass.getuser()
-            yield Stage(machine, home, environment)
+    with (
+        tempfile.TemporaryDirectory(prefix="gcscripts") as folder,
+        Machine(cluster(Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine,
+    ):
+        yield Stage(machine, machine.state / "homes" / getpass.getuser(), environment)
