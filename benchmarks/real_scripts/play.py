@@ -15,10 +15,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from benchmarks.real_scripts.catalogue import Script
 from benchmarks.tour.machine import Machine
+from gpucommons.scheduler import models
+from gpucommons.scheduler.client import SchedulerClient, calls
 
 CLUSTER = Path(__file__).with_name("cluster.yaml")
 ENDED = ("succeeded", "failed", "cancelled")
@@ -55,13 +56,14 @@ class Stage:
 
     def __init__(self, machine: Machine, folder: Path, environment: Path) -> None:
         self._machine, self._folder, self._environment = machine, folder, environment
+        self._scheduler = SchedulerClient(f"unix:{machine.state / 'api.sock'}")
 
     def play(self, script: Script) -> Played:
         """Play one script; what fails is told, not raised."""
         place = self._lay_out(script)
         said = self._submit(script, place)
         if said.returncode != 0:
-            return _refused(script, said.stderr.strip().splitlines()[-1:])
+            return _refused(script, said.stderr)
         job = str(json.loads(said.stdout)["id"])
         if self._wait_for_step(script, job):
             self._claim()
@@ -69,18 +71,17 @@ class Stage:
         steps = self._steps(script, job)
         return Played(
             script=script.name,
-            runs=view["state"] == "succeeded",
-            resumes=_resumes(steps, view),
+            runs=view.state == "succeeded",
+            resumes=len(view.attempts) > 1 and bool(steps) and steps.count(steps[0]) == 1,
             steps_repeated=_repeated(steps, script.saves_every),
             curve_points=self._curve_points(job),
-            files_back=(place / "results" / view["name"] / script.makes).exists(),
-            ended=str(view.get("ended_text") or view["state"]),
-            attempts=len(view["attempts"]),
+            files_back=(place / "results" / view.name / script.makes).exists(),
+            ended=view.attempts[-1].ended_text or view.state if view.attempts else view.state,
+            attempts=len(view.attempts),
         )
 
     def _lay_out(self, script: Script) -> Path:
         place = self._folder / script.name
-        place.mkdir(parents=True)
         for file in script.files:
             (place / file).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(script.folder / file, place / file)
@@ -88,7 +89,7 @@ class Stage:
 
     def _submit(self, script: Script, place: Path) -> subprocess.CompletedProcess[str]:
         what = ["--", *script.command] if script.command else [script.files[0]]
-        return self._cli(
+        return self._machine_cli(
             *("submit", "--output", "json", "--team", "research", "--env", str(self._environment)),
             *("--gpus", str(_GPUS // script.workers), "--workers", str(script.workers)),
             *("--memory-mib", str(_MEMORY_MIB // script.workers), "--name", script.name),
@@ -97,35 +98,37 @@ class Stage:
             cwd=place,
         )
 
-    def _claim(self) -> None:
-        """The other team wants what is its own, for a second."""
-        said = self._cli(
-            *("submit", "--output", "json", "--team", "claim", "--gpus", str(_GPUS)),
-            *("--", "sleep", "1"),
-            cwd=self._folder,
-        )
-        if said.returncode != 0:
-            sys.exit(f"the claim was refused: {said.stderr}")
-
-    def _cli(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def _machine_cli(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(Path(sys.executable).with_name("gpucommons")), *words],
             cwd=cwd,
-            env=self._machine.environment() | {"HOME": str(self._folder)},
+            env=self._machine.environment(),
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
 
-    def _view(self, job: str) -> Any:
-        return json.loads(self._cli("show", job, "--output", "json").stdout)
+    def _claim(self) -> None:
+        """The other team wants what is its own, for a second."""
+        role = models.RoleModel(milli_gpu=_GPUS * 1000, command=["sleep", "1"])
+        request = models.JobRequest(name="claim", team="claim", roles=[role])
+        self._scheduler.send(calls.submit(request))
 
-    def _log(self, job: str) -> Sequence[str]:
-        return re.split(r"[\r\n]+", self._cli("logs", job).stdout)
+    def _lines(self, job: str) -> Iterator[str]:
+        """The log of all attempts."""
+        for attempt in range(1, len(self._scheduler.send(calls.job(job)).attempts) + 1):
+            offset = 0
+            while True:
+                part = self._scheduler.send(calls.log(job, attempt=attempt, offset=offset))
+                for line in part.lines:
+                    yield from line.split("\r")
+                if part.next_offset == offset:
+                    break
+                offset = part.next_offset
 
     def _steps(self, script: Script, job: str) -> list[float]:
-        found = (re.search(script.step, line) for line in self._log(job))
+        found = (re.search(script.step, line) for line in self._lines(job))
         return [float(match[1]) for match in found if match]
 
     def _wait_for_step(self, script: Script, job: str) -> bool:
@@ -134,26 +137,24 @@ class Stage:
         while time.monotonic() < deadline:
             if script.stopped_after <= max(self._steps(script, job), default=-1):
                 return True
-            if self._view(job)["state"] in ENDED:
+            if self._scheduler.send(calls.job(job)).state in ENDED:
                 return False
-            time.sleep(0.5)
+            time.sleep(0.3)
         return False
 
-    def _wait_for_end(self, job: str) -> Any:
+    def _wait_for_end(self, job: str) -> models.JobView:
         deadline = time.monotonic() + _END_S
-        while (view := self._view(job))["state"] not in ENDED:
+        while (view := self._scheduler.send(calls.job(job))).state not in ENDED:
             if time.monotonic() > deadline:
-                self._cli("cancel", job)
-                return view | {"ended_text": f"still {view['state']} after {_END_S} s"}
+                return self._scheduler.send(calls.cancel(job))
             time.sleep(0.5)
         return view
 
     def _curve_points(self, job: str) -> int:
-        said = self._cli("curve", job, "--output", "json")
-        return len(json.loads(said.stdout)["points"]) if said.returncode == 0 else 0
+        return len(self._scheduler.send(calls.curve(job)).points)
 
 
-def _refused(script: Script, why: Sequence[str]) -> Played:
+def _refused(script: Script, why: str) -> Played:
     return Played(
         script=script.name,
         runs=False,
@@ -161,14 +162,9 @@ def _refused(script: Script, why: Sequence[str]) -> Played:
         steps_repeated=0,
         curve_points=0,
         files_back=False,
-        ended=f"refused: {' '.join(why)}",
+        ended=f"refused: {why.strip()}",
         attempts=0,
     )
-
-
-def _resumes(steps: Sequence[float], view: Any) -> bool:
-    """Whether the first step was done only once, in a job that was stopped and began again."""
-    return len(view["attempts"]) > 1 and bool(steps) and steps.count(steps[0]) == 1
 
 
 def _repeated(steps: Sequence[float], saves_every: int) -> int:

@@ -26,7 +26,7 @@ def update(weights):
 progress = tqdm(range(first, 80), initial=first, total=80)
 for step in progress:
     weights, loss = update(weights)
-    time.sleep(0.1)
+    time.sleep(0.2)
     progress.set_postfix(loss=f"{loss:.4f}")
     print(f"done step {step}", flush=True)
     if step % 10 == 0:

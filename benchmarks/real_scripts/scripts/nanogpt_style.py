@@ -21,7 +21,7 @@ while iteration < 60:
     loss.backward()
     optimizer.step()
     optimizer.zero_grad()
-    time.sleep(0.1)
+    time.sleep(0.2)
     took_ms = (time.time() - began) * 1000
     print(f"iter {iteration}: loss {loss.item():.4f}, time {took_ms:.2f}ms, mfu 1.00%", flush=True)
     if iteration % 10 == 0:

@@ -11,7 +11,7 @@ TRIALS = 60
 
 def objective(trial):
     x = trial.suggest_float("x", -10, 10)
-    time.sleep(0.1)
+    time.sleep(0.2)
     return (x - 2) ** 2
 
 

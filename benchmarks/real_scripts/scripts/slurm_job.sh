@@ -9,7 +9,7 @@ save() {
 }
 trap save USR1 TERM
 while [ "$step" -lt 80 ]; do
-  sleep 0.1
+  sleep 0.2
   echo "step $step loss=0.$((900 - step * 10))"
   step=$((step + 1))
 done

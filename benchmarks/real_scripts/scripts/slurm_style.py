@@ -20,7 +20,7 @@ def save_and_leave(*_):
 signal.signal(signal.SIGUSR1, save_and_leave)
 signal.signal(signal.SIGTERM, save_and_leave)
 while step < STEPS:
-    time.sleep(0.1)
+    time.sleep(0.2)
     loss = 1 / (1 + step)
     print(f"step {step} loss={loss:.4f}", flush=True)
     step += 1

@@ -10,7 +10,7 @@ state = Path("state.json")
 first = json.loads(state.read_text())["step"] + 1 if state.exists() else 0
 with SummaryWriter("runs") as writer:
     for step in range(first, 80):
-        time.sleep(0.1)
+        time.sleep(0.2)
         writer.add_scalar("loss/train", 1 / (1 + step), step)
         writer.flush()
         state.write_text(json.dumps({"step": step}))

@@ -13,7 +13,7 @@ data = xgb.DMatrix(x, label=x.sum(axis=1))
 
 class Slow(xgb.callback.TrainingCallback):
     def after_iteration(self, model, epoch, evals_log):
-        time.sleep(0.1)
+        time.sleep(0.2)
         return False
 
 
