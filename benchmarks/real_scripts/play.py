@@ -111,7 +111,7 @@ class Stage:
 
     def _claim(self) -> None:
         """The other team wants what is its own, for a second."""
-        role = models.RoleModel(milli_gpu=_GPUS * 1000, command=["sleep", "1"])
+        role = models.RoleRequest(milli_gpu=_GPUS * 1000, command=["sleep", "1"])
         request = models.JobRequest(name="claim", team="claim", roles=[role])
         self._scheduler.send(calls.submit(request))
 
