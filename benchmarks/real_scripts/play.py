@@ -89,7 +89,7 @@ class Stage:
 
     def _submit(self, script: Script, place: Path) -> subprocess.CompletedProcess[str]:
         what = ["--", *script.command] if script.command else [script.files[0]]
-        return self._machine_cli(
+        return self._cli(
             *("submit", "--output", "json", "--team", "research", "--env", str(self._environment)),
             *("--gpus", str(_GPUS // script.workers), "--workers", str(script.workers)),
             *("--memory-mib", str(_MEMORY_MIB // script.workers), "--name", script.name),
@@ -98,11 +98,12 @@ class Stage:
             cwd=place,
         )
 
-    def _machine_cli(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    def _cli(self, *words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [str(Path(sys.executable).with_name("gpucommons")), *words],
             cwd=cwd,
-            env=self._machine.environment(),
+            # Results come back beside a script that lies below its owner's home.
+            env=self._machine.environment() | {"HOME": str(self._folder)},
             capture_output=True,
             text=True,
             timeout=60,
