@@ -54,9 +54,10 @@ class Played:
 class Stage:
     """A machine with simulated GPUs, two teams, and a folder for the scripts."""
 
-    def __init__(self, machine: Machine, folder: Path, environment: Path) -> None:
-        self._machine, self._folder, self._environment = machine, folder, environment
-        self._scheduler = SchedulerClient(f"unix:{machine.state / 'api.sock'}")
+    def __init__(self, machine: Machine, scheduler: SchedulerClient, environment: Path) -> None:
+        self._machine, self._scheduler, self._environment = machine, scheduler, environment
+        #: The caller's home on that machine.
+        self._folder = machine.state / "homes" / getpass.getuser()
 
     def play(self, script: Script) -> Played:
         """Play one script; what fails is told, not raised."""
@@ -186,5 +187,6 @@ def stage(environment: Path) -> Iterator[Stage]:
     with (
         tempfile.TemporaryDirectory(prefix="gcscripts") as folder,
         Machine(cluster(Path(folder)), idle_after_s=3600, warn_after_s=3000) as machine,
+        SchedulerClient(f"unix:{machine.state / 'api.sock'}") as scheduler,
     ):
-        yield Stage(machine, machine.state / "homes" / getpass.getuser(), environment)
+        yield Stage(machine, scheduler, environment)
