@@ -6,6 +6,7 @@ import type { IEnvironments } from './environments';
 import { ServerConnection } from '@jupyterlab/services';
 import { Signal } from '@lumino/signaling';
 
+import { type IStopped, readStopped } from './stopped/stopped';
 import {
   CurveSource,
   ICurvePoint,
@@ -20,6 +21,8 @@ import {
   ServerMessage
 } from './tokens';
 
+/** How a hub answers in place of a server that does not run; before JupyterHub 4, with the second. */
+const STOPPED = new Set([424, 503]);
 const FIRST_RETRY_MS = 500;
 const LAST_RETRY_MS = 15_000;
 
@@ -160,6 +163,11 @@ export class Api {
     return this._request('GET', ['api', 'environments']);
   }
 
+  /** Copy the shipped examples beside the user's own files. */
+  examples(): Promise<{ folder: string; first: string }> {
+    return this._request('POST', ['examples'], {});
+  }
+
   /** How this server answers: an HTTP status, 0 for not at all. */
   status(): Promise<number> {
     const { fetch, init, baseUrl } = this._settings;
@@ -167,6 +175,24 @@ export class Api {
       answer => answer.status,
       () => 0
     );
+  }
+
+  /** What became of this server, in the hub's words; null where it runs, or nobody answers. */
+  async stopped(): Promise<IStopped | null> {
+    const { fetch, baseUrl } = this._settings;
+    try {
+      // The hub shows its page to whoever looks like a visit; more would need a token of its own.
+      const answer = await fetch(`${baseUrl}lab`, {
+        mode: 'no-cors',
+        cache: 'no-store',
+        headers: { Accept: 'text/html' }
+      });
+      return STOPPED.has(answer.status)
+        ? readStopped(await answer.text())
+        : null;
+    } catch {
+      return null;
+    }
   }
 
   /** Where Notebook 7 shows a folder. */

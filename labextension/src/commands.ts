@@ -1,22 +1,13 @@
 /** Every action as a command: palette, menus, toolbar, notifications and buttons call these. */
-import { JupyterFrontEnd } from '@jupyterlab/application';
-import {
-  Dialog,
-  InputDialog,
-  Notification,
-  showDialog,
-  showErrorMessage
-} from '@jupyterlab/apputils';
-import { FileDialog, IFileBrowserFactory } from '@jupyterlab/filebrowser';
-import { INotebookTracker } from '@jupyterlab/notebook';
+import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
+import { FileDialog } from '@jupyterlab/filebrowser';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 
-import { told } from './api';
+import { adder, attempt, ICommandOptions, takes } from './commandoptions';
 import { isRunnable, runnablePath } from './documents';
 import { gpuIcon } from './icons';
 import { CommandIDs } from './ids';
-import { isKept, KEEP_MINUTES } from './idle';
 import {
   canCancel,
   canPause,
@@ -28,110 +19,18 @@ import {
   sorted,
   startableWith
 } from './jobs';
-import type { Messages } from './messages';
-import type { Model } from './model';
-import { confirmDrop } from './notices';
+import { addNotebookCommands } from './notebookcommands';
 import { trainFunctions } from './request';
-import { reloadWhenBack } from './returning';
 import { IJob } from './tokens';
-import type { Place, TrainModel } from './train';
-
-export interface ICommandOptions {
-  app: JupyterFrontEnd;
-  model: Model;
-  train: TrainModel;
-  msg: Messages;
-  notebooks: INotebookTracker | null;
-  files: IFileBrowserFactory | null;
-  /** Show it, with the focus in it or at this place of *Train*. */
-  showPanel(place?: Place): void;
-  openJob(id: string): void;
-  /** The job of the page in front. */
-  currentJob(): string | null;
-}
-
-/** How long an answer stays in sight. */
-const TOLD_MS = 8000;
 
 type Args = ReadonlyPartialJSONObject;
 
-const takes = (
-  properties: Record<string, { type: 'string' | 'boolean' }>
-): CommandRegistry.ICommandOptions['describedBy'] => ({
-  args: { type: 'object', properties }
-});
 const JOB_ARGS = takes({ job: { type: 'string' } });
-
-/** Adds commands; those that do not say what they take take nothing. */
-function adder({ app }: ICommandOptions) {
-  const describedBy = takes({});
-  return (id: string, options: CommandRegistry.ICommandOptions) =>
-    app.commands.addCommand(id, { describedBy, ...options });
-}
 
 export function addCommands(options: ICommandOptions): void {
   addNotebookCommands(options);
   addTrainCommands(options);
   addJobCommands(options);
-}
-
-function addNotebookCommands(options: ICommandOptions): void {
-  const { model, msg } = options;
-  const { commands } = options.app;
-  const add = adder(options);
-  const { trans } = msg;
-  add(CommandIDs.showPanel, {
-    label: trans.__('Show GPU Commons'),
-    icon: gpuIcon,
-    execute: () => {
-      options.showPanel();
-    }
-  });
-  add(CommandIDs.reconnect, {
-    label: trans.__('Reconnect to the Scheduler'),
-    execute: () => {
-      model.api.connect();
-    }
-  });
-  add(CommandIDs.keepGpu, {
-    label: trans.__('Keep the GPU %1 Minutes Longer', KEEP_MINUTES),
-    isEnabled: () =>
-      model.connection === 'ok' && (model.lease?.idle?.keeps_left ?? 0) > 0,
-    execute: () =>
-      attempt(options, async () => {
-        if (model.lease) {
-          const lease = await model.api.keep(model.lease.id, KEEP_MINUTES);
-          model.setLease(lease);
-          if (lease.idle && !isKept(lease.idle, model.clock.now())) {
-            Notification.info(msg.keptAnyway(lease.idle.idle_after_min), {
-              autoClose: TOLD_MS
-            });
-          }
-        }
-      })
-  });
-  add(CommandIDs.dropGpu, {
-    label: trans.__('Drop to CPU…'),
-    isEnabled: () => Boolean(model.lease?.slice),
-    execute: () =>
-      attempt(options, async () => {
-        if (model.lease && (await confirmDrop(msg))) {
-          await saveAll(commands);
-          model.setLease(await model.api.drop(model.lease.id));
-          void reloadWhenBack(model.api, msg);
-        }
-      })
-  });
-}
-
-/** What is typed but not saved would go down with the server. */
-async function saveAll(commands: CommandRegistry): Promise<void> {
-  for (const name of ['docmanager:save-all', 'docmanager:save']) {
-    if (commands.hasCommand(name) && commands.isEnabled(name)) {
-      await commands.execute(name);
-      return;
-    }
-  }
 }
 
 function addTrainCommands(options: ICommandOptions): void {
@@ -165,9 +64,14 @@ function addTrainCommands(options: ICommandOptions): void {
     }
   });
   add(CommandIDs.trainFile, {
-    label: trans.__('Run as a Job…'),
+    label: args =>
+      args['isLauncher'] === true
+        ? trans.__('Train on more GPUs')
+        : trans.__('Run as a Job…'),
+    caption: trans.__('Run a notebook or script as a job'),
     icon: gpuIcon,
     describedBy: takes({
+      isLauncher: { type: 'boolean' },
       path: { type: 'string' },
       /** Ask for the file, whatever is in front. */
       asks: { type: 'boolean' }
@@ -289,17 +193,6 @@ function jobOf(options: ICommandOptions, args: Args): IJob | null {
       : undefined;
   const id = text(args['job']) ?? node?.dataset['job'] ?? options.currentJob();
   return options.model.jobs?.find(job => job.id === id) ?? null;
-}
-
-async function attempt(
-  { msg }: ICommandOptions,
-  action: () => Promise<void>
-): Promise<void> {
-  try {
-    await action();
-  } catch (error) {
-    await showErrorMessage(msg.trans.__('That did not work'), told(error));
-  }
 }
 
 /** Ask before work is lost that nobody can bring back. */

@@ -19,5 +19,7 @@ export const CommandIDs = {
   runAgain: 'gpucommons:run-again',
   keepGpu: 'gpucommons:keep-gpu',
   dropGpu: 'gpucommons:drop-gpu',
+  startAgain: 'gpucommons:start-again',
+  examples: 'gpucommons:examples',
   reconnect: 'gpucommons:reconnect'
 } as const;

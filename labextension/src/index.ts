@@ -1,12 +1,15 @@
-/** The plugin: makes the models once and hands them to the sidebar, status bar and job pages. */
+/** The plugins: the model is made once and handed to the sidebar, status bar and job pages. */
 import {
+  IConnectionLost,
   ILabShell,
   ILayoutRestorer,
   JupyterFrontEnd,
-  JupyterFrontEndPlugin
+  JupyterFrontEndPlugin,
+  JupyterLab
 } from '@jupyterlab/application';
 import { ICommandPalette, WidgetTracker } from '@jupyterlab/apputils';
 import { IFileBrowserFactory } from '@jupyterlab/filebrowser';
+import { ILauncher } from '@jupyterlab/launcher';
 import { INotebookTracker } from '@jupyterlab/notebook';
 import { IRunningSessionManagers } from '@jupyterlab/running';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
@@ -17,6 +20,8 @@ import { Api } from './api';
 import { addCommands } from './commands';
 import type { IPanelContext } from './components/context';
 import { DocumentWatcher } from './documents';
+import { Seen } from './greeting/seen';
+import { addCards, welcome } from './greeting/welcome';
 import { CATEGORY, CommandIDs, PANEL_RANK } from './ids';
 import { JobWidget } from './jobwidget';
 import { messages } from './messages';
@@ -24,17 +29,51 @@ import { Model } from './model';
 import { Notices } from './notices';
 import { GpuPanel } from './panel';
 import { addRunningJobs } from './running';
+import { IGpuServer } from './server';
 import { applySettings } from './settings';
 import { StatusItem } from './status';
+import { tellStops } from './stopped/dialog';
 import { PLUGIN_ID } from './tokens';
 import { TrainModel } from './train';
+
+/** What the server says, for all plugins: one connection, one model. */
+const server: JupyterFrontEndPlugin<IGpuServer> = {
+  id: 'gpucommons:server',
+  description: 'What is known of GPUs, jobs and the notebook server itself.',
+  autoStart: true,
+  provides: IGpuServer,
+  optional: [ITranslator],
+  activate: (
+    app: JupyterFrontEnd,
+    translator: ITranslator | null
+  ): IGpuServer => {
+    const msg = messages((translator ?? nullTranslator).load('gpucommons'));
+    const api = new Api(app.serviceManager.serverSettings);
+    return { msg, model: new Model(api, number => msg.attempt(number)) };
+  }
+};
+
+/** In place of the hub extension's, which only knows that the server is gone (see package.json). */
+const connectionLost: JupyterFrontEndPlugin<IConnectionLost> = {
+  id: 'gpucommons:connection-lost',
+  description: 'Says why a notebook server is gone and starts it again.',
+  autoStart: true,
+  provides: IConnectionLost,
+  requires: [IGpuServer],
+  optional: [JupyterLab.IInfo],
+  activate: (
+    app: JupyterFrontEnd,
+    gpuServer: IGpuServer,
+    info: JupyterLab.IInfo | null
+  ) => tellStops({ app, ...gpuServer, info })
+};
 
 const plugin: JupyterFrontEndPlugin<void> = {
   id: PLUGIN_ID,
   description: 'Shares GPUs: live use, quotas, training jobs.',
   autoStart: true,
+  requires: [IGpuServer],
   optional: [
-    ITranslator,
     ILabShell,
     ILayoutRestorer,
     ICommandPalette,
@@ -42,11 +81,12 @@ const plugin: JupyterFrontEndPlugin<void> = {
     ISettingRegistry,
     INotebookTracker,
     IFileBrowserFactory,
-    IRunningSessionManagers
+    IRunningSessionManagers,
+    ILauncher
   ],
   activate: (
     app: JupyterFrontEnd,
-    translator: ITranslator | null,
+    gpuServer: IGpuServer,
     labShell: ILabShell | null,
     restorer: ILayoutRestorer | null,
     palette: ICommandPalette | null,
@@ -54,18 +94,20 @@ const plugin: JupyterFrontEndPlugin<void> = {
     settings: ISettingRegistry | null,
     notebooks: INotebookTracker | null,
     files: IFileBrowserFactory | null,
-    running: IRunningSessionManagers | null
+    running: IRunningSessionManagers | null,
+    launcher: ILauncher | null
   ) => {
-    const msg = messages((translator ?? nullTranslator).load('gpucommons'));
-    const { commands, shell, serviceManager } = app;
-    const api = new Api(serviceManager.serverSettings);
-    const model = new Model(api, number => msg.attempt(number));
+    const { model, msg } = gpuServer;
+    const { commands, shell } = app;
+    const { api } = model;
+    const seen = new Seen();
     const train = new TrainModel(api, () => model.connection === 'ok');
     const context: IPanelContext = {
       model,
       train,
       msg,
       commands,
+      seen,
       finishedShown: 3
     };
 
@@ -152,10 +194,16 @@ const plugin: JupyterFrontEndPlugin<void> = {
     }
     const notices = new Notices(model, msg, commands);
     if (settings) {
-      void applySettings(settings, { panel, status, notices });
+      void applySettings(settings, { panel, status, notices, seen });
     }
+    if (launcher) {
+      addCards(launcher);
+    }
+    welcome(app, seen, () => {
+      shell.activateById(panel.id);
+    });
     api.connect();
   }
 };
 
-export default plugin;
+export default [server, connectionLost, plugin];

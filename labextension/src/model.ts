@@ -4,6 +4,7 @@ import { Signal } from '@lumino/signaling';
 import type { Api } from './api';
 import { ServerClock } from './clock';
 import { FollowedJob, IFollowing } from './followed';
+import type { IStopped } from './stopped/stopped';
 import {
   IEvent,
   IJob,
@@ -16,6 +17,9 @@ import {
   ServerMessage
 } from './tokens';
 import { UsageHistory } from './usage';
+
+/** Between two questions to the hub. */
+const LOOK_MS = 1000;
 
 /** What changed. */
 export type Topic = 'status' | 'usage' | 'lease' | 'jobs' | 'teams';
@@ -78,6 +82,23 @@ export class Model implements IFollowing {
   /** Why an admin stopped the server that is gone, in their words. */
   get stopped(): string | null {
     return this.connection === 'lost' ? this._stopped : null;
+  }
+
+  /** What became of the server, once the hub has told; null while it runs, or nothing is known. */
+  get gone(): IStopped | null {
+    return this.connection === 'lost' ? this._gone : null;
+  }
+
+  /** Ask the hub for so long, until it has told or the server is back; whether it has told. */
+  async learnsStop(patienceMs: number): Promise<boolean> {
+    for (let waited = 0; waited <= patienceMs; waited += LOOK_MS) {
+      await this._askHub();
+      if (this.gone !== null || this.connection === 'ok') {
+        break;
+      }
+      await new Promise(resolve => setTimeout(resolve, LOOK_MS));
+    }
+    return this.gone !== null;
   }
 
   readonly usage = new UsageHistory();
@@ -174,8 +195,25 @@ export class Model implements IFollowing {
     } else {
       this._markAge();
     }
-    this.api.isStopped = (this.stopped ?? this.returnedAfterMs) !== null;
+    if (connected) {
+      this._gone = null;
+    }
+    this.api.isStopped =
+      (this.gone ?? this.stopped ?? this.returnedAfterMs) !== null;
     this.changed.emit('status');
+    void this._askHub();
+  }
+
+  private async _askHub(): Promise<void> {
+    if (this.connection !== 'lost' || this._gone !== null) {
+      return;
+    }
+    const gone = await this.api.stopped();
+    if (gone !== null && this.gone === null && !this.api.isConnected) {
+      this._gone = gone;
+      this.api.isStopped = true;
+      this.changed.emit('status');
+    }
   }
 
   private _onMessage(_: Api, message: ServerMessage): void {
@@ -268,6 +306,7 @@ export class Model implements IFollowing {
   private _scheduler: SchedulerState | null = null;
   private _dataAtMs: number | null = null;
   private _stopped: string | null = null;
+  private _gone: IStopped | null = null;
   private _isCurrent = false;
   private readonly _followed = new Set<FollowedJob>();
 }

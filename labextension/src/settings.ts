@@ -1,6 +1,7 @@
 /** What people may set, and where it goes. */
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 
+import type { Seen } from './greeting/seen';
 import type { Notices } from './notices';
 import type { GpuPanel } from './panel';
 import type { StatusItem } from './status';
@@ -10,6 +11,7 @@ export interface ISettable {
   panel: GpuPanel;
   status: StatusItem;
   notices: Notices;
+  seen: Seen;
 }
 
 export async function applySettings(
@@ -26,4 +28,5 @@ export async function applySettings(
   };
   settings.changed.connect(apply);
   apply();
+  parts.seen.take(settings);
 }

@@ -4,6 +4,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 
 import { clock, countdown, duration, gib } from './format';
+import type { IStopped } from './stopped/stopped';
 
 export function sliceMessages(trans: TranslationBundle) {
   return {
@@ -118,7 +119,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     returnedIdle(idle: string, reclaimed?: boolean): string {
       const text = trans.__(
-        'Your notebook was idle for %1: its server was stopped and the GPU returned. Files are kept.',
+        'Your notebook was idle for %1: its server was stopped and the GPU returned.',
         idle
       );
       return reclaimed
@@ -127,7 +128,45 @@ export function sliceMessages(trans: TranslationBundle) {
     },
 
     stoppedBy(why: string): string {
-      return trans.__('Your notebook was stopped: %1. Files are kept.', why);
+      return trans.__('Your notebook was stopped: %1.', why);
+    },
+
+    // --- a server that is gone ----------------------------------------------------------------
+
+    /** As the hub tells it, without its full stop. */
+    stoppedTitle(gone: IStopped): string {
+      return gone.why
+        ? gone.why.replace(/\.$/, '')
+        : trans.__('Your notebook server does not run');
+    },
+
+    /** What was kept and what was not, of the server and in this tab. */
+    ofStop({ kept, lost }: IStopped, unsaved: number): string[] {
+      return [
+        ...kept.map(line => trans.__('Kept: %1', line)),
+        ...lost.map(line => trans.__('Not kept: %1', line)),
+        ...(unsaved > 0 ? [this.unsavedHere(unsaved)] : [])
+      ];
+    },
+
+    unsavedHere(count: number): string {
+      return trans._n(
+        'One document has changes that are not saved: only this tab has them. Leave it open and save when the server is back.',
+        '%1 documents have changes that are not saved: only this tab has them. Leave it open and save when the server is back.',
+        count
+      );
+    },
+
+    startAgain(): string {
+      return trans.__('Start again');
+    },
+
+    notNow(): string {
+      return trans.__('Not now');
+    },
+
+    serverStopped(): string {
+      return trans.__('Server stopped: start again');
     },
 
     returnedAt(ms: number): string {
@@ -161,6 +200,15 @@ export function sliceMessages(trans: TranslationBundle) {
 
     keep(minutes: number): string {
       return trans.__('Keep %1 min', minutes);
+    },
+
+    /** Of the notice's last minutes, in the status bar. */
+    returnedIn(ms: number): string {
+      return trans.__('returned in %1', countdown(ms));
+    },
+
+    keepMore(minutes: number, left: number): string {
+      return trans.__('Keep %1 min (%2 left)', minutes, left);
     },
 
     keepsLeft(left: number): string {

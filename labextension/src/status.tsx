@@ -2,11 +2,12 @@
 import { ReactWidget } from '@jupyterlab/ui-components';
 import { Signal } from '@lumino/signaling';
 import type { CommandRegistry } from '@lumino/commands';
+import { Menu } from '@lumino/widgets';
 import type * as React from 'react';
 
 import { h } from './components/h';
 
-import { useTopics } from './components/context';
+import { useNow, useTopics } from './components/context';
 import { gib, gpus } from './format';
 import { CommandIDs } from './ids';
 import type { Messages } from './messages';
@@ -16,6 +17,9 @@ const TOPICS: readonly Topic[] = ['usage', 'lease', 'status'];
 
 /** The text of the item; null where there is no GPU to speak of. */
 export function statusText(model: Model, msg: Messages): string | null {
+  if (model.gone !== null) {
+    return msg.serverStopped();
+  }
   const slice = model.lease?.slice;
   const last = model.usage.state === 'ok' ? model.usage.last : null;
   if ((!slice && !last) || model.returnedAfterMs !== null) {
@@ -76,18 +80,53 @@ function Item(props: {
 }): React.JSX.Element {
   const { model, msg, commands } = props;
   useTopics(model, TOPICS);
-  const isWarned = model.lease?.state === 'warned';
+  const now = useNow(model);
+  const { lease, gone } = model;
+  const returns = lease?.state === 'warned' ? lease.idle?.returns_ms : null;
+  const isWarned = returns != null && model.connection === 'ok';
+  const left = isWarned ? ` · ${msg.returnedIn(returns - now)}` : '';
   return (
     <button
       type="button"
-      className={isWarned ? 'gc-Status-item gc-Warn' : 'gc-Status-item'}
-      title={msg.trans.__('Your slice of a GPU')}
-      onClick={() => {
-        void commands.execute(CommandIDs.showPanel);
+      className={isWarned || gone ? 'gc-Status-item gc-Warn' : 'gc-Status-item'}
+      title={
+        gone ? msg.stoppedTitle(gone) : msg.trans.__('Your slice of a GPU')
+      }
+      aria-haspopup={isWarned ? 'menu' : undefined}
+      onClick={event => {
+        if (gone) {
+          void commands.execute(CommandIDs.startAgain);
+        } else if (isWarned) {
+          openActions(commands, event.currentTarget);
+        } else {
+          void commands.execute(CommandIDs.showPanel);
+        }
       }}
     >
       {statusText(model, msg)}
-      {model.isSimulated ? ` · ${msg.trans.__('simulated')}` : ''}
+      {left}
+      {model.isSimulated && !gone ? ` · ${msg.trans.__('simulated')}` : ''}
     </button>
   );
+}
+
+/** What can be done while the countdown runs, as a menu above the item. */
+function openActions(commands: CommandRegistry, item: HTMLElement): void {
+  const menu = new Menu({ commands });
+  for (const command of [
+    CommandIDs.keepGpu,
+    CommandIDs.dropGpu,
+    CommandIDs.trainNotebook,
+    CommandIDs.showPanel
+  ]) {
+    menu.addItem({ command });
+  }
+  menu.aboutToClose.connect(() => {
+    // It closes before it runs what was chosen.
+    requestAnimationFrame(() => {
+      menu.dispose();
+    });
+  });
+  const { left, top } = item.getBoundingClientRect();
+  menu.open(left, top);
 }

@@ -18,6 +18,8 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "ui" / "fake_server"
 BUILT = ROOT / "build" / "labextensions" / "gpucommons" / "package.json"
 TOKEN = "panel-test"
+#: Of our own plugin.
+SETTINGS = "gpucommons:panel"
 _START_S = 180
 
 #: A notebook whose function can become a job.
@@ -73,6 +75,7 @@ class LabServer:
         self._wait()
         # The question about news would lie over every picture.
         self.put_setting("@jupyterlab/apputils-extension:notification", {"fetchNews": "false"})
+        self.greet_nobody()
 
     def _command(self, work: Path) -> list[str]:
         extensions = {"fake_gpucommons": True, "gpucommons.labextension": False}
@@ -124,6 +127,10 @@ class LabServer:
 
     def put_setting(self, plugin: str, values: dict[str, Any]) -> None:
         self.ask("PUT", f"lab/api/settings/{plugin}", {"raw": json.dumps(values)})
+
+    def greet_nobody(self) -> None:
+        """As for somebody who has been here before and closed every tip."""
+        self.put_setting(SETTINGS, {"seen": ["welcome", "first-job", "job-goes-on", "idle"]})
 
     def send(self, *messages: dict[str, Any]) -> None:
         """What the server tells every open page, now."""

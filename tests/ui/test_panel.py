@@ -359,6 +359,28 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
 
     lab.send({"type": "lease", "lease": scene.lease()})
     expect(toast).to_have_count(0)
+    expect(section(page, "My GPU").get_by_role("button", name="Drop to CPU")).to_have_count(0)
+
+
+def test_the_notice_closed_its_countdown_and_actions_stay(lab: LabServer, open_lab: Open) -> None:
+    page = open_lab()
+    lab.send({"type": "lease", "lease": scene.warned(now_ms())})
+    page.locator(".Toastify__toast").get_by_role("button", name="Hide notification").click()
+    gpu = section(page, "My GPU")
+
+    expect(gpu).to_contain_text("GPU is returned in 10 min")
+    for action in ("Keep 30 min (2 left)", "Drop to CPU", "Turn into job"):
+        expect(gpu.get_by_role("button", name=action)).to_be_visible()
+    status = page.locator(".gc-Status-item")
+    expect(status).to_contain_text("returned in 10 min")
+    status.click()
+    menu = page.get_by_role("menu")
+    expect(menu).to_contain_text("Drop to CPU…")
+    picture(page, "panel-idle-closed")
+    menu.get_by_text("Keep the GPU 30 Minutes (2 Left)").click()
+
+    expect(page.locator(".Toastify__toast")).to_contain_text("Your GPU stays yours")
+    assert lab.asked(f"leases/{scene.LEASE}/keep")[-1] == {"minutes": 30}
 
 
 def test_the_panel_says_that_an_admin_asked_for_it(lab: LabServer, open_lab: Open) -> None:
@@ -386,9 +408,7 @@ def test_the_panel_says_why_an_admin_stopped_the_notebook(lab: LabServer, open_l
     }
     lab.send({"type": "events", "events": [by_force]})
     lab.go_away()
-    expect(panel).to_contain_text(
-        "Your notebook was stopped: reclaimed by root: a demo at noon. Files are kept."
-    )
+    expect(panel).to_contain_text("Your notebook was stopped: reclaimed by root: a demo at noon.")
     expect(panel.get_by_role("button", name="Retry")).to_have_count(0)
 
 
@@ -402,7 +422,6 @@ def test_once_the_gpu_is_returned_nothing_counts_any_more(lab: LabServer, open_l
     panel = page.locator("#gpucommons-panel")
     expect(panel).to_contain_text(
         "Your notebook was idle for 1 h: its server was stopped and the GPU returned."
-        " Files are kept."
     )
     expect(section(page, "My GPU")).to_contain_text(re.compile(r"GPU was returned at \d\d:\d\d\."))
     expect(panel).to_contain_text(re.compile(r"Data from \d+ s ago\."))

@@ -4,6 +4,7 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
+import type { Seen } from '../greeting/seen';
 import type { Messages } from '../messages';
 import type { Model, Topic } from '../model';
 import type { TrainModel } from '../train';
@@ -13,6 +14,8 @@ export interface IPanelContext {
   train: TrainModel;
   msg: Messages;
   commands: CommandRegistry;
+  /** What was closed for good. */
+  seen: Seen;
   /** How many finished jobs the list shows at first. */
   finishedShown: number;
 }

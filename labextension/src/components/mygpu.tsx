@@ -4,11 +4,12 @@ import type * as React from 'react';
 import { Fragment, h } from './h';
 
 import { gpus, percent } from '../format';
-import { idleLine } from '../idle';
+import { CommandIDs } from '../ids';
+import { idleLine, KEEP_MINUTES } from '../idle';
 import { ILease, IUsageSample } from '../tokens';
 import { spark } from '../usage';
 import { useNow, usePanel, useTopics } from './context';
-import { Bar, Callout, LinkButton, Pill, Section } from './parts';
+import { ActionButton, Bar, Callout, LinkButton, Pill, Section } from './parts';
 
 const WIDTH = 260;
 const HEIGHT = 44;
@@ -70,10 +71,12 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
   const slice = lease?.slice;
   const last = model.usage.state === 'ok' ? model.usage.last : null;
   // Nobody reads the GPU any more, and nothing is left to count down to.
-  if (model.returnedAfterMs !== null) {
+  if ((model.gone ?? model.returnedAfterMs) !== null) {
     return (
       <p className="gc-Tile gc-Muted">
-        {msg.returnedAt(lease?.idle?.returns_ms ?? now)}
+        {model.gone === null
+          ? msg.returnedAt(lease?.idle?.returns_ms ?? now)
+          : msg.stoppedTitle(model.gone)}
       </p>
     );
   }
@@ -108,6 +111,33 @@ function Tile({ lease }: { lease: ILease | null }): React.JSX.Element {
           {idleLine(lease.idle, now, msg)}
         </p>
       ) : null}
+      {lease?.state === 'warned' && model.connection === 'ok' ? (
+        <WarnedActions left={lease.idle?.keeps_left ?? 0} />
+      ) : null}
+    </div>
+  );
+}
+
+/** What the notice offers, for as long as its countdown runs: it may have been closed. */
+function WarnedActions({ left }: { left: number }): React.JSX.Element {
+  const { msg, commands } = usePanel();
+  const action = (command: string, label: string, isPrimary = false) => (
+    <ActionButton
+      isPrimary={isPrimary}
+      onClick={() => {
+        void commands.execute(command);
+      }}
+    >
+      {label}
+    </ActionButton>
+  );
+  return (
+    <div className="gc-Row gc-Buttons">
+      {left > 0
+        ? action(CommandIDs.keepGpu, msg.keepMore(KEEP_MINUTES, left), true)
+        : null}
+      {action(CommandIDs.dropGpu, msg.dropToCpu())}
+      {action(CommandIDs.trainNotebook, msg.turnIntoJob())}
     </div>
   );
 }

@@ -4,6 +4,7 @@ import type * as React from 'react';
 import { Fragment, h } from './h';
 
 import { duration } from '../format';
+import { Tip } from '../greeting/tip';
 import { CommandIDs } from '../ids';
 import { useNow, usePanel, useTopics } from './context';
 import { Jobs } from './jobs';
@@ -20,6 +21,7 @@ export function Panel(): React.JSX.Element {
   return (
     <div className="gc-Panel-content">
       <Standing />
+      <Tip />
       <MyGpu />
       {hasScheduler ? (
         <>
@@ -47,18 +49,28 @@ export function Standing(): React.JSX.Element | null {
   }
   // A server that was announced to stop, and did, is not coming back by itself.
   const idleMs = model.returnedAfterMs;
-  const { stopped } = model;
-  const isGone = stopped !== null || idleMs !== null;
+  const { stopped, gone } = model;
+  const isGone = (gone ?? stopped ?? idleMs) !== null;
   return (
     <Callout tone={age === null || isGone ? 'info' : 'error'}>
-      {stopped !== null
-        ? msg.stoppedBy(stopped)
-        : idleMs !== null
-          ? msg.returnedIdle(duration(idleMs), model.lease?.idle?.reclaimed)
-          : ((connection === 'lost' ? null : trouble) ??
-            msg.outOfReach(connection))}{' '}
+      {gone !== null
+        ? [`${msg.stoppedTitle(gone)}.`, ...msg.ofStop(gone, 0)].join(' ')
+        : stopped !== null
+          ? msg.stoppedBy(stopped)
+          : idleMs !== null
+            ? msg.returnedIdle(duration(idleMs), model.lease?.idle?.reclaimed)
+            : ((connection === 'lost' ? null : trouble) ??
+              msg.outOfReach(connection))}{' '}
       {age === null ? null : msg.dataAge(age)}{' '}
-      {isGone ? (
+      {gone?.startUrl != null ? (
+        <LinkButton
+          onClick={() => {
+            void commands.execute(CommandIDs.startAgain);
+          }}
+        >
+          {msg.startAgain()}
+        </LinkButton>
+      ) : isGone ? (
         <HubLink />
       ) : (
         <LinkButton

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, ClassVar
 
 import scene
@@ -151,6 +152,17 @@ class Proxy(APIHandler):
                 self.finish({"error": "NotFound", "message": f"No such call: {method} {path}."})
 
 
+class Examples(APIHandler):
+    """One example among the user's files."""
+
+    @web.authenticated
+    def post(self) -> None:
+        folder = Path(self.settings["server_root_dir"]).expanduser() / "gpu-examples"
+        folder.mkdir(exist_ok=True)
+        (folder / "first_job.py").write_text("print('epoch 1')\n")
+        self.finish({"folder": "gpu-examples", "first": "gpu-examples/first_job.py"})
+
+
 def _jupyter_server_extension_points() -> list[dict[str, str]]:
     return [{"module": "fake_gpucommons"}]
 
@@ -161,6 +173,7 @@ def _load_jupyter_server_extension(app: Any) -> None:
         (url_path_join(base, "ws"), Socket),
         (url_path_join(base, "fake"), Asked),
         (url_path_join(base, "(files|submit-file)"), Proxy),
+        (url_path_join(base, "examples"), Examples),
         (url_path_join(base, "api/(.+)"), Proxy),
     ]
     app.web_app.add_handlers(".*$", handlers)

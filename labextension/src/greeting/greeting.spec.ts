@@ -1,0 +1,65 @@
+import type { ISettingRegistry } from '@jupyterlab/settingregistry';
+import { Signal } from '@lumino/signaling';
+import { expect, it } from 'vitest';
+
+import { makeJob, msg } from '../testing/make';
+import { Seen } from './seen';
+import { tipNow } from './tips';
+
+/** Settings that lie on the server. */
+function stored(values: string[]) {
+  const written: unknown[] = [];
+  const settings = {
+    changed: new Signal({}),
+    get: () => ({ composite: values }),
+    set: (_: string, value: unknown) => {
+      written.push(value);
+      return Promise.resolve();
+    }
+  };
+  return {
+    written,
+    settings: settings as unknown as ISettingRegistry.ISettings
+  };
+}
+
+it('keeps what was closed before when something more is closed', () => {
+  const { settings, written } = stored(['welcome']);
+  const seen = new Seen();
+  seen.take(settings);
+  seen.add('idle');
+  seen.add('idle');
+
+  expect(written).toEqual([['welcome', 'idle']]);
+  expect([seen.has('welcome'), seen.has('idle'), seen.has('x')]).toEqual([
+    true,
+    true,
+    false
+  ]);
+});
+
+it('knows nothing before the settings came', () => {
+  expect(new Seen().isKnown).toBe(false);
+});
+
+const tip = (
+  model: Partial<Parameters<typeof tipNow>[0]>,
+  seen: string[] = []
+) =>
+  tipNow(
+    { connection: 'ok', jobs: [], lease: null, ...model },
+    id => seen.includes(id),
+    msg
+  )?.id;
+
+it('shows one tip at a time, and none again', () => {
+  expect(tip({})).toBe('first-job');
+  expect(tip({}, ['first-job'])).toBeUndefined();
+  expect(tip({ jobs: [makeJob()] })).toBe('job-goes-on');
+  expect(tip({ jobs: [makeJob({ state: 'failed' })] })).toBeUndefined();
+});
+
+it('gives no tip while nothing is known of jobs', () => {
+  expect(tip({ jobs: null })).toBeUndefined();
+  expect(tip({ connection: 'lost' })).toBeUndefined();
+});

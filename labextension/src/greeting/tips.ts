@@ -1,0 +1,55 @@
+/** Which tip stands above the panel: one at a time, in this order, each until it is closed. Pure. */
+import { isFinal } from '../jobs';
+import type { Messages } from '../messages';
+import type { Model } from '../model';
+
+export interface ITip {
+  id: string;
+  title: string;
+  text: string;
+  /** It leads to the example. */
+  offersExample: boolean;
+}
+
+type Known = Pick<Model, 'connection' | 'jobs' | 'lease'>;
+
+export function tipNow(
+  model: Known,
+  hasSeen: (id: string) => boolean,
+  { trans }: Messages
+): ITip | null {
+  if (model.connection !== 'ok' || model.jobs === null) {
+    return null;
+  }
+  const idle = model.lease?.slice ? model.lease.idle : null;
+  const tips: (ITip | false)[] = [
+    // Who has a job knows how.
+    model.jobs.length === 0 && {
+      id: 'first-job',
+      title: trans.__('Your first training job.'),
+      text: trans.__(
+        'Open the example and press Submit under Train; the job’s page opens by itself.'
+      ),
+      offersExample: true
+    },
+    model.jobs.some(job => !isFinal(job)) && {
+      id: 'job-goes-on',
+      title: trans.__('Jobs do not need this page.'),
+      text: trans.__(
+        'Close the browser or stop the notebook: the job goes on, and its page shows what came meanwhile.'
+      ),
+      offersExample: false
+    },
+    idle != null && {
+      id: 'idle',
+      title: trans.__('Idle GPUs go back.'),
+      text: trans.__(
+        'After %1 min without GPU work or a running cell this notebook is stopped; you are told %2 min before, and can keep it.',
+        idle.idle_after_min,
+        idle.idle_after_min - idle.warn_after_min
+      ),
+      offersExample: false
+    }
+  ];
+  return tips.find(tip => tip && !hasSeen(tip.id)) || null;
+}

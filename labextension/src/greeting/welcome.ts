@@ -1,0 +1,36 @@
+/** The first Lab of a user shows the panel, once; the launcher has its cards in every Lab. */
+import type { JupyterFrontEnd } from '@jupyterlab/application';
+import type { ILauncher } from '@jupyterlab/launcher';
+
+import { CATEGORY, CommandIDs } from '../ids';
+import type { Seen } from './seen';
+
+const WELCOME = 'welcome';
+
+export function welcome(
+  app: JupyterFrontEnd,
+  seen: Seen,
+  show: () => void
+): void {
+  const greet = () => {
+    if (seen.isKnown && !seen.has(WELCOME)) {
+      seen.add(WELCOME);
+      show();
+    }
+  };
+  void app.restored.then(() => {
+    seen.changed.connect(greet);
+    greet();
+  });
+}
+
+export function addCards(launcher: ILauncher): void {
+  [CommandIDs.trainFile, CommandIDs.examples].forEach((command, rank) => {
+    launcher.add({
+      command,
+      category: CATEGORY,
+      rank,
+      args: { isLauncher: true }
+    });
+  });
+}

@@ -1,0 +1,29 @@
+import { expect, it } from 'vitest';
+
+import { readStopped } from './stopped';
+
+it('reads what the hub says, as text', () => {
+  const said = readStopped(
+    `<p data-gpucommons="why"> Stopped at 14:02: idle 60 min. </p>
+     <span data-gpucommons="kept">Saved <b>files</b>.</span>
+     <a id="start" href="/hub/spawn/ada?next=%2Fuser">Start again</a>`
+  );
+
+  expect(said).toEqual({
+    why: 'Stopped at 14:02: idle 60 min.',
+    kept: ['Saved files.'],
+    lost: [],
+    again: '',
+    startUrl: '/hub/spawn/ada?next=%2Fuser'
+  });
+});
+
+it.each([
+  'https://elsewhere.example/',
+  '//elsewhere.example/',
+  '/\\elsewhere.example/',
+  'javascript:alert(1)',
+  ''
+])('starts nothing at %s', href => {
+  expect(readStopped(`<a id="start" href="${href}">x</a>`).startUrl).toBeNull();
+});
