@@ -33,11 +33,12 @@ LIVE_WAIT_S = 2.0
 #: Of a team with many live jobs the whole list is read less often: that much more for each so many.
 MANY_LIVE = 50
 NEWS_REST_S = 0.5
-LAST_PAUSE_S = 10.0
+#: An outage that is over shall not stay on the screen for longer.
+LAST_PAUSE_S = 3.0
 _CHANGES_BY_ITSELF = frozenset(
     {"queued", "nominated", "starting", "running", "preempting", "pausing"}
 )
-ODD = "The scheduler gave an answer that cannot be read; this server's log says which."
+ODD = "The scheduler gave an answer that this notebook server cannot read. Tell an admin."
 ALONE = "No GPU Commons scheduler here: this server was not started by its hub."
 
 

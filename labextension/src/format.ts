@@ -99,6 +99,11 @@ export function clock(ms: number): string {
   return `${two(at.getHours())}:${two(at.getMinutes())}`;
 }
 
+/** To the second, where a minute is long. */
+export function preciseClock(ms: number): string {
+  return `${clock(ms)}:${String(new Date(ms).getSeconds()).padStart(2, '0')}`;
+}
+
 /** `1st`, `2nd`, `11th`. */
 export function ordinal(n: number): string {
   const tens = n % 100;

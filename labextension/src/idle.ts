@@ -38,7 +38,9 @@ export function idleNotice(
   const returnMs = idle.returns_ms - since;
   const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
   const returned = Math.floor(returnMs / ms);
-  const idleFor = `${Math.floor((warned - since) / ms)} ${unit}`;
+  const length = Math.floor((warned - since) / ms);
+  // Who is asked in the first minute is hardly idle; the length says nothing then.
+  const idleFor = length > 0 ? `${length} ${unit}` : '';
   const text = idle.reclaimed
     ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
     : msg.idleWarning(idleFor, `${returned} ${unit}`);

@@ -4,7 +4,14 @@
  */
 import { TranslationBundle } from '@jupyterlab/translation';
 
-import { countdown, duration, gpus, ordinal, span } from './format';
+import {
+  countdown,
+  duration,
+  gpus,
+  ordinal,
+  preciseClock,
+  span
+} from './format';
 import type { Connection } from './model';
 import { sliceMessages } from './sliceMessages';
 import { IForecast, IJob } from './tokens';
@@ -226,6 +233,12 @@ export function messages(trans: TranslationBundle) {
         countdown(leftMs),
         text
       );
+      return way ? `${stop} ${way}` : stop;
+    },
+
+    /** For what stays as it was written: a count of seconds would be wrong a second later. */
+    stopAt(ms: number, text: string, way: string): string {
+      const stop = trans.__('Will be stopped at %1 %2.', preciseClock(ms), text);
       return way ? `${stop} ${way}` : stop;
     },
 

@@ -128,13 +128,12 @@ export class Notices {
       if (!job || !stop || !FOR_OTHERS.has(stop.why)) {
         continue;
       }
-      const left = stop.kill_ms - this._model.clock.now();
       const known = this._stops.get(attempt.id);
       stops.set(
         attempt.id,
         known ??
           this._tellJob(
-            `${job.name}: ${this._msg.stopIn(left, stop.text, wayWords(job))}`,
+            `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, wayWords(job))}`,
             'warning',
             id
           )

@@ -183,19 +183,19 @@ export function sliceMessages(trans: TranslationBundle) {
       );
     },
 
+    /** `idle` is empty where there is no length worth a word. */
     reclaimWarning(idle: string, returnsMs: number, keeps: boolean): string {
       const at = clock(returnsMs);
-      return keeps
+      const asks = keeps
         ? trans.__(
-            'Idle %1. An admin asks for your GPU: it goes back at %2 unless you keep it or run something.',
-            idle,
+            'An admin asks for your GPU: it goes back at %1 unless you keep it or run something.',
             at
           )
         : trans.__(
-            'Idle %1. An admin asks for your GPU: it goes back at %2 unless you run something.',
-            idle,
+            'An admin asks for your GPU: it goes back at %1 unless you run something.',
             at
           );
+      return idle ? `${trans.__('Idle %1.', idle)} ${asks}` : asks;
     },
 
     keep(minutes: number): string {

@@ -130,7 +130,8 @@ def test_an_announced_stop_is_told_with_its_reason(lab: LabServer, open_lab: Ope
         r"Will be stopped in \d+ s for nlp \(its guarantee\)\. Goes on from epoch 20\."
     )
     expect(job_row(page, "digits-7")).to_contain_text(stop)
-    expect(page.locator(".Toastify__toast")).to_contain_text(stop)
+    at = re.compile(r"Will be stopped at \d\d:\d\d:\d\d for nlp \(its guarantee\)\.")
+    expect(page.locator(".Toastify__toast")).to_contain_text(at)
 
 
 def test_a_stopped_job_says_where_it_goes_on(lab: LabServer, open_lab: Open) -> None:

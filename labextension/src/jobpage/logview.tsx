@@ -22,6 +22,13 @@ export function LogView(props: {
   const { followed } = props;
   const [isFollowing, setFollowing] = React.useState(true);
   useSignal(followed.changed);
+  // The log of a job that is over comes a moment after its page.
+  const emptyWords = () =>
+    !followed.job || !isFinal(followed.job)
+      ? trans.__('Nothing printed yet.')
+      : followed.log.ended
+        ? trans.__('Nothing was printed.')
+        : msg.loading();
   return (
     <div className="gc-Box gc-Log">
       <div className="gc-Row">
@@ -56,9 +63,7 @@ export function LogView(props: {
       />
       {followed.log.lines.length === 0 ? (
         <p className="gc-Muted">
-          {model.connection === 'ok'
-            ? trans.__('Nothing printed yet.')
-            : msg.notLoaded()}
+          {model.connection === 'ok' ? emptyWords() : msg.notLoaded()}
         </p>
       ) : null}
     </div>
