@@ -20,6 +20,7 @@ import {
   startableWith
 } from './jobs';
 import { addNotebookCommands } from './notebookcommands';
+import { confirmDrop } from './notices';
 import { trainFunctions } from './request';
 import { IJob } from './tokens';
 

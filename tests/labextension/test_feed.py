@@ -33,7 +33,7 @@ async def test_tabs_are_kept_fresh_after_an_odd_answer(client: Any) -> None:
             if message["type"] == "hello":
                 said.append(message["scheduler"])
                 if said == ["unreachable"]:
-                    assert "cannot be read" in message["message"]
+                    assert "cannot read" in message["message"]
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
