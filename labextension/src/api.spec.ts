@@ -1,6 +1,7 @@
+import { ServerConnection } from '@jupyterlab/services';
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
 
-import { ApiError, retryDelay } from './api';
+import { Api, ApiError, retryDelay } from './api';
 import { fakeApi, FakeSocket, HELLO } from './testing/sockets';
 
 beforeEach(() => {
@@ -109,5 +110,34 @@ describe('REST', () => {
     );
 
     await expect(api.job('x')).rejects.toThrow('502 Bad Gateway');
+  });
+});
+
+describe('what became of the server', () => {
+  const hub = (status: number, html: string) => {
+    const fetch = () => Promise.resolve(new Response(html, { status }));
+    const settings = ServerConnection.makeSettings({ fetch });
+    return new Api(settings).stopped();
+  };
+  const start = '<a id="start" href="/hub/spawn/ada">Launch</a>';
+  const why = '<p data-gpucommons="why">Stopped at 14:02: idle 60 min.</p>';
+
+  it('is what the hub says of one that does not run', async () => {
+    expect((await hub(424, why + start))?.why).toBe(
+      'Stopped at 14:02: idle 60 min.'
+    );
+    expect((await hub(503, start))?.startUrl).toBe('/hub/spawn/ada');
+  });
+
+  it('is not known where it runs, or only a proxy answers', async () => {
+    expect(await hub(200, why + start)).toBeNull();
+    expect(await hub(503, '<h1>Service unavailable</h1>')).toBeNull();
+  });
+
+  it('is not known where nobody answers', async () => {
+    const fetch = () => Promise.reject(new TypeError('offline'));
+    const api = new Api(ServerConnection.makeSettings({ fetch }));
+
+    expect(await api.stopped()).toBeNull();
   });
 });

@@ -187,9 +187,11 @@ export class Api {
         cache: 'no-store',
         headers: { Accept: 'text/html' }
       });
-      return STOPPED.has(answer.status)
+      const said = STOPPED.has(answer.status)
         ? readStopped(await answer.text())
         : null;
+      // A proxy that reaches no server answers alike, and knows no way to start it.
+      return said?.why || said?.startUrl ? said : null;
     } catch {
       return null;
     }

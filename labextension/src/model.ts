@@ -89,6 +89,9 @@ export class Model implements IFollowing {
     return this.connection === 'lost' ? this._gone : null;
   }
 
+  /** It is on its way down and up again, which a dialog says. */
+  isRestarting = false;
+
   /** Ask the hub for so long, until it has told or the server is back; whether it has told. */
   async learnsStop(patienceMs: number): Promise<boolean> {
     for (let waited = 0; waited <= patienceMs; waited += LOOK_MS) {
@@ -205,7 +208,11 @@ export class Model implements IFollowing {
   }
 
   private async _askHub(): Promise<void> {
-    if (this.connection !== 'lost' || this._gone !== null) {
+    if (
+      this.connection !== 'lost' ||
+      this._gone !== null ||
+      this.isRestarting
+    ) {
       return;
     }
     const gone = await this.api.stopped();

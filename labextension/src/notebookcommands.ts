@@ -92,7 +92,10 @@ export function addNotebookCommands(options: ICommandOptions): void {
         if (model.lease && (await confirmDrop(msg))) {
           await saveAll(commands);
           model.setLease(await model.api.drop(model.lease.id));
-          void reloadWhenBack(model.api, msg);
+          model.isRestarting = true;
+          void reloadWhenBack(model.api, msg).finally(() => {
+            model.isRestarting = false;
+          });
         }
       })
   });
