@@ -167,17 +167,23 @@ def last_end(service: Service, user: str, server_name: str) -> str | None:
     where = WorkloadFilter(kinds=_NOTEBOOKS, owner=UserName(user), live=False)
     for workload in service.store.workloads(where, limit=_PAGE).items:
         if workload.spec.server_name == server_name:
-            return _end_sentence(workload)
+            return _end_sentence(workload, now_ms=service.now_ms())
     return None
 
 
-def _end_sentence(lease: Workload) -> str | None:
+def _end_sentence(lease: Workload, *, now_ms: int) -> str | None:
     if lease.ended_ms is None or not lease.ended_text or lease.ended_text in OWN_ENDS:
         return None
-    at = datetime.fromtimestamp(lease.ended_ms / 1000, UTC).astimezone()
+    at, now = (_local(ms) for ms in (lease.ended_ms, now_ms))
+    # Who comes back after the weekend does not read it as today's.
+    when = f"{at:%H:%M}" if at.date() == now.date() else f"{at:%H:%M} on {at.day} {at:%B}"
     ran = any(attempt.started_ms is not None for attempt in lease.attempts)
     what = "Stopped at" if ran else "Not in line since"
-    return f"{what} {at:%H:%M}: {lease.ended_text}."
+    return f"{what} {when}: {lease.ended_text}."
+
+
+def _local(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone()
 
 
 # --- the server's life -----------------------------------------------------------------------

@@ -249,6 +249,9 @@ def test_the_cullers_reason_replaces_the_plain_one(world: ServiceWorld) -> None:
     ended = datetime.fromtimestamp(world.now_ms / 1000, UTC).astimezone()
     last_end = quotes.offers(world.service, ann, None, "").last_end
     assert last_end == f"Stopped at {ended:%H:%M}: idle 60 min."
+    world.now_ms += 3 * 24 * 3600 * 1000
+    later = quotes.offers(world.service, ann, None, "").last_end
+    assert later == f"Stopped at {ended:%H:%M} on {ended.day} {ended:%B}: idle 60 min."
 
 
 def test_who_lost_the_place_in_line_reads_why_where_the_next_server_is_started(
