@@ -238,7 +238,11 @@ export function messages(trans: TranslationBundle) {
 
     /** For what stays as it was written: a count of seconds would be wrong a second later. */
     stopAt(ms: number, text: string, way: string): string {
-      const stop = trans.__('Will be stopped at %1 %2.', preciseClock(ms), text);
+      const stop = trans.__(
+        'Will be stopped at %1 %2.',
+        preciseClock(ms),
+        text
+      );
       return way ? `${stop} ${way}` : stop;
     },
 
