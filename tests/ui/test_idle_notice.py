@@ -61,7 +61,7 @@ def test_the_notice_closed_its_countdown_and_actions_stay(lab: LabServer, open_l
     picture(page, "panel-idle-closed")
     menu.get_by_text("Keep the GPU 30 Minutes (2 Left)").click()
 
-    expect(page.locator(".Toastify__toast")).to_contain_text("Your GPU stays yours")
+    expect(page.locator(".Toastify__toast", has_text="Your GPU stays yours")).to_be_visible()
     assert lab.asked(f"leases/{scene.LEASE}/keep")[-1] == {"minutes": 30}
 
 

@@ -155,7 +155,7 @@ def test_a_job_that_goes_on_from_another_leads_to_it(
 
 def test_a_pause_says_before_what_it_costs(lab: LabServer, job_page: Page) -> None:
     asked = len(lab.asked(f"jobs/{scene.RUNNING}/pause"))
-    expect(job_page.locator(".gc-Callout")).to_contain_text(
+    expect(job_page.locator(".gc-JobPage .gc-Callout")).to_contain_text(
         "If it is stopped: goes on from epoch 20."
     )
     job_page.get_by_role("button", name="Pause", exact=True).click()
@@ -197,7 +197,8 @@ def test_a_replaced_job_leads_to_the_copy_and_the_copy_to_it(
     lab: LabServer, job_page: Page
 ) -> None:
     now = now_ms()
-    old = scene.running(now) | {"state": "cancelled", "ended_ms": now}
+    ended = {"state": "cancelled", "ended_ms": now, "way_to_go_on": None}
+    old = scene.running(now) | ended
     made = scene.request("digits", 1000) | {"parent": scene.RUNNING}
     copy = scene.job("copy", "digits-8", now, submitted_ms=now, request=made)
     lab.send(jobs(old, copy))
