@@ -65,7 +65,7 @@ export function addRunningJobs(
     shutdownLabel: msg.trans.__('Cancel job'),
     shutdownAllLabel: msg.trans.__('Cancel All'),
     shutdownAllConfirmationText: msg.trans.__(
-      'Cancel all of your training jobs? Their newest checkpoints are kept.'
+      'Cancel all of your training jobs? None of them goes on by itself.'
     )
   });
 }

@@ -221,7 +221,7 @@ export function sliceMessages(trans: TranslationBundle) {
 
     dropBody(): string {
       return trans.__(
-        'The notebook server restarts without its GPU: variables are lost, files are kept.'
+        'The notebook server restarts without its GPU: its variables are lost.'
       );
     },
 

@@ -14,6 +14,7 @@ from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
+from gpucommons.scheduler.models.state_words import state_words
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024
@@ -262,7 +263,11 @@ def reclaim(arguments: argparse.Namespace) -> int:
     with connect(arguments) as scheduler:
         lease = scheduler.send(calls.reclaim(notebook(scheduler, arguments.lease), request))
     until = lease.idle.returns_ms if lease.idle else None
-    text = f"{lease.user}: returned at {clock(until)}" if until else f"{lease.user}: {lease.state}"
+    text = (
+        f"{lease.user}: returned at {clock(until)}"
+        if until
+        else f"{lease.user}: {state_words(lease.state)}"
+    )
     if arguments.force:
         text = f"{lease.user}: the notebook is stopped now, and its user reads your reason"
     show(lease, text, output=arguments.output)

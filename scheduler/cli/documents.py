@@ -58,11 +58,16 @@ def read_config(path: Path) -> models.ConfigModel:
 
 
 def read_job(
-    path: Path, *, max_bytes: int, also: Mapping[str, Any] | None = None
+    path: Path,
+    *,
+    max_bytes: int,
+    also: Mapping[str, Any] | None = None,
+    left_out: str = "without",
 ) -> tuple[FileJob | None, models.JobRequest, Packed | None]:
     """Read a job: the fields of the API, and ``run: FILE`` for a script beside it.
 
-    A TrainingJob's manifest is taken as its spec. ``also`` are fields that the file may leave out.
+    A TrainingJob's manifest is taken as its spec. ``also`` are fields that the file may leave out;
+    with ``run``, ``left_out`` is one of them.
 
     Returns
     -------
@@ -74,19 +79,31 @@ def read_job(
         When the file is no mapping or names no script that exists.
     """
     document = read_mapping(path, of="a job's fields (name, run, roles, …)")
-    if "apiVersion" in document:
+    is_manifest = "apiVersion" in document
+    if is_manifest:
         # The same file at both doors: what kubectl applies, we submit.
         document = spec_of(document)
-    if "run" not in document:
-        return None, models.JobRequest.model_validate(document), None
     document = {**(also or {}), **document}
+    try:
+        if "run" not in document:
+            return None, models.JobRequest.model_validate(document), None
+        job, role, fields = _of_run(path, {"left_out": left_out, **document})
+        return job, *request_for_file(job, fields, role, max_bytes=max_bytes)
+    except ValidationError as error:
+        below = ("spec",) if is_manifest else ()
+        message = f"{path}: {field_sentences(path.read_bytes(), error, below=below)}"
+        raise BadRequest(message) from None
+
+
+def _of_run(path: Path, document: dict[str, Any]) -> tuple[FileJob, dict[str, Any], dict[str, Any]]:
+    """What a file names to run, its role, and all other fields."""
     job = FileJob(
         root=path.resolve().parent,
         path=_text(path, document.pop("run"), "run", "the name of a script or notebook"),
         arguments=_arguments(path, document.pop("arguments", None) or []),
         function=_function(path, document.pop("function", None)),
         parameters=_parameters(path, document.pop("parameters", None) or {}),
-        links_left_out=_choice(path, document.pop("left_out", "without")),
+        links_left_out=_choice(path, document.pop("left_out")),
     )
     roles = document.pop("roles", None) or [{}]
     if not isinstance(roles, list) or len(roles) != 1 or not isinstance(roles[0], dict):
@@ -96,7 +113,7 @@ def read_job(
         if field in where:
             message = f"{path}: write either run or {field}, not both."
             raise BadRequest(message)
-    return job, *request_for_file(job, document, roles[0], max_bytes=max_bytes)
+    return job, roles[0], document
 
 
 def _text(path: Path, value: object, field: str, what: str) -> str:

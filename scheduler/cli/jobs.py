@@ -17,7 +17,7 @@ from gpucommons.scheduler.cli.present import by, clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
-from gpucommons.scheduler.models.state_words import state_words
+from gpucommons.scheduler.models.state_words import attempt_words, state_words
 from gpucommons.scheduler.working_folder import words
 
 #: The API gives so many at once.
@@ -61,7 +61,7 @@ def describe(job: models.JobView) -> str:
         numbers = "  ".join(f"{name} {value:.4g}" for name, value in metrics.items())
         lines.append(f"  {word} {job.progress.step}{of}  {numbers}")
     for attempt in job.attempts:
-        ended = attempt.ended_text or attempt.state
+        ended = attempt.ended_text or attempt_words(attempt.state)
         resumed = f", from {word} {attempt.resumed_from_step}" if attempt.resumed_from_step else ""
         lines.append(
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"

@@ -28,6 +28,8 @@ from gpucommons.scheduler.scripts.parameters import parse_value
 #: More files that stayed behind are counted, not named.
 _NAMED = 10
 _KIB = 1024
+#: What a role is without any option.
+_DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
 Options = Mapping[str, Any]
 #: Packs what is wanted, with the fields that say which environment it runs in.
 Wish = Callable[[Options], tuple[models.JobRequest, Packed | None]]
@@ -78,14 +80,34 @@ def _from_file(arguments: argparse.Namespace, max_bytes: int) -> Wish:
             " a YAML file with -f. What the file runs gets its arguments from the file."
         )
         raise BadRequest(message)
+    _check_unused(arguments)
 
     def read(environment: Options) -> tuple[models.JobRequest, Packed | None]:
-        job, request, packed = read_job(arguments.file, max_bytes=max_bytes, also=environment)
+        job, request, packed = read_job(
+            arguments.file,
+            max_bytes=max_bytes,
+            also=environment,
+            left_out=arguments.left_out or "without",
+        )
         if packed is not None and job is not None:
             _say_packed(packed, job, request)
         return request, packed
 
     return read
+
+
+def _check_unused(arguments: argparse.Namespace) -> None:
+    """A file says how its job runs; what is given beside it must not vanish."""
+    role = _role(arguments)
+    given = [name for name in role if role[name] != _DEFAULT_ROLE.get(name)]
+    given += _options(arguments)
+    given += [name for name in ("function", "parameter") if getattr(arguments, name)]
+    if given:
+        message = (
+            f"{arguments.file} says how its job runs, so write into it what you gave as options:"
+            f" {', '.join(given)}."
+        )
+        raise BadRequest(message)
 
 
 def _job(arguments: argparse.Namespace) -> FileJob:

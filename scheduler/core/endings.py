@@ -199,7 +199,7 @@ def requeue_later(draft: Draft, workload: Workload, kind: str, text: str) -> Wor
         return fail(draft, workload, f"It never ran in {tries.in_vain(workload)} tries: {text}")
     if tries.always_lost(workload):
         times = tries.lost_in_a_row(workload)
-        lost = f"It was lost {times} times in a row and saved nothing in between: {text}"
+        lost = f"It was lost {times} times in a row and saved no checkpoint in between: {text}"
         return fail(draft, workload, lost)
     wait = min(LONGEST_BACK_OFF_MS, BACK_OFF_MS << min(10, _bad_ends(workload) - 1))
     workload = draft.put(

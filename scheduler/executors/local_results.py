@@ -12,6 +12,7 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.types import AttemptId, Workload, WorkloadId
@@ -107,6 +108,20 @@ class LocalResults:
             if document is not None:
                 return Outcome.from_json(document)
         return None
+
+    def is_coming(self, job: Workload) -> bool:
+        """Whether the files of a job that is over are copied by this scheduler, now or soon."""
+        document = self._last_plan(job)
+        # An earlier release laid out attempts that do not say whose they are.
+        return document is not None and bool(document.get("job_id"))
+
+    def are_left(self, job: Workload) -> bool:
+        """Whether a job's files, copied or not, still lie with it."""
+        return self._last_plan(job) is not None
+
+    def _last_plan(self, job: Workload) -> dict[str, Any] | None:
+        last = self._last(job)
+        return None if last is None else read_json(AttemptFolder(self._attempts / last).plan)
 
     # --- sending -----------------------------------------------------------------------------
 

@@ -171,7 +171,7 @@ def _check_resumed(earlier: Workload, team: Team) -> None:
         )
         raise Misconfigured(message)
     if earlier.checkpoint is None:
-        message = f"resume_from: {name} has saved nothing to go on from. Submit without it."
+        message = f"resume_from: {name} has saved no checkpoint to go on from. Submit without it."
         raise Misconfigured(message)
     if earlier.current is not None:
         message = (

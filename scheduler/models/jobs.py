@@ -153,8 +153,8 @@ class NotBroughtView(View):
 class ResultsView(View):
     """What a job wrote, and where it is: only what is known."""
 
-    #: ``later``: it is not over; ``copying``; ``here``: in ``folder``; ``none``: it wrote nothing;
-    #: ``stayed``: it could not be copied; ``away``: it is to be fetched.
+    #: ``later``: it is not over; ``copying``; ``here``: in ``folder``; ``none``: it wrote nothing, or
+    #: nothing is left; ``stayed``: it is still with the job; ``away``: it is to be fetched.
     state: Literal["later", "copying", "here", "none", "stayed", "away"]
     text: str
     #: Below the owner's home folder; with ``later`` and ``copying`` the one that is meant.

@@ -27,8 +27,21 @@ LEASE_WORDS: Mapping[str, str] = {
     "released": "returned",
     "ended": "ended",
 }
+#: Of one run of a job; those it shares with a job bear the same word.
+ATTEMPT_WORDS: Mapping[str, str] = {
+    "reserved": "starting",
+    "starting": "starting",
+    "running": "running",
+    "stopping": "stopping",
+    "ended": "ended",
+}
 
 
 def state_words(state: str) -> str:
     """The word for a state of either; a state of a newer scheduler is its own word."""
     return JOB_WORDS.get(state) or LEASE_WORDS.get(state) or state
+
+
+def attempt_words(state: str) -> str:
+    """The word for a state of an attempt."""
+    return ATTEMPT_WORDS.get(state, state)

@@ -39,15 +39,17 @@ def syntax_sentence(error: yaml.YAMLError | RecursionError) -> str:
     return where + (found or str(getattr(error, "problem", "") or "it cannot be read"))
 
 
-def field_sentences(content: str | bytes, error: ValidationError) -> str:
-    """What is wrong with the fields of a file, each with its line."""
+def field_sentences(
+    content: str | bytes, error: ValidationError, *, below: Sequence[str] = ()
+) -> str:
+    """What is wrong with the fields of a file, each with its line; ``below`` is where they begin."""
     try:
         tree = yaml.compose(content, Loader=yaml.SafeLoader)
     except (yaml.YAMLError, RecursionError):
         tree = None
     parts = []
     for item in error.errors():
-        line = _line_of(tree, item["loc"])
+        line = _line_of(tree, (*below, *item["loc"]))
         where = "" if line is None else f"line {line}, "
         name = ".".join(str(step) for step in item["loc"]) or "the file"
         parts.append(f"{where}{name}: {said(item)}")

@@ -16,7 +16,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.principal import Principal
-from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.service.service import OwnResults, Service
 from gpucommons.scheduler.service.whereabouts import results_are_away
 from gpucommons.scheduler.storage.job_files import JobFiles, ResultFile
 from gpucommons.scheduler.working_folder import words
@@ -90,8 +90,27 @@ def results_view(
         return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
     if results_are_away(service.loop.cluster, found):
         return _away_view(service, found)
-    own = service.own_results
-    return None if own is None else outcome_view(found, own.outcome(found))
+    return None if service.own_results is None else _own_view(service.own_results, found)
+
+
+def _own_view(own: OwnResults, found: Workload) -> models.ResultsView:
+    outcome = own.outcome(found)
+    if outcome is None and not own.is_coming(found):
+        return _without_record(found, are_left=own.are_left(found))
+    return outcome_view(found, outcome)
+
+
+def _without_record(found: Workload, *, are_left: bool) -> models.ResultsView:
+    """Of a job that ran under an earlier release, whose files are gone, or that was never laid out."""
+    if are_left:
+        text = (
+            "Whether what it wrote was copied is not known: it began under an earlier release. Bring"
+            f" it to a folder with: gpucommons results {found.spec.name} --to FOLDER"
+        )
+        return models.ResultsView(state="stayed", text=text)
+    if all(attempt.started_ms is None for attempt in found.attempts):
+        return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
+    return models.ResultsView(state="none", text="No record of what it wrote is left.")
 
 
 def _away_view(service: Service, found: Workload) -> models.ResultsView:

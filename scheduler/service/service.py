@@ -139,7 +139,15 @@ class OwnResults(Protocol):
     """What jobs of this machine made."""
 
     def outcome(self, job: Workload) -> Outcome | None:
-        """What became of their files; None before they were copied."""
+        """What became of their files; None where that is not on record, or not yet."""
+        ...
+
+    def is_coming(self, job: Workload) -> bool:
+        """Whether those of a job that is over are copied, now or soon."""
+        ...
+
+    def are_left(self, job: Workload) -> bool:
+        """Whether they still lie with the job."""
         ...
 
     def chunks(self, job: Workload) -> Iterator[bytes]:

@@ -121,7 +121,13 @@ def sources(
     more = False
     for root, known in ((run / FOLDER, {}), (run / "work", since)):
         seen = changes(root, known, max_files=max_files)
-        found += (Source(root=root, file=file) for file in seen.files)
+        named = {source.file.path for source in found}
+        found += (Source(root=root, file=file) for file in seen.files if file.path not in named)
+        left_out += (
+            LeftOut(path=file.path, reason=f"has the name of a file in {FOLDER}/, which was taken")
+            for file in seen.files
+            if file.path in named
+        )
         left_out += seen.left_out
         more = more or seen.more
     return found, left_out, more

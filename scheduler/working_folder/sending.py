@@ -29,13 +29,8 @@ def send(run: Path, since: Baseline, to: IO[bytes], *, max_bytes: int) -> None:
             f" most {MAX_MEMBERS:,} of {max_bytes >> 20:,} MiB"
         )
         raise Refused(message)
-    taken: set[str] = set()
     with tarfile.open(fileobj=to, mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for source in found:
-            # What a job itself calls its results goes before a file of the same name.
-            if source.file.path in taken:
-                continue
-            taken.add(source.file.path)
             with os.fdopen(opened(source.root, source.file.path), "rb") as file:
                 status = os.fstat(file.fileno())
                 if stat.S_ISREG(status.st_mode):

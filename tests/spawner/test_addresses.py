@@ -61,6 +61,7 @@ def test_the_navigation_bar_leads_to_the_pages(user: Any, address: str) -> None:
     page = templates(hubs_own).get_template("ours/page.html")
     text = page.render(user=user, prefix="/jupyter/", base_url="/jupyter/hub/")
     assert f'href="{address}"' in text
+    assert f'href="{address}docs"' in text
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -35,7 +35,7 @@ def test_the_idle_warning_has_its_actions_and_goes_with_its_cause(
     toast.get_by_role("button", name="Drop to CPU").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text(
-        "The notebook server restarts without its GPU: variables are lost, files are kept."
+        "The notebook server restarts without its GPU: its variables are lost."
     )
     dialog.get_by_role("button", name="Cancel").click()
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from gpucommons.scheduler.models import EventView, JobView, LeaseView
+from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 #: Event kind of a receipt.
@@ -80,18 +81,23 @@ def _row(event: EventView, outcomes: Mapping[str, JobView | LeaseView]) -> Evict
         beneficiary=str(data.get("beneficiary") or "–"),
         rule=str(data.get("rule") or "–"),
         lost_gpu_min=words.gpu_minutes(lost) if isinstance(lost, int) else "–",
-        saved=f"{unit} {step:,}" if isinstance(step, int) else "nothing saved yet",
+        saved=f"{unit} {step:,}" if isinstance(step, int) else _without_checkpoint(data),
         outcome=outcome,
         in_vain=in_vain,
     )
+
+
+def _without_checkpoint(data: Mapping[str, object]) -> str:
+    """What a script keeps in its working folder is no checkpoint, and not nothing."""
+    return "files of its own" if data.get("way_to_go_on") == "working_folder" else "no checkpoint"
 
 
 def _outcome(workload: JobView | LeaseView) -> tuple[str, bool]:
     if _has_started(workload):
         return "yes", False
     if workload.state in ("cancelled", "failed", "ended"):
-        return f"no: {workload.ended_text or workload.state}", True
-    return f"not yet: {workload.state}", False
+        return f"no: {workload.ended_text or state_words(workload.state)}", True
+    return f"not yet: {state_words(workload.state)}", False
 
 
 def _has_started(workload: JobView | LeaseView) -> bool:

@@ -29,7 +29,7 @@ export function startReclaim() {
     part('busy-line').textContent =
       `This notebook is not idle (${state}). Without force the scheduler refuses.`;
     part('idle-text').textContent =
-      `${asks} Files stay; what is in memory is lost when the server stops.`;
+      `${asks} What is in its memory is lost when the server stops.`;
     askForForce(idle !== 'yes');
     part('error').textContent = '';
     dialog.showModal();

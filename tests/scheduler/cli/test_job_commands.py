@@ -67,6 +67,12 @@ class Made:
     def outcome(self, job: Workload) -> Outcome | None:
         return self.found
 
+    def is_coming(self, job: Workload) -> bool:
+        return True
+
+    def are_left(self, job: Workload) -> bool:
+        return True
+
     def chunks(self, job: Workload) -> Iterator[bytes]:
         yield b"\0" * 1024
 

@@ -210,6 +210,10 @@ def test_large_files_that_stay_behind_are_linked_where_that_is_asked(
     assert linked.json["request"]["links_from"] == "project"
     assert "linked from" in linked.err
 
+    (script.parent / "job.yaml").write_text("run: train.py\n")
+    by_file = cli("submit", "-f", str(script.parent / "job.yaml"), "--left-out", "link")
+    assert "linked from" in by_file.err
+
 
 def test_on_a_terminal_it_is_asked(cli: Cli, script: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     a_large_file(script.parent / "images.bin")
@@ -259,6 +263,14 @@ BAD_YAML = {
     "script outside": ("run: ../outside.py\n", "is not among the files"),
     "no script": ("run: 7\n", "run must be the name"),
     "arguments as text": ("run: train.py\narguments: --epochs 5\n", "arguments must be a list"),
+    "a wrong field": ("run: train.py\npriority: urgent\n", "line 2, priority: "),
+    "a wrong field of a role": ("run: train.py\nroles:\n- count: 0\n", "line 3, roles.0.count: "),
+    "a wrong field without run": ("name: x\nroles:\n- command: [a]\n  count: 0\n", "line 4, "),
+    "a wrong field of a manifest": (
+        "apiVersion: gpucommons.io/v1alpha1\nkind: TrainingJob\nmetadata: {name: x}\n"
+        "spec:\n  priority: urgent\n  roles: [{command: [a]}]\n",
+        "line 5, priority: ",
+    ),
     "two roles with run": ("run: train.py\nroles: [{}, {}]\n", "exactly one role"),
     "run and command": ("run: train.py\nroles: [{command: [a]}]\n", "either run or command"),
     "run and snapshot": ("run: train.py\nsnapshot: abc\n", "either run or snapshot"),
@@ -296,6 +308,10 @@ BAD_OPTIONS = {
     "module and script": (("train.py", "-m", "pack"), "a script or a module, not both"),
     "no such module": (("-m", "empty"), "empty cannot be run"),
     "arguments of a file": (("-f", "job.yaml", "--", "x"), "gets its arguments from the file"),
+    "options beside a file": (
+        ("-f", "job.yaml", "--gpus", "2", "--name", "x", "--env", "A=1", "-p", "alpha", "1"),
+        "write into it what you gave as options: milli_gpu, name, env, parameter.",
+    ),
     "no such program": (("--", "./run.sh"), "There is no program ./run.sh in"),
     "a notebook's arguments": (("a.ipynb", "--", "x"), "give it parameters by name"),
     "a script's parameters": (("train.py", "-p", "a", "1"), "takes no parameters"),

@@ -167,7 +167,7 @@ def test_a_job_that_runs_and_is_lost_each_time_ends_with_a_sentence(world: World
     lose(world, job)
     assert world.state(job) is State.FAILED
     assert world.get(job).ended_text == (
-        "It was lost 6 times in a row and saved nothing in between: Its node was lost"
+        "It was lost 6 times in a row and saved no checkpoint in between: Its node was lost"
     )
 
 

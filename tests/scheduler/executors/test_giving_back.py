@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, python
 
+from gpucommons.scheduler.executors.attempt_folder import read_json
 from gpucommons.scheduler.executors.local import LocalExecutor
-from gpucommons.scheduler.executors.own_files import outcome
 from gpucommons.scheduler.working_folder import giving_back
 from gpucommons.scheduler.working_folder.changes import baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import MARK, Outcome, Wanted, give_back
@@ -26,9 +26,9 @@ def run_and_look(executor: LocalExecutor, code: str, **spec: object) -> Outcome:
     launch = a_launch(*python(code), **spec)
     executor.start(launch)
     assert ended(executor).exit_code == 0
-    found = outcome(executor.folder(launch.attempt.attempt_id))
-    assert found is not None
-    return found
+    document = read_json(executor.folder(launch.attempt.attempt_id).given_back)
+    assert document is not None
+    return Outcome.from_json(document)
 
 
 def names(folder: Path) -> list[str]:
@@ -71,6 +71,24 @@ def test_new_and_changed_files_come_back_beside_the_script(
     assert [(one.path, one.reason) for one in found.left_out] == [
         ("link", "is a link"),
         ("pipe", "is not a regular file"),
+    ]
+
+
+def test_of_two_files_of_one_name_the_one_in_results_comes_and_the_other_is_named(
+    executor: LocalExecutor, home: Path
+) -> None:
+    code = (
+        "import os; open('model.pt', 'w').write('small');"
+        "d = os.environ['GPUCOMMONS_ATTEMPT_DIR'] + '/results'; os.makedirs(d);"
+        "open(d + '/model.pt', 'w').write('the larger one')"
+    )
+    found = run_and_look(executor, code, results_to=None)
+
+    came = home / "results" / "digits-1"
+    assert names(came) == ["model.pt"]
+    assert (came / "model.pt").read_text() == "the larger one"
+    assert [(one.path, one.reason) for one in found.left_out] == [
+        ("model.pt", "has the name of a file in results/, which was taken")
     ]
 
 

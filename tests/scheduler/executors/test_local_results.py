@@ -113,6 +113,33 @@ def test_what_could_not_be_copied_is_told_and_sent_when_asked_for(
     assert (home / "runs").read_text() == "no folder"
 
 
+def test_whether_files_come_is_known_of_jobs_that_this_release_began_alone(
+    executor: LocalExecutor,
+) -> None:
+    job = Job(executor)
+    assert (job.results.is_coming(job.workload), job.results.are_left(job.workload)) == (
+        False,
+        False,
+    ), "it was never laid out"
+    job.run()
+    assert job.results.is_coming(job.workload)
+
+    # As an earlier release laid it out.
+    plan = executor.folder(AttemptId("a1")).plan
+    document = json.loads(plan.read_text())
+    del document["job_id"]
+    plan.write_text(json.dumps(document))
+    job.become(State.FAILED)
+
+    assert job.looking().step() == 0
+    assert (job.results.is_coming(job.workload), job.results.are_left(job.workload)) == (
+        False,
+        True,
+    )
+    with tarfile.open(fileobj=io.BytesIO(b"".join(job.results.chunks(job.workload)))) as archive:
+        assert archive.getnames() == ["ckpt"]
+
+
 def test_more_than_is_sent_is_refused_in_words(executor: LocalExecutor) -> None:
     job = Job(
         executor, "import os; os.truncate(os.open('zeros', os.O_CREAT | os.O_RDWR), 17 << 30)"

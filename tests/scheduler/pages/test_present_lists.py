@@ -213,7 +213,7 @@ def test_state_and_last_activity_of_an_idle_notebook_say_the_same(cluster: Any) 
     ("state", "outcome", "in_vain"),
     [
         ("running", "yes", False),
-        ("queued", "not yet: queued", False),
+        ("nominated", "not yet: next, making room", False),
         ("cancelled", "no: cancelled", True),
     ],
 )
@@ -231,6 +231,25 @@ def test_a_receipt_says_whether_the_beneficiary_started(
     )
     assert (row.lost_gpu_min, row.saved) == ("0.8", "step 5,430")
     assert (row.outcome, row.in_vain) == (outcome, in_vain)
+
+
+@pytest.mark.parametrize(
+    ("way", "saved"),
+    [
+        ("working_folder", "files of its own"),
+        ("start_over", "no checkpoint"),
+        (None, "no checkpoint"),
+    ],
+)
+def test_a_receipt_without_a_checkpoint_does_not_say_that_nothing_was_saved(
+    cluster: Any, way: str | None, saved: str
+) -> None:
+    receipt = cluster.receipts().events[0]
+    data = receipt.data | {"checkpoint_step": None, "way_to_go_on": way}
+
+    (row,) = eviction_rows([receipt.model_copy(update={"data": data})], {})
+
+    assert row.saved == saved
 
 
 @pytest.mark.parametrize(
