@@ -193,23 +193,23 @@ def test_a_cancelled_attempt_is_not_drawn_as_failed(lab: LabServer, job_page: Pa
     picture(job_page, "job-cancelled")
 
 
-def test_a_replaced_job_leads_to_the_copy_and_the_copy_to_it(
+def test_a_job_leads_to_the_one_that_goes_on_from_it_and_back(
     lab: LabServer, job_page: Page
 ) -> None:
     now = now_ms()
     ended = {"state": "cancelled", "ended_ms": now, "way_to_go_on": None}
     old = scene.running(now) | ended
-    made = scene.request("digits", 1000) | {"parent": scene.RUNNING}
+    made = scene.request("digits", 1000) | {"resume_from": scene.RUNNING}
     copy = scene.job("copy", "digits-8", now, submitted_ms=now, request=made)
     lab.send(jobs(old, copy))
 
     note = job_page.locator(".gc-JobPage .gc-Callout")
-    expect(note).to_have_text("Replaced by digits-8")
-    picture(job_page, "job-replaced")
+    expect(note).to_have_text("Goes on in digits-8")
+    picture(job_page, "job-goes-on-in")
     note.get_by_role("button", name="digits-8").click()
     back = job_page.locator(".gc-Receipt").filter(visible=True)
-    expect(back).to_have_text("made from digits-7")
-    picture(job_page, "job-copy")
+    expect(back).to_contain_text("goes on from digits-7")
+    picture(job_page, "job-goes-on-from")
     back.get_by_role("button", name="digits-7").click()
     expect(job_page.locator(".gc-JobPage h1").filter(visible=True)).to_have_text("digits-7")
 
