@@ -154,7 +154,7 @@ class ResultsView(View):
     """What a job wrote, and where it is: only what is known."""
 
     #: ``later``: it is not over; ``copying``; ``here``: in ``folder``; ``none``: it wrote nothing, or
-    #: nothing is left; ``stayed``: it is still with the job; ``away``: it is to be fetched.
+    #: nothing is left or will be; ``stayed``: it is still with the job; ``away``: it is to be fetched.
     state: Literal["later", "copying", "here", "none", "stayed", "away"]
     text: str
     #: Below the owner's home folder; with ``later`` and ``copying`` the one that is meant.

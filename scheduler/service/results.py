@@ -17,7 +17,7 @@ from gpucommons.scheduler.service.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import OwnResults, Service
-from gpucommons.scheduler.service.whereabouts import results_are_away
+from gpucommons.scheduler.service.whereabouts import AWAY, results_are_away, runs_away
 from gpucommons.scheduler.storage.job_files import JobFiles, ResultFile
 from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline
@@ -83,14 +83,25 @@ def results_view(
     except Forbidden:
         return None
     if not is_final(found):
-        folder = place_of(found)
-        text = f"What it writes comes to {folder}/ in {_home(found)} when it is over."
-        return models.ResultsView(state="later", text=text, folder=folder)
+        return _later_view(service, found)
     if not found.attempts:
         return models.ResultsView(state="none", text="It never ran, so it wrote no files.")
     if results_are_away(service.loop.cluster, found):
         return _away_view(service, found)
     return None if service.own_results is None else _own_view(service.own_results, found)
+
+
+def _later_view(service: Service, found: Workload) -> models.ResultsView:
+    """Of a job that is not over: where its files will come, and what must hold for that."""
+    folder = place_of(found)
+    text = f"What it writes comes to {folder}/ in {_home(found)} when it is over"
+    if not runs_away(service.loop.cluster, found):
+        return models.ResultsView(state="later", text=f"{text}.", folder=folder)
+    if AWAY not in service.files:
+        text = "What it writes is lost when it ends: this cluster has no storage for jobs' files."
+        return models.ResultsView(state="none", text=text)
+    text += f", while JupyterLab is open, or with: gpucommons results {found.spec.name}"
+    return models.ResultsView(state="later", text=text, folder=folder)
 
 
 def _own_view(own: OwnResults, found: Workload) -> models.ResultsView:

@@ -18,8 +18,14 @@ def executor_of(cluster: Cluster, workload: Workload, attempt: Attempt) -> str |
     return next((pool.executor for pool in found if pool is not None), None)
 
 
+def runs_away(cluster: Cluster, workload: Workload) -> bool:
+    """Whether it ran, or may come to run, away from its notebook's folder."""
+    if workload.attempts:
+        return executor_of(cluster, workload, workload.attempts[-1]) == AWAY
+    names = workload.spec.pools or tuple(cluster.pools)
+    return AWAY in {cluster.pools[name].executor for name in names if name in cluster.pools}
+
+
 def results_are_away(cluster: Cluster, workload: Workload) -> bool:
     """Whether its owner has yet to fetch what the job made, however it ended."""
-    if not is_final(workload) or not workload.attempts:
-        return False
-    return executor_of(cluster, workload, workload.attempts[-1]) == AWAY
+    return is_final(workload) and bool(workload.attempts) and runs_away(cluster, workload)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 from service_world import ServiceWorld, a_request, done
@@ -12,6 +14,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.types import State, Workload, WorkloadId
 from gpucommons.scheduler.service import jobs
 from gpucommons.scheduler.service.results import results_view
+from gpucommons.scheduler.service.service import Deciding, Service
+from gpucommons.scheduler.service.whereabouts import AWAY
+from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 
@@ -72,3 +77,35 @@ def test_a_job_that_never_ran_wrote_nothing(world: ServiceWorld) -> None:
     found = results_of(world, Files(), started=False)
 
     assert (found.state, found.text) == ("none", "It never ran, so it wrote no files.")
+
+
+def in_a_cluster(service: Service) -> Service:
+    """The same jobs, as if their pools were of a cluster."""
+    cluster = service.loop.cluster
+    pools = {name: replace(pool, executor=AWAY) for name, pool in cluster.pools.items()}
+    deciding = SimpleNamespace(cluster=replace(cluster, pools=pools))
+    return replace(service, loop=cast("Deciding", deciding))
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_cluster_promises_files_only_where_it_can_keep_them(
+    world: ServiceWorld, runs: bool
+) -> None:
+    ann = world.principal("ann")
+    job = jobs.submit(world.service, ann, a_request(role={"milli_gpu": 1000}), key=None)
+    world.pass_time(1000)
+    found = world.cluster.workloads[WorkloadId(job.id)]
+    found = found if runs else replace(found, attempts=())
+    service = in_a_cluster(world.service)
+    storage = cast("JobFiles", object())
+
+    without = results_view(service, ann, found)
+    with_storage = results_view(replace(service, files={AWAY: storage}), ann, found)
+
+    assert without is not None
+    assert with_storage is not None
+    assert (without.state, without.folder) == ("none", None)
+    assert "is lost when it ends: this cluster has no storage" in without.text
+    assert with_storage.text.endswith(
+        "while JupyterLab is open, or with: gpucommons results digits-1"
+    )
