@@ -26,9 +26,9 @@ from gpucommons.scheduler.environments.base import AsAsked, Environments, Images
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
-from gpucommons.scheduler.executors.launch_plan import passed_on
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.executors.local_results import LocalResults
+from gpucommons.scheduler.executors.plan import passed_on
 from gpucommons.scheduler.executors.secret_files import is_missing, lacking
 from gpucommons.scheduler.local_nodes import local_nodes
 from gpucommons.scheduler.options import SchedulerSettings

@@ -159,10 +159,25 @@ def _after_own_end(draft: Draft, workload: Workload, means: Meaning, text: str) 
             # The machine's fault, not the job's: it does not use up a restart.
             return requeue_later(draft, workload, "lost", text)
         case Meaning.STOPPED:
+            if workload.attempts[-1].spared_ms is None:
+                return _left_untold(draft, workload, text)
             # It obeyed an announcement that was taken back meanwhile.
             return draft.put(move(workload, State.QUEUED, draft.now_ms))
         case Meaning.FAILED:
             return fail_or_retry(draft, workload, text)
+
+
+def _left_untold(draft: Draft, workload: Workload, text: str) -> Workload:
+    """Nobody here told it to leave: its node did, or it only says so, and that for ever if it may."""
+    times = tries.left_untold(workload)
+    if times >= tries.LOSSES:
+        return fail(
+            draft,
+            workload,
+            f"It left {times} times in a row as if it had been told to stop, nobody here had told it, and it"
+            " saved nothing in between",
+        )
+    return requeue_later(draft, workload, "lost", text)
 
 
 def _succeed(draft: Draft, workload: Workload) -> Workload:

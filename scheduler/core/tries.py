@@ -52,6 +52,22 @@ def always_lost(workload: Workload) -> bool:
     return lost_in_a_row(workload) >= max(LOSSES, workload.spec.max_restarts + 1)
 
 
+def left_untold(workload: Workload) -> int:
+    """How many attempts, up to now, left as if told to, though nobody here told them, and saved nothing.
+
+    Their exits look like failures, and those are counted as restarts.
+    """
+    kept = [attempt.resumed_from for attempt in workload.attempts] + [workload.checkpoint]
+    saved = {one.attempt_id for one in kept if one is not None}
+    count = 0
+    for attempt in reversed(workload.attempts):
+        by_itself = attempt.stop is None and attempt.spared_ms is None
+        if attempt.attempt_id in saved or not by_itself or attempt.exit_code is None:
+            break
+        count += 1
+    return count - workload.restarts
+
+
 def pointless(workload: Workload) -> bool:
     """Whether it was tried often enough."""
     most = GRANTS if is_lease(workload) else max(STARTS, workload.spec.max_restarts + 1)

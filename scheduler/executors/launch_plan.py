@@ -19,10 +19,8 @@ from gpucommons.scheduler.core.types import Role, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan
+from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan, passed_on
 
-#: Variables of the service that are handed on; nothing else is.
-PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
 MASTER_ADDRESS = "127.0.0.1"
 NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"
 _PYTHON = ("python", "python3")
@@ -89,11 +87,6 @@ def make_plan(launch: Launch, around: Surroundings) -> Plan:
         earlier=around.earlier,
         job_id=launch.workload.workload_id,
     )
-
-
-def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
-    """What supervisors, errands and workers inherit of the service's environment."""
-    return {name: environ[name] for name in PASSED_ON if name in environ}
 
 
 def slice_of(

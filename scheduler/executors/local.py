@@ -30,11 +30,11 @@ from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, PoolName
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
 from gpucommons.scheduler.executors.job_slices import JobSlices
-from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan, passed_on
+from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan
 from gpucommons.scheduler.executors.leftovers import remove_old
 from gpucommons.scheduler.executors.log_reader import read_log
 from gpucommons.scheduler.executors.own_files import Counts
-from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.executors.plan import Account, passed_on
 from gpucommons.scheduler.executors.supervision import (
     MARK,
     OVERDUE_MS,
@@ -293,7 +293,7 @@ class LocalExecutor:
                 return None
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
             if not self._counts.has_begun(folder) and (
-                kill_marked(attempt.attempt_id) | kill_holders(folder.path.resolve() / "run")
+                kill_marked(attempt.attempt_id) | _kill_holders(folder)
             ):
                 return None
             kept = self._counts.of(folder)
@@ -349,6 +349,13 @@ class LocalExecutor:
                 # It lives on by design; Popen need not warn of it.
                 supervisor.returncode = 0
         self._supervisors.clear()
+
+
+def _kill_holders(folder: AttemptFolder) -> bool:
+    """End who can write in an attempt's folder; of another account nobody, whatever a job handed them."""
+    account = (read_json(folder.plan) or {}).get("account")
+    uid = None if account is None else int(account["uid"])
+    return kill_holders(folder.path.resolve() / folder.run.name, uid=uid)
 
 
 def _free_port() -> int:

@@ -8,17 +8,24 @@ scheduler that was killed goes on where it was.
 from __future__ import annotations
 
 import logging
+import os
+import selectors
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from threading import Lock, Thread
+from typing import IO, Any
+from weakref import WeakKeyDictionary
 
 from gpucommons.scheduler.core.lifecycle import is_final
 from gpucommons.scheduler.core.types import AttemptId, Workload, WorkloadId
-from gpucommons.scheduler.errors import Conflict, TooLarge, Unavailable
+from gpucommons.scheduler.errors import Conflict, TooLarge, TooManyRequests, Unavailable
+from gpucommons.scheduler.executors.answers import Answer, Done
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
-from gpucommons.scheduler.executors.own_files import Done, OwnFiles, send_on_errand
+from gpucommons.scheduler.executors.own_files import OwnFiles, send_on_errand
 from gpucommons.scheduler.executors.plan import Plan
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
@@ -28,7 +35,22 @@ log = logging.getLogger("gpucommons.scheduler.results")
 PATIENCE_S = 3600.0
 #: Tries of one job's copy while this scheduler runs.
 _TRIES = 3
+#: Of so many users files are copied at once, and one pass waits so long for them.
+_COPIED_TOGETHER, TOGETHER_S = 8, 2.0
 _CHUNK_BYTES = 1 << 18
+#: The files of one user's jobs, and of all, are sent so many times at once.
+_SENT_TO_ONE, _SENT_TOGETHER = 2, 12
+#: An errand that sends nothing for so long has been stopped by its user.
+SILENCE_S = 120.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Due:
+    """Files that are to be brought to their owner."""
+
+    owner: str
+    folder: AttemptFolder
+    plan: Plan
 
 
 class LocalResults:
@@ -42,6 +64,13 @@ class LocalResults:
         self._tries: dict[str, int] = {}
         #: Attempts' folders that were there at the last look.
         self._seen: set[str] = set()
+        #: Errands that send files, and whose; one that nobody listens to goes by itself.
+        self._sending: WeakKeyDictionary[subprocess.Popen[bytes], str] = WeakKeyDictionary()
+        #: By owner, who copies.
+        self._copying: dict[str, Thread] = {}
+        #: Attempts that are done with, and whether something was brought.
+        self._done: dict[str, bool] = {}
+        self._lock = Lock()
 
     # --- bringing ----------------------------------------------------------------------------
 
@@ -52,32 +81,56 @@ class LocalResults:
         )
         self._open = ((self._open or set()) & there) | (there - self._seen)
         self._seen = there
-        brought = 0
+        due: dict[str, list[_Due]] = {}
         for name in sorted(self._open):
-            done = self._look_at(AttemptFolder(self._attempts / name))
-            if done is None:
-                continue
-            self._open.discard(name)
-            brought += done
-        return brought
+            found = self._look_at(AttemptFolder(self._attempts / name))
+            if isinstance(found, _Due):
+                due.setdefault(found.owner, []).append(found)
+            elif found:
+                self._open.discard(name)
+        return self._bring_all(due)
 
-    def _look_at(self, folder: AttemptFolder) -> bool | None:
-        """Whether something was brought; None = it is to be looked at again."""
+    def _bring_all(self, due: Mapping[str, Sequence[_Due]]) -> int:
+        """Copy beside one another what is of different users: one may stop the copying of their own."""
+        for owner, those in due.items():
+            if owner not in self._copying and len(self._copying) < _COPIED_TOGETHER:
+                thread = Thread(target=self._bring_each, args=(those,), daemon=True)
+                self._copying[owner] = thread
+                thread.start()
+        until_s = time.monotonic() + TOGETHER_S
+        for owner, thread in list(self._copying.items()):
+            thread.join(max(0.0, until_s - time.monotonic()))
+            if not thread.is_alive():
+                del self._copying[owner]
+        with self._lock:
+            done, self._done = self._done, {}
+        self._open = (self._open or set()) - done.keys()
+        return sum(done.values())
+
+    def _bring_each(self, those: Sequence[_Due]) -> None:
+        for one in those:
+            brought = self._bring(one.folder, one.plan)
+            if brought is not None:
+                with self._lock:
+                    self._done[one.folder.path.name] = brought
+
+    def _look_at(self, folder: AttemptFolder) -> _Due | bool:
+        """What is to be brought; True = nothing ever is, False = it is to be looked at again."""
         if folder.given_back.exists():
-            return False
+            return True
         document = read_json(folder.plan)
         if document is None:
-            return None if not folder.exit.exists() else False
+            return folder.exit.exists()
         plan = Plan.from_json(document)
         job = self._job_of(WorkloadId(plan.job_id)) if plan.job_id else None
         if job is None:
-            return False
+            return True
         if not is_final(job):
             # Of an attempt with a successor nothing is left to bring.
-            return False if _has_successor(job, plan.attempt_id) else None
+            return _has_successor(job, plan.attempt_id)
         if self._last(job) != folder.path.name:
-            return False
-        return self._bring(folder, plan)
+            return True
+        return _Due(owner=job.spec.owner, folder=folder, plan=plan)
 
     def _last(self, job: Workload) -> str | None:
         """The newest attempt that was laid out: it has the working folder, or it takes it over."""
@@ -130,7 +183,7 @@ class LocalResults:
 
         Raises
         ------
-        Conflict, TooLarge, Unavailable
+        Conflict, TooLarge, TooManyRequests, Unavailable
             When it is gone, too much, or cannot be read; before anything is sent.
         """
         last = self._last(job)
@@ -140,32 +193,40 @@ class LocalResults:
             raise Conflict(f"{job.spec.name} left no files, or they are gone by now.")
         plan = Plan.from_json(document)
         words, snapshot = OwnFiles(folder=folder, plan=plan, run=_runs(plan)).sending()
-        try:
-            errand = send_on_errand(plan, words, snapshot)
-        except OSError as error:
-            message = f"The files of {job.spec.name} cannot be read: {error.strerror}."
-            raise Unavailable(message) from None
+        with self._lock:
+            self._refuse_too_many(job.spec.owner)
+            try:
+                errand = send_on_errand(plan, words, snapshot)
+            except OSError as error:
+                message = f"The files of {job.spec.name} cannot be read: {error.strerror}."
+                raise Unavailable(message) from None
+            self._sending[errand] = job.spec.owner
         return _begun(errand, job.spec.name)
+
+    def _refuse_too_many(self, owner: str) -> None:
+        """Each of them may hold a thread of the service for as long as its user wants to be silent."""
+        under_way = [whose for errand, whose in self._sending.items() if errand.poll() is None]
+        if under_way.count(owner) >= _SENT_TO_ONE or len(under_way) >= _SENT_TOGETHER:
+            raise TooManyRequests(
+                f"{len(under_way)} fetches of files are under way, {under_way.count(owner)} of them of"
+                f" jobs of {owner}; at most {_SENT_TOGETHER} and {_SENT_TO_ONE} go on at a time."
+                " Wait until one is done."
+            )
 
 
 def _has_successor(job: Workload, attempt_id: str) -> bool:
     return bool(job.attempts) and job.attempts[-1].attempt_id != AttemptId(attempt_id)
 
 
-def _runs(plan: Plan) -> Callable[[Sequence[str], Path | None], Done]:
+def _runs(
+    plan: Plan, patience_s: float = PATIENCE_S
+) -> Callable[[Sequence[str], Path | None], Done]:
     def run(words: Sequence[str], snapshot: Path | None) -> Done:
         try:
-            with send_on_errand(plan, words, snapshot) as errand:
-                try:
-                    said, complained = errand.communicate(timeout=PATIENCE_S)
-                except subprocess.TimeoutExpired:
-                    errand.kill()
-                    return Done(problem="it took too long")
+            with Answer(send_on_errand(plan, words, snapshot)) as answer:
+                return answer.hear(patience_s) or Done(problem="it took too long")
         except OSError as error:
             return Done(problem=f"nothing can be run as the job's user: {error}")
-        if errand.returncode == 0:
-            return Done(said=said.decode())
-        return Done(problem=complained.decode(errors="replace").strip()[-500:] or "it was killed")
 
     return run
 
@@ -174,9 +235,10 @@ def _begun(errand: subprocess.Popen[bytes], name: str) -> Iterator[bytes]:
     """The errand's bytes, once there are some: a refusal comes before any."""
     assert errand.stdout is not None  # noqa: S101 - it is a pipe
     assert errand.stderr is not None  # noqa: S101 - it is a pipe
-    first = errand.stdout.read1(_CHUNK_BYTES)  # type: ignore[attr-defined] # a buffered pipe
+    first = _next(errand.stdout, SILENCE_S)
     if not first:
-        said = errand.stderr.read(2048).decode(errors="replace").strip()
+        said = _next(errand.stderr, 1.0)[:2048].decode(errors="replace").strip()
+        errand.kill()
         errand.wait()
         _close(errand)
         raise TooLarge(f"The files of {name} are not sent: {said.removeprefix('gpucommons: ')}.")
@@ -187,7 +249,7 @@ def _rest(errand: subprocess.Popen[bytes], first: bytes) -> Iterator[bytes]:
     assert errand.stdout is not None  # noqa: S101 - it is a pipe
     try:
         yield first
-        while chunk := errand.stdout.read1(_CHUNK_BYTES):  # type: ignore[attr-defined] # a buffered pipe
+        while chunk := _next(errand.stdout, SILENCE_S):
             yield chunk
     finally:
         # Also when whoever fetched has gone away.
@@ -195,6 +257,13 @@ def _rest(errand: subprocess.Popen[bytes], first: bytes) -> Iterator[bytes]:
             errand.kill()
         errand.wait()
         _close(errand)
+
+
+def _next(pipe: IO[bytes], patience_s: float) -> bytes:
+    """The next bytes of an errand; none where it has ended, or says nothing for too long."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        return os.read(pipe.fileno(), _CHUNK_BYTES) if selector.select(patience_s) else b""
 
 
 def _close(errand: subprocess.Popen[bytes]) -> None:

@@ -6,40 +6,31 @@ moment, and the next attempt goes on from whatever was done.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves import event_watch
+from gpucommons.scheduler.executors.answers import Answer, Done
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
-from gpucommons.scheduler.executors.plan import Plan, as_user
+from gpucommons.scheduler.executors.plan import Plan, as_user, passed_on
 from gpucommons.scheduler.executors.supervision import MARK, kill_marked, kill_overdue
 from gpucommons.scheduler.working_folder import taking_over
+from gpucommons.scheduler.working_folder.giving_back import Outcome
 from gpucommons.scheduler.working_folder.holders import kill_holders
 
 ERRAND = "gpucommons.scheduler.executors.errand"
 #: A GPU waits meanwhile: what is not counted by then is "at least".
 COUNT_S = 1.0
+#: Of a count that its user has stopped nobody waits for the end.
+_LATE_S = 10.0
 #: Of the first worker's variables, what is told to the program beside it.
 _TOLD = ("GPUCOMMONS_URL", "GPUCOMMONS_TOKEN", "KUBEFLOW_TRAINER_SERVER_TOKEN")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Done:
-    """What became of an errand."""
-
-    said: str = ""
-    #: What went wrong; None = nothing.
-    problem: str | None = None
-
-    def document(self) -> dict[str, Any]:
-        """What it answered."""
-        return dict(json.loads(self.said))
 
 
 #: An errand's words, and the snapshot that it is given.
@@ -60,8 +51,14 @@ def send_on_errand(
             stderr=subprocess.PIPE,
             umask=0o077,
             cwd="/",
+            # The user can read it: no token of the service may be in it.
+            env=passed_on(os.environ) | _kept(MARK, "PYTHONPATH"),
             **as_user(plan.account),
         )
+
+
+def _kept(*names: str) -> dict[str, str]:
+    return {name: os.environ[name] for name in names if name in os.environ}
 
 
 def watch_events(plan: Plan, run: Path) -> subprocess.Popen[bytes] | None:
@@ -79,7 +76,7 @@ def watch_events(plan: Plan, run: Path) -> subprocess.Popen[bytes] | None:
             env={
                 **told,
                 # With its mark it is found and ended where the supervisor was killed.
-                **{name: os.environ[name] for name in (MARK,) if name in os.environ},
+                **_kept(MARK),
                 event_watch.PARENT: str(os.getpid()),
                 "GPUCOMMONS_WORK_DIR": str(run / "work"),
             },
@@ -126,7 +123,7 @@ class OwnFiles:
         done = self.run(["take-over", str(own), *self.plan.earlier], None)
         if done.problem is not None:
             return f"its working folder could not be handed over: {done.problem}", False
-        return None, done.document()["taken"]
+        return None, done.document().get("taken") is True
 
     def _end_strays(self) -> bool:
         """End what an earlier attempt may have left; True while there was something."""
@@ -167,8 +164,7 @@ class OwnFiles:
 
     def kept(self) -> dict[str, Any]:
         """How much the next attempt finds; empty where that is not known."""
-        done = self.run(*self.counting())
-        return {} if done.problem is not None else done.document()
+        return _counted(self.run(*self.counting()))
 
     def give_back(self) -> str | None:
         """Copy what the job made to its owner's folder, and write down what became of it.
@@ -179,9 +175,14 @@ class OwnFiles:
         names = ["--job", plan.job, "--job-id", plan.job_id, "--max-bytes", limit]
         place = [str(self.folder.run), plan.home, f"./{plan.results_to or ''}"]
         done = self.run(["give-back", *place, *names, *self._on_snapshot()], self._snapshot)
-        if done.problem is None:
-            write_json(self.folder.given_back, done.document())
-        return done.problem
+        if done.problem is not None:
+            return done.problem
+        try:
+            outcome = Outcome.from_json(done.document())
+        except (AttributeError, KeyError, TypeError, ValueError):
+            return "the copying gave no answer"
+        write_json(self.folder.given_back, outcome.as_json())
+        return None
 
     def sending(self) -> Errand:
         """Send all that it made as a tar on standard output."""
@@ -194,7 +195,7 @@ class Counts:
     """Counts what attempts keep whose supervisor was killed, beside whoever asks time and again."""
 
     def __init__(self) -> None:
-        self._errands: dict[Path, subprocess.Popen[bytes]] = {}
+        self._errands: dict[Path, tuple[Answer, float]] = {}
 
     def has_begun(self, folder: AttemptFolder) -> bool:
         """Whether somebody of ours is in the folder."""
@@ -202,17 +203,26 @@ class Counts:
 
     def of(self, folder: AttemptFolder) -> dict[str, Any] | None:
         """How much it keeps; empty where that cannot be known, None while it is being counted."""
-        errand = self._errands.get(folder.path)
+        known = self._errands.get(folder.path)
         try:
-            if errand is None:
-                errand = self._errands[folder.path] = _count(folder)
-            if errand.poll() is None:
-                return None
-            said, _ = errand.communicate()
+            if known is None:
+                known = Answer(_count(folder)), time.monotonic() + COUNT_S + _LATE_S
+                self._errands[folder.path] = known
         except (OSError, KeyError, ValueError):
             return {}
-        del self._errands[folder.path]
-        return dict(json.loads(said)) if errand.returncode == 0 else {}
+        answer, until_s = known
+        done = answer.hear(0)
+        if done is None and time.monotonic() < until_s:
+            return None
+        with answer:
+            del self._errands[folder.path]
+        return {} if done is None else _counted(done)
+
+
+def _counted(done: Done) -> dict[str, Any]:
+    """What was counted; empty where that is no count."""
+    found = done.document() if done.problem is None else {}
+    return found if type(found.get("files")) is int else {}
 
 
 def _count(folder: AttemptFolder) -> subprocess.Popen[bytes]:

@@ -5,8 +5,17 @@ Only the standard library is imported here and in the supervisor: one of them ru
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
+
+#: Variables of the service that are handed on; nothing else is.
+PASSED_ON = ("LANG", "LC_ALL", "LC_CTYPE", "PATH", "TZ", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE")
+
+
+def passed_on(environ: Mapping[str, str]) -> dict[str, str]:
+    """What supervisors, errands and workers inherit of the service's environment."""
+    return {name: environ[name] for name in PASSED_ON if name in environ}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

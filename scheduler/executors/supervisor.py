@@ -22,11 +22,11 @@ from typing import Any
 import psutil
 
 from gpucommons.gpu.cgroups import enter
+from gpucommons.scheduler.executors.answers import Answer, Done
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.log_reader import read_tail
 from gpucommons.scheduler.executors.own_files import (
     COUNT_S,
-    Done,
     OwnFiles,
     send_on_errand,
     watch_events,
@@ -107,19 +107,12 @@ class Supervisor:
             errand = send_on_errand(self._plan, words, snapshot)
         except OSError as error:
             return Done(problem=f"nothing can be run as the job's user: {error}")
-        with errand:
-            while True:
-                try:
-                    said, complained = errand.communicate(timeout=max(0.05, self._patience_s()))
-                except subprocess.TimeoutExpired:
-                    self._obey()
-                    if self._is_time_to_kill():
-                        errand.kill()
-                else:
-                    break
-        if errand.returncode == 0:
-            return Done(said=said.decode())
-        return Done(problem=complained.decode(errors="replace").strip()[-500:] or "it was killed")
+        with Answer(errand) as answer:
+            while (done := answer.hear(max(0.05, self._patience_s()))) is None:
+                self._obey()
+                if self._is_time_to_kill():
+                    answer.cut_off()
+        return done
 
     def _wait_for_strays(self) -> bool:
         time.sleep(_STRAYS_S)

@@ -15,6 +15,8 @@ from pathlib import PurePath
 _LONGEST = 240
 #: Lines from the end in which an error that is no traceback is looked for.
 _REACH = 60
+#: Lines that look like the end of a traceback, of which as many are compared with what is before them.
+_MOST_ENDS = 40
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]{0,16}[ -/]{0,2}[@-~]")
 #: What launchers put before each line of a process.
 _PREFIX = re.compile(
@@ -68,10 +70,14 @@ def find_cause(lines: Sequence[str]) -> Cause | None:
 
 def _last_raised(lines: Sequence[str]) -> Cause | None:
     found: Cause | None = None
+    left = _MOST_ENDS
     for index in range(len(lines) - 1, -1, -1):
         match = _RAISED.match(lines[index])
         if match is None:
             continue
+        left -= 1
+        if left < 0:
+            break
         frames = _frames_before(lines, index)
         if not frames and found is not None:
             continue

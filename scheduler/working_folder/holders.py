@@ -33,9 +33,10 @@ def kill_holders(folder: Path, *, uid: int | None = None) -> bool:
     found = False
     for pid in _pids():
         try:
+            # Known before it is looked at: its number may be another's by the time of the kill.
+            process = psutil.Process(pid)
             if pid == os.getpid() or not _is_of(pid, uid) or not _holds(pid, f"{folder}/"):
                 continue
-            process = psutil.Process(pid)
             found = process.status() != psutil.STATUS_ZOMBIE or found
             process.kill()
         except (OSError, psutil.Error):

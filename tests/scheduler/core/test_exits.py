@@ -7,8 +7,10 @@ from itertools import product
 import pytest
 from builders import World, a_job, a_node, a_team
 
+from gpucommons.scheduler.core.endings import LONGEST_BACK_OFF_MS
 from gpucommons.scheduler.core.going_on.exits import PREEMPTED, SUCCESS, Exit, Meaning, meaning
 from gpucommons.scheduler.core.state import AttemptEnded, AttemptFinished, Cancel, Pause
+from gpucommons.scheduler.core.tries import LOSSES
 from gpucommons.scheduler.core.types import State, TeamName, UserName
 from gpucommons.scheduler.storage.command import exit_status
 
@@ -124,6 +126,21 @@ def test_a_job_that_obeyed_within_its_notice_waits_with_its_age(world: World) ->
     assert world.state(borrower) is State.QUEUED
     assert world.get(borrower).submitted_ms == submitted_ms
     assert "evicted" in world.kinds()
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, 143])
+def test_a_job_that_only_says_it_was_told_to_leave_rests_and_fails_in_the_end(
+    world: World, exit_code: int
+) -> None:
+    job = world.run(a_job())
+    for _ in range(LOSSES - 1):
+        world.end(job, exit_code, told=True)
+        assert world.state(job) is State.QUEUED, "it was not started again at once"
+        world.wait(LONGEST_BACK_OFF_MS)
+        world.start(job)
+    world.end(job, exit_code, told=True)
+    assert world.state(job) is State.FAILED
+    assert "nobody here had told it" in (world.get(job).ended_text or "")
 
 
 def test_what_was_posted_in_the_same_moment_as_the_end_counts(world: World) -> None:
