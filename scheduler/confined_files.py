@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import count
 from pathlib import Path, PurePath
-from typing import IO
+from typing import IO, Self
 
 _CHUNK_BYTES = 1 << 20
 _OLD = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
@@ -23,12 +23,36 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK
 MAX_MEMBERS = 100_000
 #: Folders in one another: far from what a path may hold, and from how deep a walk may go.
 MAX_DEPTH = 100
+#: Headers that only say more about the next one, and how long one may be.
+_EXTENDS = frozenset(
+    {
+        tarfile.XHDTYPE,
+        tarfile.XGLTYPE,
+        tarfile.SOLARIS_XHDTYPE,
+        tarfile.GNUTYPE_LONGNAME,
+        tarfile.GNUTYPE_LONGLINK,
+    }
+)
+_MAX_HEADER_BYTES = 1 << 20
 #: Of a name that gets longer; names have 255 bytes, characters four at most.
 _SHOWN = 40
 
 
 class Refused(Exception):
     """These files cannot be taken; the message says which and why."""
+
+
+class ShortHeaders(tarfile.TarInfo):
+    """Of a tar from others: a header may say of itself that it is a gigabyte, and is read whole."""
+
+    @classmethod
+    def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+        """See ``tarfile``."""
+        found = super().frombuf(buf, encoding, errors)
+        if found.type in _EXTENDS and found.size > _MAX_HEADER_BYTES:
+            message = f"a header of {found.size:,} bytes: at most {_MAX_HEADER_BYTES:,} are read"
+            raise tarfile.ReadError(message)
+        return found
 
 
 def open_folder(path: Path, parts: tuple[str, ...]) -> int:
@@ -140,7 +164,7 @@ def unpack(stream: IO[bytes], target: Path, *, max_bytes: int) -> None:
     """
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     total = members = 0
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
         for member in archive:
             members += 1
             total += member.size
@@ -185,7 +209,7 @@ def unpack_into(stream: IO[bytes], home: Path, below: str, *, job: str, max_byte
     """
     count, left = 0, max_bytes
     base = _inside(below)
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
         for member in archive:
             parts = _inside(member.name)
             _refuse_settings((*base, *parts))

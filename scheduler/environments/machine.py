@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from gpucommons.scheduler.environments.finding import grounds_of
 from gpucommons.scheduler.environments.looking import answer
 from gpucommons.scheduler.environments.reading import Environment
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.executors.answers import Answer
 from gpucommons.scheduler.executors.plan import Account, as_user
 
 #: A home on a network that does not answer must not hold up the service.
@@ -35,7 +37,10 @@ class MachineEnvironments:
     def listed(self, user: str) -> Sequence[Environment]:
         """See the protocol."""
         found = self._ask(user, {"what": "list"})
-        return [Environment(**one) for one in found["environments"]]
+        try:
+            return [Environment(**one) for one in found["environments"]]
+        except (KeyError, TypeError):
+            return []
 
     def settle(self, user: str, wanted: Wanted) -> str:
         """See the protocol."""
@@ -53,8 +58,10 @@ class MachineEnvironments:
             },
         )
         if "refused" in found:
-            raise Misconfigured(found["refused"])
-        return str(found["path"])
+            raise Misconfigured(str(found["refused"]))
+        if not isinstance(path := found.get("path"), str):
+            raise Misconfigured(_unanswered(user))
+        return path
 
     def _ask(self, user: str, question: dict[str, Any]) -> dict[str, Any]:
         home = self.home_of(user)
@@ -62,22 +69,34 @@ class MachineEnvironments:
             # All share the service's account: what it may open, each of them may.
             return answer(question, grounds_of(home))
         try:
-            looked = subprocess.run(
+            found = self._heard(user, {**question, "home": str(home)})
+        except OSError:
+            found = {}
+        if found:
+            return found
+        raise Misconfigured(_unanswered(user))
+
+    def _heard(self, user: str, question: dict[str, Any]) -> dict[str, Any]:
+        """What a process of the user's answers; empty where it is no answer."""
+        with tempfile.TemporaryFile() as asked:
+            asked.write(json.dumps(question).encode())
+            asked.seek(0)
+            looking = subprocess.Popen(
                 [sys.executable, "-m", "gpucommons.scheduler.environments.looking"],
-                input=json.dumps({**question, "home": str(home)}),
+                stdin=asked,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
-                text=True,
-                check=True,
                 cwd="/",
-                timeout=TIMEOUT_S,
                 env=dict(self.environ),
-                **as_user(self.account_of(user)),
+                **as_user(None if self.account_of is None else self.account_of(user)),
             )
-            return dict(json.loads(looked.stdout))
-        except (OSError, ValueError, subprocess.SubprocessError):
-            message = (
-                f"The environments of {user} could not be looked at within {TIMEOUT_S:.0f} s: is the"
-                " home folder there? Try again, or leave the environment out."
-            )
-            raise Misconfigured(message) from None
+        with Answer(looking) as hearing:
+            done = hearing.hear(TIMEOUT_S)
+        return {} if done is None or done.problem is not None else done.document()
+
+
+def _unanswered(user: str) -> str:
+    return (
+        f"The environments of {user} could not be looked at within {TIMEOUT_S:.0f} s: is the home folder"
+        " there? Try again, or leave the environment out."
+    )

@@ -5,9 +5,11 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.confined_files import ShortHeaders
 from gpucommons.scheduler.environments.base import Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.scripts import frameworks
@@ -19,7 +21,7 @@ from gpucommons.scheduler.service.service import Service
 _ALWAYS = frozenset({"python", "python3", "sh"})
 _RUNNER = "gpucommons.scheduler.training.notebook"
 #: Further into a snapshot its script is not looked for.
-_MAX_READ_BYTES = 256 << 20
+_MAX_READ_BYTES, _MAX_MEMBERS = 256 << 20, 10_000
 
 
 def environments(service: Service, principal: Principal) -> models.EnvironmentList:
@@ -83,8 +85,8 @@ def _script(service: Service, request: models.JobRequest) -> frameworks.Script:
 def _member(chunks: Iterator[bytes], name: str) -> bytes:
     """One file of a tar; b"" where it is not there."""
     stream = io.BufferedReader(_Stream(chunks))
-    with tarfile.open(fileobj=stream, mode="r|") as archive:
-        for member in archive:
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
+        for member in islice(archive, _MAX_MEMBERS):
             if member.name == name and member.isreg():
                 file = archive.extractfile(member)
                 return b"" if file is None else file.read(frameworks.MAX_BYTES + 1)

@@ -148,10 +148,12 @@ def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView
         count=outcome.count,
         size_bytes=outcome.size_bytes,
         files=[
-            models.ResultFileView(path=one.path, size_bytes=one.size_bytes) for one in outcome.files
+            models.ResultFileView(path=_shown(one.path), size_bytes=one.size_bytes)
+            for one in outcome.files
         ],
         not_brought=[
-            models.NotBroughtView(path=one.path, reason=one.reason) for one in outcome.left_out
+            models.NotBroughtView(path=_shown(one.path), reason=one.reason)
+            for one in outcome.left_out
         ],
         not_brought_count=outcome.left_out_count,
     )
@@ -166,6 +168,11 @@ def outcome_view(found: Workload, outcome: Outcome | None) -> models.ResultsView
     text = f"{_amount(outcome)} in {outcome.folder}/ in {_home(found)}."
     path = f"{outcome.home.rstrip('/')}/{outcome.folder}"
     return view.model_copy(update={"state": "here", "text": text, "path": path})
+
+
+def _shown(path: str) -> str:
+    """A name may be bytes that are no text."""
+    return path.encode(errors="backslashreplace").decode()
 
 
 def place_of(found: Workload) -> str:

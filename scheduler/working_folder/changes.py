@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gpucommons.scheduler.confined_files import MAX_DEPTH, MAX_MEMBERS
+from gpucommons.scheduler.confined_files import MAX_DEPTH, MAX_MEMBERS, ShortHeaders
 
 #: Made anew by programs, and of no use elsewhere.
 CACHES = frozenset({"__pycache__", ".ipynb_checkpoints", ".cache", "node_modules"})
@@ -61,7 +61,7 @@ class Changes:
 def baseline(snapshot: IO[bytes]) -> dict[str, tuple[int, str]]:
     """What a snapshot's tar holds."""
     found: dict[str, tuple[int, str]] = {}
-    with tarfile.open(fileobj=snapshot, mode="r|") as archive:
+    with tarfile.open(fileobj=snapshot, mode="r|", tarinfo=ShortHeaders) as archive:
         for member in archive:
             source = archive.extractfile(member) if member.isreg() else None
             if source is not None:
