@@ -22,7 +22,8 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.environments.base import AsAsked, Environments, Images
+from gpucommons.scheduler.environments.base import AsAsked, Environments
+from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
@@ -137,18 +138,22 @@ def _cluster(
     from gpucommons.scheduler.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
     from gpucommons.scheduler.cluster_parts import make_parts  # noqa: PLC0415 - see above
     from gpucommons.scheduler.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.executors.kubernetes.notebook_images import (  # noqa: PLC0415 - see above
+        NotebookImages,
+    )
     from gpucommons.scheduler.executors.kubernetes.settings import (  # noqa: PLC0415 - see above
         read_settings,
     )
 
     cluster = read_settings(described)
     parts = make_parts(cluster, asked, logs=settings.state / "logs", kept=kept)
+    agents, executor = parts.agents, parts.executor
     images = Images(
-        names=tuple(sorted(cluster.environments)),
+        images=cluster.environments,
         any_image=cluster.any_image,
         sees_home=cluster.home is not None,
+        of_notebook=NotebookImages(executor.connection, cluster.hub_namespace),
     )
-    agents, executor = parts.agents, parts.executor
 
     def why_not(name: PoolName, milli_gpu: int) -> str | None:
         pool = asked.cluster().pools.get(name)

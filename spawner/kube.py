@@ -192,6 +192,8 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
     def _needs(self) -> PodNeeds:
         return PodNeeds(
             user_label=safe_slug(self.user.name, is_valid=is_valid_label),
+            user=self.user.name,
+            server_name=self.name,
             env=self.gpu_env({}),
             lease=self._lease,
             injection=self._prepared or Injection(),

@@ -24,6 +24,8 @@ PREFIX = "gpucommons.io/"
 #: Taint of a pool's nodes, label of the choice of a pool.
 POOL_KEY = PREFIX + "pool"
 DEVICES_ANNOTATION = PREFIX + "devices"
+#: By them the scheduler finds the image of the notebook that a job is submitted from.
+USER_ANNOTATION, SERVER_ANNOTATION = PREFIX + "user-name", PREFIX + "server-name"
 #: The resource of NVIDIA's device plugin.
 PLUGIN_RESOURCE = "nvidia.com/gpu"
 #: KubeSpawner's name of the container with the server.
@@ -46,6 +48,9 @@ class PodNeeds:
 
     #: The user's name as a label may have it.
     user_label: str
+    #: Whose notebook it is, and which of theirs: "" = the default one.
+    user: str
+    server_name: str
     #: All variables of ours, each with its final value.
     env: Mapping[str, str]
     #: None = a notebook without a GPU.
@@ -72,7 +77,11 @@ class PodNeeds:
     @property
     def annotations(self) -> dict[str, str]:
         """Where it was placed, for people and for tools."""
-        found = {DEVICES_ANNOTATION: self.env.get(_VISIBLE, "")}
+        found = {
+            DEVICES_ANNOTATION: self.env.get(_VISIBLE, ""),
+            USER_ANNOTATION: self.user,
+            SERVER_ANNOTATION: self.server_name,
+        }
         if self.held is not None:
             found[PREFIX + "node"] = self.held.node
             if self.held.visible_devices:

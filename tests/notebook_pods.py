@@ -59,6 +59,8 @@ def needs(
     )
     return PodNeeds(
         user_label="alice",
+        user="alice",
+        server_name="",
         env=environment_of(lease, attachment),
         lease=lease,
         injection=given,

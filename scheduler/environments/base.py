@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from gpucommons.scheduler.environments.reading import Environment
-from gpucommons.scheduler.errors import Misconfigured
-
-#: An image whose content cannot change: named by its digest.
-PINNED = re.compile(r"^[^@]+@sha256:[0-9a-f]{64}$")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,6 +22,10 @@ class Wanted:
     uses_training: bool = False
     #: Files that are linked from the home.
     links: bool = False
+    #: The notebook server that it is submitted from, "" = the default one; None = from elsewhere.
+    server: str | None = None
+    #: It was settled before, for a job that is run again.
+    is_stored: bool = False
 
 
 class Environments(Protocol):
@@ -41,6 +40,10 @@ class Environments(Protocol):
         """Those that a user may choose from."""
         ...
 
+    def default(self, user: str, server: str | None) -> str:
+        """What a job gets that names none, where that depends on the notebook; "" elsewhere."""
+        ...
+
     def settle(self, user: str, wanted: Wanted) -> str:
         """The environment that really runs, as it is stored.
 
@@ -51,8 +54,32 @@ class Environments(Protocol):
         """
         ...
 
+    def same_as(self, settled: str) -> tuple[str, ...]:
+        """All words under which a rule may name what was settled, its own first."""
+        ...
 
-class AsAsked:
+    def remarks(self, wanted: Wanted, settled: str) -> list[str]:
+        """What who submits should know of the choice that was made for them."""
+        ...
+
+
+class OnlyAsked:
+    """What holds where no notebook makes a choice, and every environment has one name."""
+
+    def default(self, user: str, server: str | None) -> str:
+        """See the protocol."""
+        return ""
+
+    def same_as(self, settled: str) -> tuple[str, ...]:
+        """See the protocol."""
+        return (settled,)
+
+    def remarks(self, wanted: Wanted, settled: str) -> list[str]:
+        """See the protocol."""
+        return []
+
+
+class AsAsked(OnlyAsked):
     """Environments of which nothing is known: what is asked is what is stored."""
 
     kind: Literal["folder", "image"] = "image"
@@ -64,33 +91,3 @@ class AsAsked:
     def settle(self, user: str, wanted: Wanted) -> str:
         """See the protocol."""
         return wanted.environment
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Images:
-    """Images of a cluster: those that the admin named and, where allowed, any by its digest."""
-
-    names: Sequence[str]
-    any_image: bool = False
-    #: Jobs see their owner's home folder.
-    sees_home: bool = False
-    kind: Literal["folder", "image"] = "image"
-
-    def listed(self, user: str) -> Sequence[Environment]:
-        """See the protocol."""
-        return [Environment(path=name, name=name, python="") for name in self.names if name]
-
-    def settle(self, user: str, wanted: Wanted) -> str:
-        """See the protocol."""
-        if wanted.links and not self.sees_home:
-            raise Misconfigured(
-                "links: jobs do not see home folders here, so nothing can be linked from there."
-                " Leave links out, or put the files where jobs can read them."
-            )
-        asked = wanted.environment
-        if asked in self.names or (self.any_image and asked):
-            return asked
-        known = ", ".join(sorted(name for name in self.names if name)) or "none"
-        said = f"There is no environment {asked!r} here" if asked else "There is no default"
-        message = f"environment: {said}: name one of: {known}."
-        raise Misconfigured(message)

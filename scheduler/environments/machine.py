@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from gpucommons.scheduler.environments.base import Wanted
+from gpucommons.scheduler.environments.base import OnlyAsked, Wanted
 from gpucommons.scheduler.environments.finding import grounds_of
 from gpucommons.scheduler.environments.looking import answer
 from gpucommons.scheduler.environments.reading import Environment
@@ -24,7 +24,7 @@ TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class MachineEnvironments:
+class MachineEnvironments(OnlyAsked):
     """See :class:`gpucommons.scheduler.environments.base.Environments`."""
 
     home_of: Callable[[str], Path]

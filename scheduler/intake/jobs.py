@@ -31,6 +31,7 @@ from gpucommons.scheduler.intake.gpu_memory import settled
 from gpucommons.scheduler.intake.leases import host_share
 from gpucommons.scheduler.intake.policies import (
     Asked,
+    as_allowed,
     check_pending,
     check_policies,
     default_priority,
@@ -58,6 +59,8 @@ class Found:
     has_snapshot: Callable[[Team], bool] = lambda _team: True
     #: Finds the environment that really runs, maybe by the snapshot's files; None = as asked.
     environment: Callable[[], str] | None = None
+    #: Other words for an environment, by which a rule may name it; its own first.
+    same_as: Callable[[str], tuple[str, ...]] = lambda environment: (environment,)
     #: Workloads of this user that wait already.
     pending: int = 0
 
@@ -122,6 +125,7 @@ def _spec(
     owner = UserName(request.user or principal.name)
     chosen = "priority" in request.model_fields_set
     asked, pools = settled(request.roles, _pools(request, team, cluster), cluster)
+    environment = request.environment if found.environment is None else found.environment()
     return Spec(
         kind=Kind(request.kind),
         name=request.name,
@@ -147,7 +151,7 @@ def _spec(
         launcher=request.launcher,
         snapshot=request.snapshot,
         working_dir=request.working_dir,
-        environment=request.environment if found.environment is None else found.environment(),
+        environment=as_allowed(found.same_as(environment), team, cluster.policy),
         links=tuple(dict.fromkeys(request.links)),
         links_from=request.links_from,
         env=dict(request.env),

@@ -33,6 +33,12 @@ def check_policies(asked: Asked, team: Team, hub_wide: Policy) -> None:
     _refuse(team, hub_wide, lambda policy: _broken(asked, policy))
 
 
+def as_allowed(words: tuple[str, ...], team: Team, hub_wide: Policy) -> str:
+    """The word for an environment that the rules name it by; the first where none does."""
+    lists = [policy.environments for policy in (team.policy, hub_wide) if policy.environments]
+    return next((word for word in words if all(word in one for one in lists)), words[0])
+
+
 def check_pending(pending: int, team: Team, hub_wide: Policy) -> None:
     """Refuse one more job of who has so many waiting.
 

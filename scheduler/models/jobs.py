@@ -264,6 +264,8 @@ class EnvironmentList(View):
     #: Folders of this machine, or images of a cluster.
     kind: Literal["folder", "image"]
     environments: list[EnvironmentView]
+    #: The image of the notebook that asks, which its jobs run in by default; "" = as the admin says.
+    default: str = ""
 
 
 class LogView(View):

@@ -34,11 +34,17 @@ def environments(service: Service, principal: Principal) -> models.EnvironmentLi
             models.EnvironmentView(environment=one.path, name=one.name, python=one.python)
             for one in found
         ],
+        default=service.environments.default(principal.name, principal.server_name),
     )
 
 
-def settled(service: Service, principal: Principal, request: models.JobRequest) -> str:
-    """The environment that a job really gets, as it is stored."""
+def settled(
+    service: Service, principal: Principal, request: models.JobRequest, *, is_stored: bool = False
+) -> str:
+    """The environment that a job really gets, as it is stored.
+
+    ``is_stored``: the request is that of a job that was settled before.
+    """
     commands = [role.command for role in request.roles]
     script = frameworks.Script()
     if request.environment and service.environments.kind == "folder":
@@ -55,11 +61,27 @@ def settled(service: Service, principal: Principal, request: models.JobRequest) 
         runs_notebook=any(_RUNNER in command for command in commands),
         uses_training=script.uses_ours,
         links=bool(request.links),
+        server=_server(principal, request),
+        is_stored=is_stored,
     )
     return service.environments.settle(request.user or principal.name, wanted)
 
 
-def warnings(service: Service, request: models.JobRequest) -> list[str]:
+def _server(principal: Principal, request: models.JobRequest) -> str | None:
+    """The notebook that asks, where the job is its user's."""
+    return principal.server_name if request.user in (None, principal.name) else None
+
+
+def warnings(
+    service: Service, principal: Principal, request: models.JobRequest, chosen: str | None
+) -> list[str]:
+    """What likely goes wrong, given the environment that was chosen for it; None = not known."""
+    wanted = Wanted(environment=request.environment, server=_server(principal, request))
+    remarks = [] if chosen is None else service.environments.remarks(wanted, chosen)
+    return [*remarks, *_of_workers(service, request)]
+
+
+def _of_workers(service: Service, request: models.JobRequest) -> list[str]:
     """What likely goes wrong with several workers."""
     role = request.roles[0]
     name = frameworks.script_in(role.command)

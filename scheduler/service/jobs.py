@@ -82,7 +82,8 @@ def submit(
         request=request,
         key=key,
     )
-    return view.model_copy(update={"warnings": warnings(service, request)})
+    chosen = None if view.request is None else view.request.environment
+    return view.model_copy(update={"warnings": warnings(service, principal, request, chosen)})
 
 
 def _submitted(
@@ -128,7 +129,8 @@ def checked_spec(
     """
     resumed = _resumed(service, principal, request)
     found = Found(
-        environment=lambda: settled(service, principal, request),
+        environment=lambda: settled(service, principal, request, is_stored=of_job),
+        same_as=service.environments.same_as,
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,

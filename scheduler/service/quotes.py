@@ -36,7 +36,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,
         guaranteed_used_milli_gpu=quoted.guaranteed_used_milli_gpu,
         free_milli_gpu=quoted.free_milli_gpu,
-        warnings=warnings(service, request),
+        warnings=warnings(service, principal, request, spec.environment),
     )
 
 

@@ -122,9 +122,10 @@ class Running:
             except ChildProcessError:
                 return self._process.wait()
             if pid == self._process.pid:
-                code = os.waitstatus_to_exitcode(status)
-                self._process.returncode = code
-                return code if code >= 0 else 128 - code
+                # ``os.waitstatus_to_exitcode`` is not in Python 3.8.
+                ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+                self._process.returncode = -ended_by or os.WEXITSTATUS(status)
+                return 128 + ended_by if ended_by else os.WEXITSTATUS(status)
 
 
 class Announced:

@@ -1,7 +1,8 @@
 """What runs before a job's command in each of its pods, as the job's user: the init container.
 
 It brings the files that were taken at submit and, where they lie in object storage, those that the
-attempt before had changed and those of the checkpoint to resume from. What it brings is what was promised, by hash, or the pod does not start.
+attempt before had changed and those of the checkpoint to resume from. What it brings is what was
+promised, by hash, or the pod does not start. What the snapshot left out is linked from the home folder.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from gpucommons.scheduler.confined_files import open_folder, remove, unpack
 from gpucommons.scheduler.storage import kept_files, worker
 from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, patiently, say
 from gpucommons.scheduler.training.folders import folder_name, measure
+from gpucommons.scheduler.working_folder.home_links import link_left_out
 
 _CHUNK_BYTES = 1 << 20
 #: Of one pod; on a volume that all pods mount it lies in the attempt's folder.
@@ -61,8 +64,22 @@ def _copy_worker(root: Path) -> None:
     shutil.copyfile(here / "__main__.py", root / "bin" / "worker" / "__main__.py")
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LeftOut:
+    """What the snapshot left out, and where in the home folder it is linked from."""
+
+    home: Path
+    below: str
+    paths: list[str]
+
+
 def prepare(
-    api: Api, root: Path, *, patience_s: float = worker.PATIENCE_S, work: str = "work"
+    api: Api,
+    root: Path,
+    *,
+    patience_s: float = worker.PATIENCE_S,
+    work: str = "work",
+    left_out: LeftOut | None = None,
 ) -> None:
     """Fill the pod's folder; ``work`` is where in it commands run.
 
@@ -82,6 +99,8 @@ def prepare(
     for entry in _inside(inputs["work"] or [], "the working folder"):
         place = _place(root / work, entry["path"])
         patiently(lambda e=entry, p=place: _bring_file(e, p), patience_s)  # type: ignore[misc] # bound now
+    if left_out is not None:
+        link_left_out(root / work, left_out.home, left_out.below, left_out.paths)
     checkpoint = inputs["checkpoint"]
     if checkpoint is not None and checkpoint["files"] is not None:
         _bring_checkpoint(root / "resume", checkpoint, patience_s)
@@ -178,11 +197,17 @@ def main() -> int:
     parser.add_argument("--root", type=Path, default=Path("/gpucommons"))
     parser.add_argument("--work", default=_OWN_WORK, help="below the root")
     parser.add_argument("--patience-s", type=float, default=worker.PATIENCE_S)
+    parser.add_argument("--home", type=Path, help="the owner's home folder")
+    parser.add_argument("--below", default=".", help="folder of the home that was submitted")
+    parser.add_argument("--link", dest="links", action="append", default=[])
     arguments = parser.parse_args()
+    left_out = None
+    if arguments.links:
+        left_out = LeftOut(home=arguments.home, below=arguments.below, paths=arguments.links)
     environ, patience_s = os.environ, arguments.patience_s
     api = Api(environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"], patience_s=patience_s)
     try:
-        prepare(api, arguments.root, patience_s=patience_s, work=arguments.work)
+        prepare(api, arguments.root, patience_s=patience_s, work=arguments.work, left_out=left_out)
     except (
         NotPrepared,
         Refused,

@@ -109,7 +109,7 @@ def test_a_pod_deleted_by_hand_is_a_loss_and_not_the_jobs_fault(
     jobs.core.delete_namespaced_pod(pod.metadata.name, jobs.namespace)
     end = jobs.wait_ended(launch)
     assert (end.exit_code, end.start_failed) == (None, False)
-    assert end.text == f"Somebody deleted the pod {pod.metadata.name}"
+    assert end.text == f"Somebody removed {pod.metadata.name} in the cluster"
 
 
 def test_a_job_deleted_by_hand_is_said(jobs: Jobs, nodes: list[str]) -> None:
@@ -120,7 +120,7 @@ def test_a_job_deleted_by_hand_is_said(jobs: Jobs, nodes: list[str]) -> None:
     end = jobs.wait_ended(launch)
     assert end.exit_code is None
     # Which of the two is heard of first differs: the Job and its pods are watched side by side.
-    assert end.text.startswith(("Somebody deleted its Job gc-", "Somebody deleted the pod gc-"))
+    assert end.text.startswith(("Somebody deleted its Job gc-", "Somebody removed gc-"))
 
 
 def test_a_job_suspended_by_hand_is_said(jobs: Jobs, nodes: list[str]) -> None:
@@ -141,7 +141,7 @@ def test_a_job_edited_while_it_starts_is_withdrawn(jobs: Jobs, nodes: list[str])
     jobs.batch.patch_namespaced_job(name, jobs.namespace, {"spec": {"parallelism": 1}})
     end = jobs.wait_ended(launch)
     assert (end.exit_code, end.start_failed) == (None, False)
-    assert f"changed the parallelism of its Job {name} from 2 to 1" in end.text
+    assert f"changed the number of workers of {name} in the cluster from 2 to 1" in end.text
 
 
 def test_a_quota_that_refuses_its_pod_is_named(jobs: Jobs, nodes: list[str]) -> None:
@@ -153,7 +153,7 @@ def test_a_quota_that_refuses_its_pod_is_named(jobs: Jobs, nodes: list[str]) -> 
     )
     end = jobs.wait_ended(jobs.launch(nodes[0]))
     assert (end.exit_code, end.start_failed) == (None, True)
-    assert end.text.startswith("The namespace's ResourceQuota none refuses its pod (requested:")
+    assert end.text.startswith("The cluster's quota none refuses this (requested:")
 
 
 def test_a_place_that_a_foreign_pod_has_is_said_and_tried_elsewhere(

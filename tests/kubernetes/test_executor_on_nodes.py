@@ -50,7 +50,7 @@ def test_an_image_that_cannot_be_pulled_is_a_failed_start(
 ) -> None:
     end = jobs.wait_ended(jobs.launch(two_real_nodes[0], environment="gone"))
     assert (end.exit_code, end.start_failed) == (None, True)
-    assert end.text.startswith("Its image cannot be pulled: ")
+    assert end.text.startswith("Its image cannot be fetched: ")
 
 
 def test_a_share_of_a_card_is_held_by_a_reservation_and_seen_by_its_worker(

@@ -94,7 +94,7 @@ def test_a_stop_that_is_refused_is_said_repeated_slowly_and_done_once_it_is_allo
         began_s = time.monotonic()
         jobs.stop(launch)
         (said,) = wait_for(jobs.executor.refusals, "a sentence").values()
-        assert said.startswith("It cannot be ended, and holds what it has: The admission policy")
+        assert said.startswith("It cannot be ended, and holds what it has: The cluster's rule")
         assert policy in said
         assert "Nobody changes Jobs." in said
         assert list(jobs.executor.troubles().values()) == [said]

@@ -48,7 +48,7 @@ def no_gate(_pod: dict[str, Any]) -> list[dict[str, Any]]:
     ("change", "text"),
     [
         (more_gpus, "it asks for 2 GPUs instead of 1"),
-        (no_gate, "it does not wait for its place (its scheduling gate is missing)"),
+        (no_gate, "it does not wait for its place"),
     ],
 )
 def test_a_pod_that_became_another_is_never_let_run_and_the_user_is_told(
@@ -58,7 +58,7 @@ def test_a_pod_that_became_another_is_never_let_run_and_the_user_is_told(
         launch = jobs.launch(node)
         end = jobs.wait_ended(launch)
     assert (end.exit_code, end.start_failed) == (None, True)
-    assert end.text.startswith("Something in the cluster changed the pod gc-")
+    assert end.text.startswith("Something in the cluster changed its worker gc-")
     assert text in end.text
     wait_for(lambda: all(pod.status.phase != "Running" for pod in jobs.pods(launch)), "no pod")
 

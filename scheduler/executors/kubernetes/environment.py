@@ -127,8 +127,15 @@ def is_of_gpus(variable: str) -> bool:
 
 def plain(name: str, value: str) -> Variable:
     """A variable with a value."""
-    # Kubernetes would put other variables in place of $(NAME).
-    return {"name": name, "value": value.replace("$(", "$$(")}
+    return {"name": name, "value": literally(value)}
+
+
+def literally(text: str) -> str:
+    """As Kubernetes gives it to a container unchanged.
+
+    It would put a variable in place of ``$(NAME)``, and one ``$`` in place of two.
+    """
+    return text.replace("$", "$$")
 
 
 def annotation(name: str, key: str) -> Variable:

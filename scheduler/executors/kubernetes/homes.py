@@ -13,6 +13,7 @@ from gpucommons.scheduler.executors.kubernetes.connection import (
     ApiError,
     Connection,
 )
+from gpucommons.scheduler.executors.kubernetes.environment import literally
 from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles
 from gpucommons.scheduler.executors.kubernetes.manifests import Files
 from gpucommons.scheduler.executors.kubernetes.settings import HomeVolume, KubernetesSettings
@@ -87,6 +88,9 @@ class WithHome:
             mount["subPath"] = home.sub_path.replace("{username}", launch.workload.spec.owner)
         return replace(
             found,
+            init_containers=tuple(
+                _linking(container, launch, mount) for container in found.init_containers
+            ),
             volumes=(*found.volumes, {"name": _VOLUME, "persistentVolumeClaim": claim}),
             volume_mounts=(*found.volume_mounts, mount),
             env={**found.env, "HOME": home.mount_path},
@@ -95,6 +99,22 @@ class WithHome:
     def commands(self, launch: Launch) -> Mapping[str, Sequence[str]]:
         """See :class:`.job_files.JobFiles`."""
         return self.files_of_job.commands(launch)
+
+
+def _linking(
+    container: Mapping[str, Any], launch: Launch, mount: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """What prepares the pod links what the snapshot left out, where the job will see it too."""
+    spec = launch.workload.spec
+    if not spec.links or spec.links_from is None:
+        return container
+    words = [f"--home={mount['mountPath']}", f"--below={spec.links_from}"]
+    words += [f"--link={path}" for path in spec.links]
+    return {
+        **container,
+        "command": [*container["command"], *map(literally, words)],
+        "volumeMounts": [*container["volumeMounts"], {**mount, "readOnly": True}],
+    }
 
 
 def _mounts(pod: Mapping[str, Any], claim: str) -> bool:

@@ -227,7 +227,7 @@ def _container(launch: Launch, way: Way, role: Role, placement: WorkerPlacement)
         "name": names.CONTAINER,
         "image": way.image,
         "imagePullPolicy": way.settings.image_pull_policy,
-        "command": [part.replace("$(", "$$(") for part in way.commands[role.name]],
+        "command": [environment.literally(part) for part in way.commands[role.name]],
         "envFrom": environment.from_secret(launch),
         "env": environment.last_wins(
             [*hints, *_without_gpus(found), *ours, *way.settings.pod.env, *gpus]

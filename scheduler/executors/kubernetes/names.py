@@ -18,6 +18,8 @@ ATTEMPT = f"{GROUP}/attempt"
 WORKLOAD = f"{GROUP}/workload"
 TEAM = f"{GROUP}/team"
 USER = f"{GROUP}/user"
+#: Annotations of a notebook: whose it is and which server, letter by letter.
+USER_NAME, SERVER_NAME = f"{GROUP}/user-name", f"{GROUP}/server-name"
 KIND = f"{GROUP}/kind"
 ROLE = f"{GROUP}/role"
 INSTANCE = "app.kubernetes.io/instance"

@@ -38,14 +38,14 @@ _POLICY = re.compile(
 )
 _LONGEST = 400
 
-_PULL = "Its image cannot be pulled: {said}"
+_PULL = "Its image cannot be fetched: {said}"
 _MAKE = "Its container cannot be made: {said}"
 _WAITS_FOR = {
     "ErrImagePull": _PULL,
     "ImagePullBackOff": _PULL,
     "RegistryUnavailable": _PULL,
     "InvalidImageName": "Its image is no name of an image: choose another environment ({said})",
-    "ErrImageNeverPull": "Its image is not on the node, and pulling is turned off: {said}",
+    "ErrImageNeverPull": "Its image is not on the node, which may not fetch it: {said}",
     "CreateContainerConfigError": "Its container lacks something that it refers to: {said}",
     "InitFailed": "Its files could not be prepared: {said}",
     "RunContainerError": _MAKE,
@@ -53,10 +53,10 @@ _WAITS_FOR = {
 }
 _TAKEN_AWAY = {
     "PreemptionByScheduler": (
-        "The cluster gave the place of {name} to a pod of higher priority that is not ours"
+        "The cluster gave the place of {name} to other work of higher priority that is not ours"
     ),
-    "DeletionByTaintManager": "The node {node} was tainted, and {name} was evicted",
-    "EvictionByEvictionAPI": "{name} was evicted from {node}: its node is being emptied",
+    "DeletionByTaintManager": "The node {node} was closed to work, and {name} had to leave it",
+    "EvictionByEvictionAPI": "{name} had to leave {node}, which is being emptied",
     "TerminationByKubelet": "The node {node} ended {name}: {said}",
     "DeletionByPodGC": "{name} was removed with its node {node}",
 }
@@ -71,18 +71,17 @@ def refused(message: str) -> str:
     """Why the cluster creates no pod or object for the job."""
     if found := _QUOTA.search(message):
         return (
-            f"The namespace's ResourceQuota {found['name']} refuses its pod"
+            f"The cluster's quota {found['name']} refuses this"
             f" ({_short(found['rest'])}): ask whoever runs the cluster to raise it"
         )
     if found := _SECURITY.search(message):
         return (
-            f"The namespace enforces PodSecurity {found['level']}, which its pod does not meet:"
-            f" {_short(found['rest'])}"
+            f"The cluster's security level {found['level']} refuses this: {_short(found['rest'])}"
         )
     if found := _WEBHOOK.search(message):
-        return f"The admission webhook {found['name']} refuses its pod: {_short(found['rest'])}"
+        return f"The cluster's check {found['name']} refuses this: {_short(found['rest'])}"
     if found := _POLICY.search(message):
-        return f"The admission policy {found['name']} refuses its pod: {_short(found['rest'])}"
+        return f"The cluster's rule {found['name']} refuses this: {_short(found['rest'])}"
     return f"The cluster refuses it: {_short(message)}"
 
 
@@ -98,7 +97,7 @@ def not_run(slot: str, why: Why) -> str:
     """The same where its node does not run that pod."""
     said = ": ".join(filter(None, (why.reason, _short(why.message)))) or "it gives no reason"
     return (
-        f"Nothing of ours can hold {slot}: its node does not run the pod that would ({said}). Look at the"
+        f"Nothing of ours can hold {slot}: its node does not run what would ({said}). Look at the"
         " device plugin there; it is tried again at least every minute, and until then parts of that"
         " GPU cannot be used."
     )
@@ -106,9 +105,9 @@ def not_run(slot: str, why: Why) -> str:
 
 _CANNOT = {
     "suspend": "It cannot be ended, and holds what it has",
-    "hurry": "Its pods cannot be ended, and hold what they have",
+    "hurry": "Its workers cannot be ended, and hold what they have",
     "notify": "It cannot be told of its stop, or that it is taken back",
-    "lift": "Its pods cannot be sent to their nodes",
+    "lift": "Its workers cannot be sent to their nodes",
 }
 #: Due until it is done; the others are asked once.
 _ASKED_AGAIN = frozenset({"suspend", "hurry"})
@@ -135,7 +134,7 @@ def taken_away(pod: PodSeen) -> str:
     if pod.end.reason == "Evicted" and not pod.disrupted.reason:
         return f"The node {pod.node} ended {pod.name}: {_short(pod.end.message)}"
     said = _short(pod.disrupted.message)
-    sentence = _TAKEN_AWAY.get(pod.disrupted.reason, "Somebody deleted the pod {name}")
+    sentence = _TAKEN_AWAY.get(pod.disrupted.reason, "Somebody removed {name} in the cluster")
     return sentence.format(name=pod.name, node=pod.node, said=said)
 
 
@@ -158,8 +157,8 @@ def job_edited(job: JobSeen, *, completions: int) -> str:
     """What somebody changed in a Job of ours; empty where nothing was."""
     if job.parallelism != completions:
         return (
-            f"Somebody changed the parallelism of its Job {job.name} from {completions} to"
-            f" {job.parallelism}: workers are changed here, not in the cluster"
+            f"Somebody changed the number of workers of {job.name} in the cluster from {completions} to"
+            f" {job.parallelism}: change it here instead"
         )
     return ""
 
@@ -169,9 +168,9 @@ def pod_changed(pod: PodSeen, *, gpus: int | None, last: str | None) -> str:
 
     ``last`` is the variable that must come last, which decides about GPUs.
     """
-    who = f"Something in the cluster changed the pod {pod.name}"
+    who = f"Something in the cluster changed its worker {pod.name}"
     if not pod.gated:
-        return f"{who}: it does not wait for its place (its scheduling gate is missing)"
+        return f"{who}: it does not wait for its place"
     if gpus is not None and pod.gpus != gpus:
         return f"{who}: it asks for {pod.gpus} GPUs instead of {gpus}"
     if last is not None and last not in pod.variables:

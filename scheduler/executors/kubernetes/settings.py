@@ -14,6 +14,7 @@ from typing import Any, Literal, Self
 import yaml
 from pydantic import Field, ValidationError, model_validator
 
+from gpucommons.scheduler.environments.images import is_pinned
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.models.fields import Model
@@ -188,7 +189,8 @@ class KubernetesSettings(Model):
         image = self.environments.get(environment)
         if image is not None:
             return image
-        if self.any_image and environment:
+        # One by its digest was allowed when its job was submitted: its notebook may be gone since.
+        if (self.any_image and environment) or is_pinned(environment):
             return environment
         known = ", ".join(sorted(name for name in self.environments if name)) or "none"
         asked = f"There is no environment {environment!r} on this cluster"

@@ -16,7 +16,8 @@ from launches import a_launch
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.environments.base import Images, Wanted
+from gpucommons.scheduler.environments.base import Wanted
+from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan
@@ -103,7 +104,10 @@ DIGEST = f"registry.example/torch@sha256:{'a' * 64}"
 
 
 def test_images_are_the_admins_own_or_pinned_by_their_digest() -> None:
-    some, any_pinned = Images(names=("", "torch")), Images(names=("",), any_image=True)
+    some, any_pinned = (
+        Images(images={"": "", "torch": "torch:2"}),
+        Images(images={"": ""}, any_image=True),
+    )
     assert some.settle("ann", Wanted(environment="torch")) == "torch"
     assert any_pinned.settle("ann", Wanted(environment=DIGEST)) == DIGEST
     with pytest.raises(Misconfigured, match="name one of: torch"):
@@ -116,7 +120,7 @@ def test_a_tag_does_not_pass_for_the_digest_that_is_allowed(
     tmp_path: Path,
 ) -> None:
     world = ServiceWorld(tmp_path)
-    world.service = replace(world.service, environments=Images(names=("",), any_image=True))
+    world.service = replace(world.service, environments=Images(images={"": ""}, any_image=True))
     allow(world, [DIGEST])
     assert submit(world, environment=DIGEST) == DIGEST
     for tag in ("registry.example/torch:latest", "registry.example/torch"):

@@ -214,7 +214,7 @@ def test_a_card_whose_holder_its_node_does_not_run_is_tried_with_growing_rests_a
     assert rests == sorted(rests)
     assert rests[-1] == 60
     sentence = world.offer.sentences()[ONE]
-    assert sentence.startswith(f"Nothing of ours can hold {ONE}: its node does not run the pod")
+    assert sentence.startswith(f"Nothing of ours can hold {ONE}: its node does not run what would")
     assert f"(UnexpectedAdmissionError: {said})" in sentence
     # The device plugin is back.
     world.cluster.failed = None

@@ -323,4 +323,4 @@ def test_a_webhook_of_that_system_may_change_the_gpus_but_not_the_gate() -> None
     assert pod is not None
     assert sentences.pod_changed(replace(pod, gpus=7), gpus=None, last=None) == ""
     free = sentences.pod_changed(replace(pod, gates=()), gpus=None, last=None)
-    assert "scheduling gate is missing" in free
+    assert "does not wait for its place" in free

@@ -245,13 +245,13 @@ def test_a_command_that_does_not_exist_is_a_failed_start(reason: str) -> None:
     [
         (
             an_ended_pod(0, 137, disrupted=Why(reason="PreemptionByScheduler")),
-            "gave the place of {name} to a pod of higher priority",
+            "gave the place of {name} to other work of higher priority",
         ),
         (
             an_ended_pod(0, 143, disrupted=Why(reason="EvictionByEvictionAPI")),
-            "evicted from n0: its node is being emptied",
+            "had to leave n0, which is being emptied",
         ),
-        (an_ended_pod(0, 143, killed_at_ms=1), "Somebody deleted the pod {name}"),
+        (an_ended_pod(0, 143, killed_at_ms=1), "Somebody removed {name} in the cluster"),
         (
             an_ended_pod(0, 137, end=Why(reason="Evicted", message="low on disk")),
             "The node n0 ended {name}: low on disk",
@@ -269,7 +269,7 @@ def test_a_pod_deleted_by_hand_is_no_failure_though_its_job_fails_of_it() -> Non
     failed = a_job_seen(failure=Why(reason="BackoffLimitExceeded"))
     end = endings.end_of(single(an_ended_pod(0, 143, killed_at_ms=1), job=failed))
     assert (end.exit_code, end.start_failed) == (None, False)
-    assert end.text.startswith("Somebody deleted the pod ")
+    assert end.text.startswith("Somebody removed ")
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ EXPECTED = Expected(gpus={"worker": 1}, last={"worker": None})
 @pytest.mark.parametrize(
     ("pod", "text"),
     [
-        (a_pod_seen(gates=()), "it does not wait for its place (its scheduling gate is missing)"),
+        (a_pod_seen(gates=()), "it does not wait for its place"),
         (a_pod_seen(gpus=4), "it asks for 4 GPUs instead of 1"),
         (a_pod_seen(waiting=Why(reason="InvalidImageName", message="a b")), "no name of an image"),
         (
@@ -333,7 +333,7 @@ def test_a_job_edited_by_hand_is_given_up_and_tried_again() -> None:
     why = judging.why_give_up(gang(a_pod_seen(0), a_pod_seen(1), job=edited), None)
     assert why is not None
     assert why.again
-    assert f"parallelism of its Job {JOB} from 2 to 1" in why.text
+    assert f"number of workers of {JOB} in the cluster from 2 to 1" in why.text
 
 
 @pytest.mark.parametrize(
@@ -342,7 +342,7 @@ def test_a_job_edited_by_hand_is_given_up_and_tried_again() -> None:
         (
             gang(warning=Why(reason="FailedCreate", message="exceeded quota: few, requested: 2")),
             Failing(
-                "The namespace's ResourceQuota few refuses its pod (requested: 2): ask whoever runs"
+                "The cluster's quota few refuses this (requested: 2): ask whoever runs"
                 " the cluster to raise it"
             ),
         ),
@@ -353,11 +353,11 @@ def test_a_job_edited_by_hand_is_given_up_and_tried_again() -> None:
                     message='admission webhook "w.x" denied the request: no GPUs today',
                 )
             ),
-            Failing("The admission webhook w.x refuses its pod: no GPUs today"),
+            Failing("The cluster's check w.x refuses this: no GPUs today"),
         ),
         (
             single(a_pod_seen(waiting=Why(reason="ImagePullBackOff", message="not found"))),
-            Failing("Its image cannot be pulled: not found"),
+            Failing("Its image cannot be fetched: not found"),
         ),
         (
             single(a_pod_seen(unschedulable="0/3 nodes are available")),
