@@ -31,6 +31,7 @@ from gpucommons.scheduler.client.submission import (
     request_for_file,
     results_below,
 )
+from gpucommons.scheduler.environments.images import of_this_notebook
 from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
@@ -210,12 +211,15 @@ class TrainPanel(anywidget.AnyWidget):
             who = scheduler.send(calls.whoami())
             self.teams = who.teams
             self._views = scheduler.send(calls.teams()).teams
+            image = ""
+            if who.environments == "image":
+                image = scheduler.send(calls.environments()).default
         if self.team not in self.teams:
             self.team = self.teams[0] if self.teams else ""
         if who.environments == "folder" and not self.environment:
             # This kernel's own, whose packages the notebook was written with.
             self.environment = os.path.realpath(sys.prefix)
-        self.settings = _settings(self.environment, self._options().get("results_to"))
+        self.settings = _settings(self.environment, image, self._options().get("results_to"))
         self._offer()
 
     @traitlets.observe("team", "milli_gpu", "max_run_s")
@@ -263,12 +267,14 @@ class TrainPanel(anywidget.AnyWidget):
         return f"TrainPanel: {self.target} on {size} GPU. {self.quota_line}".rstrip()
 
 
-def _settings(environment: str, results_to: str | None) -> str:
+def _settings(environment: str, image: str, results_to: str | None) -> str:
     """What the form chose by itself, and where it comes from."""
     found = ["The time limit of 2 hours is this form's own until you change it."]
     if environment:
         with contextlib.suppress(NoEnvironment):
             found.append(f"Runs in {read_environment(environment).text()}, this kernel's own.")
+    elif image:
+        found.append(f"Runs in {of_this_notebook(image)}.")
     if results_to is not None:
         place = "results/" if results_to == "." else f"{results_to}/results/"
         found.append(f"Results come back to {place}, beside the file.")

@@ -129,7 +129,8 @@ def _add_submit(
         default=[],
         metavar="ENVIRONMENT|NAME=VALUE",
         help="the kernel, venv or conda environment to run in, by name or path (default: the one"
-        " that is active here); or a variable of the job, which may be repeated",
+        " that is active here), or on a cluster an image (default: this notebook's own); or a"
+        " variable of the job, which may be repeated",
     )
     command.add_argument(
         "--left-out",

@@ -21,6 +21,7 @@ from gpucommons.scheduler.cli.present import printable, show
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.snapshot import Packed
 from gpucommons.scheduler.client.submission import LOCK_FILE, FileJob, request_for_file
+from gpucommons.scheduler.environments.images import of_this_notebook
 from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.scripts.parameters import parse_value
@@ -49,6 +50,7 @@ def submit(arguments: argparse.Namespace) -> int:
             sys.stderr.write(printable(scheduler.send(calls.quote_job(request)).text) + "\n")
         view = scheduler.send(calls.submit(request, key=str(uuid.uuid4())))
         _say_shortened(request.name, view.name)
+        _say_chosen(request, view)
         _say(f"warning: {warning}" for warning in view.warnings)
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
@@ -156,6 +158,13 @@ def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
     if found.path != os.path.realpath(sys.prefix):
         _say([f"runs in: {found.text()}, the environment that is active here (else: --env)"])
     return found.path
+
+
+def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
+    """The image that nobody named."""
+    chosen = "" if view.request is None else view.request.environment
+    if chosen and not request.environment:
+        _say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
 
 
 def _say_shortened(asked: str, given: str) -> None:

@@ -22,6 +22,8 @@ _TAG = r":[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}"
 _DIGEST = r"@sha256:[0-9a-f]{64}"
 _REFERENCE = re.compile(rf"{_NAME}(?:{_TAG})?(?:{_DIGEST})?")
 _PINNED = re.compile(rf"{_NAME}{_DIGEST}")
+#: Digits of a digest on a screen.
+_SHOWN = 12
 #: What an old runtime puts before an image that came from a registry.
 _PULLED = "docker-pullable://"
 
@@ -47,6 +49,12 @@ def pinned(image_id: str) -> str | None:
 
 def _nowhere(_user: str, _server: str) -> str:
     raise ImageNotKnown("nobody here sees notebooks")
+
+
+def of_this_notebook(image: str) -> str:
+    """What a choice that was made for somebody is called: ``image lab@sha256:0123…, the one of …``."""
+    name, pin, digest = image.partition("@sha256:")
+    return f"image {name}{pin}{digest[:_SHOWN]}{'…' if digest else ''}, the one of this notebook"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

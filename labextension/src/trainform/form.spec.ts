@@ -71,6 +71,16 @@ it('shows no environments where there are none to choose', () => {
   expect(drawn(train)).not.toContain('Environment');
 });
 
+it('names the image of the notebook where jobs run in images', () => {
+  const train = made();
+  const digest = `sha256:${'0123456789ab'.repeat(6).slice(0, 64)}`;
+  const image = `registry.example/lab@${digest}`;
+  train.environments = { kind: 'image', environments: [], default: image };
+  expect(drawn(train)).toContain(
+    'image registry.example/lab@sha256:0123456789ab…, the one of this notebook'
+  );
+});
+
 it('keeps an environment that is not listed', () => {
   const train = made();
   train.prefill(makeJob({ request: { roles: [], environment: '/gone/old' } }));

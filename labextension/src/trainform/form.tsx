@@ -270,13 +270,17 @@ function Environment(): React.JSX.Element | null {
   const msg = useWords(trainMessages);
   const { form, files, environments } = train;
   const known = environments?.environments ?? [];
+  const image = environments?.default ?? '';
   const isFile = form.source?.kind === 'file';
   const own = isFile && environments?.kind === 'folder' ? files : null;
-  if (form.source === null || (known.length === 0 && own === null)) {
+  if (form.source === null || (known.length === 0 && own === null && !image)) {
     return null;
   }
   const options: IOption[] = [
-    { value: '', label: own?.environment_name ?? msg.defaultEnvironment() },
+    {
+      value: '',
+      label: own?.environment_name ?? msg.defaultEnvironment(image)
+    },
     ...known
       .filter(each => each.environment !== own?.environment)
       .map(each => ({

@@ -68,8 +68,14 @@ export function trainMessages(msg: Messages) {
       return python ? trans.__('%1 (Python %2)', name, python) : name;
     },
 
-    defaultEnvironment(): string {
-      return trans.__('The default');
+    defaultEnvironment(image: string): string {
+      const [name, digest] = image.split('@sha256:');
+      return digest
+        ? trans.__(
+            'image %1, the one of this notebook',
+            `${name}@sha256:${digest.slice(0, 12)}…`
+          )
+        : trans.__('The default');
     },
 
     environmentLabel(form: ITrainForm, isKnown: boolean): string {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
 import tarfile
@@ -16,12 +18,13 @@ from service_world import ServiceWorld, done
 from storages import LinkedMemory, serving_links
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.confined_files import Refused as BadFiles
 from gpucommons.scheduler.core.types import Attempt, AttemptId, Workload
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import jobs
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
-from gpucommons.scheduler.storage.prepare import prepare
+from gpucommons.scheduler.storage.prepare import LeftOut, prepare
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
 
 COUNTS = """
@@ -201,3 +204,73 @@ def test_a_link_that_a_job_lays_in_the_folders_place_is_not_handed_on(tmp_path: 
 def an_attempt(number: int) -> Attempt:
 
     return replace(a_launch().attempt, attempt_id=AttemptId(f"a{number}"), number=number)
+
+
+# --- what the snapshot left out --------------------------------------------------------------
+
+
+def a_home_with_data(folder: Path) -> Path:
+    (folder / "home" / "project").mkdir(parents=True)
+    (folder / "home" / "project" / "big.bin").write_bytes(b"big")
+    (folder / "secret").write_text("no")
+    (folder / "home" / "project" / "out").symlink_to(folder / "secret")
+    return folder / "home"
+
+
+def test_left_out_files_are_links_to_the_home_that_are_not_kept(
+    bucket: Cluster, tmp_path: Path
+) -> None:
+    home = a_home_with_data(tmp_path)
+    submitted(bucket)
+    (tmp_path / "pod").mkdir()
+    left_out = LeftOut(home=home, below="project", paths=["big.bin"])
+    prepare(bucket.api(), tmp_path / "pod", left_out=left_out)
+    said = run(
+        bucket,
+        tmp_path / "pod",
+        {},
+        "print(open('../big.bin').read()); open('own', 'w').write('1')",
+    )
+    assert said.startswith("big\n"), said
+    ann = bucket.world.principal("ann")
+    assert [one.files_kept for one in jobs.job(bucket.world.service, ann, "digits-1").attempts] == [
+        1
+    ]
+
+
+@pytest.mark.parametrize("path", ["out", "../../secret", "gone.bin"])
+def test_what_leads_out_of_the_home_starts_nothing(
+    bucket: Cluster, tmp_path: Path, path: str
+) -> None:
+    home = a_home_with_data(tmp_path)
+    submitted(bucket)
+    (tmp_path / "pod").mkdir()
+    left_out = LeftOut(home=home, below="project", paths=[path])
+    with pytest.raises(BadFiles):
+        prepare(bucket.api(), tmp_path / "pod", left_out=left_out)
+    assert not (tmp_path / "pod" / "work" / path).is_symlink()
+
+
+# --- in any image ----------------------------------------------------------------------------
+
+#: Newer than the oldest Python of images that are still in use, 3.8.
+NEWER = re.compile(
+    r"waitstatus_to_exitcode|removeprefix|removesuffix|file_digest|functools\.cache\b"
+    r"|zip\(.*strict=|slots=True|kw_only=True|from datetime import UTC|\bTypeAlias\b|pidfd_open"
+)
+
+
+def test_what_lies_beside_a_job_is_written_for_the_python_of_any_image(
+    bucket: Cluster, tmp_path: Path
+) -> None:
+    submitted(bucket)
+    prepare(bucket.api(), tmp_path)
+    modules = sorted((tmp_path / "bin" / "worker").rglob("*.py"))
+    assert {path.name for path in modules} >= {"command.py", "event_watch.py", "kept_files.py"}
+    for path in modules:
+        text = path.read_text()
+        ast.parse(text, feature_version=(3, 8))
+        code = "\n".join(line.partition("  #")[0].split("# ``")[0] for line in text.splitlines())
+        assert NEWER.search(code) is None, path.name
+        # Hints like ``str | None`` are read as text alone.
+        assert not text.count("->") or "from __future__ import annotations" in text, path.name

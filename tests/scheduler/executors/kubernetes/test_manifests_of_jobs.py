@@ -18,9 +18,11 @@ from gpucommons.scheduler.core.types import PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles, PlannedFiles, WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.laying_out import LayOut, expected_of, lay_out
 from gpucommons.scheduler.executors.kubernetes.settings import (
+    HomeVolume,
     KubernetesSettings,
     PodAdditions,
     PoolPlace,
@@ -135,6 +137,63 @@ def test_a_spec_cannot_overrule_what_we_say() -> None:
     assert env["NVIDIA_VISIBLE_DEVICES"]["value"] == "void"
     assert "value" not in env["GPUCOMMONS_RANK"]
     assert env["MINE"]["value"] == "$$(GPUCOMMONS_TOKEN)"
+
+
+@pytest.mark.parametrize("text", ["kill $$", "$(GPUCOMMONS_TOKEN)", "$$(X)", "$", "a$b$$$(C)"])
+def test_words_and_values_reach_a_command_as_they_were_given(text: str) -> None:
+    launch = a_launch(env={"MINE": text})
+    roles = tuple(replace(role, command=("sh", "-c", text)) for role in launch.workload.spec.roles)
+    spec = replace(launch.workload.spec, roles=roles)
+    pod = pod_of(the_job(replace(launch, workload=replace(launch.workload, spec=spec))))
+    assert expanded(pod["containers"][0]["command"][-1]) == text
+    assert expanded(env_of(pod)["MINE"]["value"]) == text
+
+
+def expanded(text: str) -> str:
+    """What the kubelet makes of a text, with no variable that it knows."""
+    found, at = "", 0
+    while at < len(text):
+        if text[at] == "$" and text[at + 1 : at + 2] == "$":
+            found, at = found + "$", at + 2
+        elif text[at] == "$" and (end := text.find(")", at)) > at and text[at + 1] == "(":
+            message = f"{text[at : end + 1]} would be expanded"
+            raise AssertionError(message)
+        else:
+            found, at = found + text[at], at + 1
+    return found
+
+
+def a_home(launch: Launch, *, read_only: bool = False) -> dict[str, Any]:
+    """The pod of a job that sees its owner's home folder."""
+    home = HomeVolume(read_only=read_only)
+    no_api: Any = None
+    files = WithHome(
+        files_of_job=PlannedFiles(place=PodPlace(image="ours")),
+        home=home,
+        settings=SETTINGS,
+        connection=no_api,
+    )
+    (job,) = laid_out(launch, files=files).jobs
+    return pod_of(dict(job))
+
+
+def test_what_prepares_a_pod_links_what_the_snapshot_left_out_and_only_reads_the_home() -> None:
+    paths = ("data.bin", "-x", "$(GPUCOMMONS_TOKEN)")
+    (prepare,) = a_home(a_launch(links=paths, links_from="project"))["initContainers"]
+    words = [expanded(word) for word in prepare["command"]]
+    assert words[-5:] == [
+        "--home=/home/jovyan",
+        "--below=project",
+        *(f"--link={path}" for path in paths),
+    ]
+    (mount,) = [one for one in prepare["volumeMounts"] if one["mountPath"] == "/home/jovyan"]
+    assert mount["readOnly"]
+
+
+def test_what_prepares_a_pod_sees_no_home_where_nothing_is_linked() -> None:
+    (prepare,) = a_home(a_launch())["initContainers"]
+    assert not any("--link" in word for word in prepare["command"])
+    assert "/home/jovyan" not in {one["mountPath"] for one in prepare["volumeMounts"]}
 
 
 def test_init_containers_see_no_gpu_and_know_the_job() -> None:
