@@ -57,10 +57,9 @@ class Found:
     resume_from: Workload | None = None
     #: The snapshot it names is here, and jobs of this team may be made of it by whoever asks.
     has_snapshot: Callable[[Team], bool] = lambda _team: True
-    #: Finds the environment that really runs, maybe by the snapshot's files; None = as asked.
-    environment: Callable[[], str] | None = None
-    #: Other words for an environment, by which a rule may name it; its own first.
-    same_as: Callable[[str], tuple[str, ...]] = lambda environment: (environment,)
+    #: Finds the environment that really runs, maybe by the snapshot's files, under each word that a
+    #: rule may name it by; None = as asked.
+    environment: Callable[[], tuple[str, ...]] | None = None
     #: Workloads of this user that wait already.
     pending: int = 0
 
@@ -125,7 +124,7 @@ def _spec(
     owner = UserName(request.user or principal.name)
     chosen = "priority" in request.model_fields_set
     asked, pools = settled(request.roles, _pools(request, team, cluster), cluster)
-    environment = request.environment if found.environment is None else found.environment()
+    words = (request.environment,) if found.environment is None else found.environment()
     return Spec(
         kind=Kind(request.kind),
         name=request.name,
@@ -151,7 +150,7 @@ def _spec(
         launcher=request.launcher,
         snapshot=request.snapshot,
         working_dir=request.working_dir,
-        environment=as_allowed(found.same_as(environment), team, cluster.policy),
+        environment=as_allowed(words, team, cluster.policy),
         links=tuple(dict.fromkeys(request.links)),
         links_from=request.links_from,
         env=dict(request.env),

@@ -40,8 +40,8 @@ def environments(service: Service, principal: Principal) -> models.EnvironmentLi
 
 def settled(
     service: Service, principal: Principal, request: models.JobRequest, *, is_stored: bool = False
-) -> str:
-    """The environment that a job really gets, as it is stored.
+) -> tuple[str, ...]:
+    """The environment that a job really gets, under each word that a rule may name it by.
 
     ``is_stored``: the request is that of a job that was settled before.
     """
@@ -64,12 +64,21 @@ def settled(
         server=_server(principal, request),
         is_stored=is_stored,
     )
-    return service.environments.settle(request.user or principal.name, wanted)
+    found = service.environments.settle(request.user or principal.name, wanted)
+    return service.environments.same_as(found)
 
 
 def _server(principal: Principal, request: models.JobRequest) -> str | None:
     """The notebook that asks, where the job is its user's."""
     return principal.server_name if request.user in (None, principal.name) else None
+
+
+def with_warnings(
+    service: Service, principal: Principal, request: models.JobRequest, view: models.JobView
+) -> models.JobView:
+    """What was submitted, with what likely goes wrong."""
+    chosen = None if view.request is None else view.request.environment
+    return view.model_copy(update={"warnings": warnings(service, principal, request, chosen)})
 
 
 def warnings(

@@ -26,7 +26,7 @@ from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.service import authorization, snapshots
-from gpucommons.scheduler.service.environments import settled, warnings
+from gpucommons.scheduler.service.environments import settled, with_warnings
 from gpucommons.scheduler.service.lookup import (
     find_job,
     unseen_submits,
@@ -82,8 +82,7 @@ def submit(
         request=request,
         key=key,
     )
-    chosen = None if view.request is None else view.request.environment
-    return view.model_copy(update={"warnings": warnings(service, principal, request, chosen)})
+    return with_warnings(service, principal, request, view)
 
 
 def _submitted(
@@ -130,7 +129,6 @@ def checked_spec(
     resumed = _resumed(service, principal, request)
     found = Found(
         environment=lambda: settled(service, principal, request, is_stored=of_job),
-        same_as=service.environments.same_as,
         after=_dependencies(service, principal, request.after),
         near=_neighbours(service, principal, request.near),
         resume_from=resumed,
