@@ -12,6 +12,9 @@ from gpucommons.scheduler.core.state import Cluster, Observation, ProgressReport
 from gpucommons.scheduler.core.types import REPORTED, WorkloadId
 from gpucommons.scheduler.store.base import Epoch, LogPoint, Store
 
+#: Of one job, what waits for the next cycle: a job that prints or posts points without end costs the
+#: cycle, and all who wait for it, no more than this.
+MOST_POINTS = 5_000
 #: Points, each with the job that it belongs to.
 Curves = Iterable[tuple[WorkloadId, LogPoint]]
 
@@ -23,7 +26,7 @@ class Inbox:
     lock: threading.Lock = field(default_factory=threading.Lock)
     waiting: list[Observation] = field(default_factory=list)
     #: Points of curves that were read, of jobs that may be over by now.
-    points: list[tuple[WorkloadId, LogPoint]] = field(default_factory=list)
+    points: dict[WorkloadId, list[LogPoint]] = field(default_factory=dict)
 
     def put(self, observation: Observation) -> None:
         """Keep one more."""
@@ -44,21 +47,31 @@ class Inbox:
             del self.waiting[:count]
 
     def put_points(self, workload_id: WorkloadId, points: Sequence[LogPoint]) -> None:
-        """Keep points of a curve."""
+        """Keep points of a curve; of very many at a time every second one goes."""
         with self.lock:
-            self.points.extend((workload_id, point) for point in points)
+            kept = self.points.setdefault(workload_id, [])
+            kept.extend(points)
+            while len(kept) > MOST_POINTS:
+                # The newest always stays.
+                del kept[-2::-2]
 
     def write_points(self, store: Store, epoch: Epoch, seen: Curves) -> None:
         """Have what was read written together with what attempts told; it is dropped once it is."""
         with self.lock:
-            read = tuple(self.points)
+            read, self.points = self.points, {}
         curves: dict[WorkloadId, list[LogPoint]] = defaultdict(list)
-        for workload_id, point in (*read, *seen):
+        for workload_id, points in read.items():
+            curves[workload_id].extend(points)
+        for workload_id, point in seen:
             curves[workload_id].append(point)
-        if curves:
-            store.add_points(epoch, curves)
-        with self.lock:
-            del self.points[: len(read)]
+        try:
+            if curves:
+                store.add_points(epoch, curves)
+        except BaseException:
+            with self.lock:
+                for workload_id, points in read.items():
+                    self.points[workload_id] = points + self.points.get(workload_id, [])
+            raise
 
     def clear(self) -> None:
         """They are no longer ours to record."""

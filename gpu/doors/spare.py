@@ -20,7 +20,7 @@ class Acceptor:
 
     def __init__(self, *, at_once: int = _MAX_AT_ONCE) -> None:
         self._at_once = at_once
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        self._spare: int | None = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
 
     def accept(self, listener: socket.socket) -> Iterator[socket.socket]:
         """The connections that wait, as far as there is room; of a flood, so many at a time."""
@@ -36,10 +36,14 @@ class Acceptor:
 
     def close(self) -> None:
         """Let go of the reserve."""
-        os.close(self._spare)
+        # Forgotten before anything else: by the next time its number may be another file's.
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            os.close(spare)
 
     def _turn_away(self, listener: socket.socket) -> None:
-        os.close(self._spare)
+        self.close()
         with suppress(OSError):
             listener.accept()[0].close()
-        self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        with suppress(OSError):  # another thread had it first
+            self._spare = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
