@@ -53,6 +53,8 @@ def _copy_worker(root: Path) -> None:
     """As a folder that Python runs, with the packages around it, whatever the image holds."""
     here, there = Path(worker.__file__).parent, _modules(root)
     there.mkdir(parents=True, exist_ok=True)
+    # A package without this file would give way to one of its name in the image.
+    (there.parent.parent / "__init__.py").touch()
     (there.parent / "__init__.py").touch()
     for name in _WORKER:
         shutil.copyfile(here / name, there / name)

@@ -36,8 +36,15 @@ raise SystemExit(143)
 """
 
 
-def run(cluster: Cluster, root: Path, environ: dict[str, str], code: str) -> str:
-    words = [sys.executable, "-I", str(root / "bin" / "worker"), "--working-dir", "src", "--"]
+def run(
+    cluster: Cluster,
+    root: Path,
+    environ: dict[str, str],
+    code: str,
+    *,
+    python: str = sys.executable,
+) -> str:
+    words = [python, "-I", str(root / "bin" / "worker"), "--working-dir", "src", "--"]
     pod = subprocess.run(
         [*words, sys.executable, "-c", code],
         env={**cluster.environ(root), **environ},
@@ -274,3 +281,18 @@ def test_what_lies_beside_a_job_is_written_for_the_python_of_any_image(
         assert NEWER.search(code) is None, path.name
         # Hints like ``str | None`` are read as text alone.
         assert not text.count("->") or "from __future__ import annotations" in text, path.name
+
+
+def test_a_package_of_our_name_in_the_image_is_not_what_stands_above_a_job(
+    bucket: Cluster, tmp_path: Path
+) -> None:
+    submitted(bucket)
+    (tmp_path / "pod").mkdir()
+    prepare(bucket.api(), tmp_path / "pod")
+    image = tmp_path / "image"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(image)], check=True)
+    (site,) = image.glob("lib/python*/site-packages")
+    (site / "gpucommons").mkdir()
+    (site / "gpucommons" / "__init__.py").write_text("raise SystemExit('the image')")
+    said = run(bucket, tmp_path / "pod", {}, "print('ran')", python=str(image / "bin" / "python3"))
+    assert said.startswith("ran\n"), said
