@@ -198,7 +198,8 @@ def _why_lines(answer: models.Why, *, now_ms: int) -> Iterator[str]:
     if answer.state in _FINAL:
         yield answer.text
         if answer.name:
-            yield f"What it wrote: gpucommons logs {answer.name}"
+            yield f"What it printed: gpucommons logs {answer.name}"
+            yield f"What it wrote: gpucommons results {answer.name}"
         return
     if answer.reason is None:
         yield answer.text or f"{name} does not wait: it is {state_words(answer.state)}."

@@ -228,7 +228,7 @@ def requeue_later(draft: Draft, workload: Workload, kind: str, text: str) -> Wor
     )
     draft.tell(
         kind,
-        f"{workload.spec.name}: {text}. It tries again in {wait // 1000} s.".replace("..", "."),
+        f"{workload.spec.name}: {text.rstrip('.')}. It is back in line for {wait // 1000} s at least.",
         workload,
         attempt_id=workload.attempts[-1].attempt_id if workload.attempts else None,
     )

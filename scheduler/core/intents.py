@@ -234,7 +234,7 @@ def _pause(draft: Draft, workload: Workload, by: str) -> None:
     if workload.state is State.CANCELLING or is_final(workload):
         message = f"{workload.spec.name} is {workload.state}: it cannot be paused any more."
         raise InvalidTransition(message)
-    draft.tell("pause-asked", f"{workload.spec.name}: paused by {by}.", workload, by=by)
+    draft.tell("pause-asked", f"{by} asked to pause {workload.spec.name}.", workload, by=by)
     workload = withdrawals.noted(draft, workload)
     if workload.current is None:
         draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))

@@ -265,7 +265,10 @@ def test_why_of_what_is_over_says_how_it_ended_and_where_its_log_is(
     ended = cli("why", broken.name).out
     assert ended.startswith("broken-1 has failed: ")
     assert "3" in ended.splitlines()[0]
-    assert ended.splitlines()[1:] == ["What it wrote: gpucommons logs broken-1"]
+    assert ended.splitlines()[1:] == [
+        "What it printed: gpucommons logs broken-1",
+        "What it wrote: gpucommons results broken-1",
+    ]
     world.pass_time(48 * 3_600_000)
     assert cli("why", broken.name).out == ended
 

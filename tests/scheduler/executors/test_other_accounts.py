@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -12,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launches import a_launch, ended, lines, python
+from launches import a_launch, ended, lines, python, until
 
 from gpucommons.scheduler.core.types import AttemptId
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
@@ -157,3 +159,21 @@ def test_the_working_folder_is_handed_over_and_strays_are_found_under_their_acco
 
     assert ended(theirs).exit_code == 0
     assert lines(theirs, second) == [f"xx {UID}"]
+
+
+def test_an_admin_who_looks_into_a_jobs_folder_is_not_taken_for_the_job(
+    theirs: LocalExecutor,
+) -> None:
+    code = "import time; print('up', flush=True); time.sleep(600)"
+    launch = a_launch(*python(code))
+    theirs.start(launch)
+    until(lambda: lines(theirs, launch))
+    folder = theirs.folder(launch.attempt.attempt_id)
+    with subprocess.Popen(["sleep", "600"], cwd=folder.run / "work") as looking:
+        try:
+            os.kill(json.loads(folder.supervisor.read_text())["pid"], signal.SIGKILL)
+
+            assert ended(theirs).exit_code is None
+            assert looking.poll() is None
+        finally:
+            looking.kill()
