@@ -151,7 +151,7 @@ def test_what_saved_nothing_or_still_runs_is_refused_with_what_to_do(
 ) -> None:
     job = jobs.submit(world.service, ann, a_request(), key=None)
     world.pass_time(1000)
-    with pytest.raises(Misconfigured, match="has saved nothing"):
+    with pytest.raises(Misconfigured, match="has saved no checkpoint"):
         jobs.submit(world.service, ann, a_request(resume_from=job.id), key=None)
     saved_by(world, job)
     with pytest.raises(Misconfigured, match=r"is running and may save more\. Pause or cancel"):
