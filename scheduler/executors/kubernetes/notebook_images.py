@@ -44,13 +44,18 @@ class NotebookImages:
         try:
             found = self._connection.get(
                 f"/api/v1/namespaces/{self._namespace}/pods",
-                labelSelector=f"{names.KIND}={NOTEBOOK},{names.USER}={names.label_value(user)}",
+                labelSelector=f"{names.KIND}={NOTEBOOK},{names.USER}={_label_of(user)}",
                 limit=_MOST,
             )
         except ApiError as error:
             raise ImageNotKnown(str(error)) from None
         pods: list[Document] = found["items"]
         return pods
+
+
+def _label_of(user: str) -> str:
+    """A user's name as the hub's spawner writes it into a label."""
+    return names.slug(user) if "--" in user else names.label_value(user)
 
 
 def image_of(pods: list[Document], user: str, server: str) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kubespawner.slugs import is_valid_label, safe_slug
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
@@ -111,6 +112,16 @@ def test_the_scheduler_reads_it_from_the_notebooks_own_container() -> None:
     ((path, query), *_) = found._connection.asked
     assert path == "/api/v1/namespaces/hub/pods"
     assert query["labelSelector"] == "gpucommons.io/kind=notebook,gpucommons.io/user=ann"
+
+
+@pytest.mark.parametrize("user", ["ann", "Ann.B", "a--b", "x" * 63, "a@b", "1a", "a-"])
+def test_users_are_found_by_the_label_that_the_spawner_writes(user: str) -> None:
+    found = of()
+    with pytest.raises(ImageNotKnown):
+        found(user, "")
+    ((_, query),) = found._connection.asked
+    label = safe_slug(user, is_valid=is_valid_label)
+    assert query["labelSelector"].endswith(f"gpucommons.io/user={label}")
 
 
 @pytest.mark.parametrize(
