@@ -206,10 +206,8 @@ def both_themes(page: Page, name: str) -> None:
     picture(page, f"{name}-light")
     page.emulate_media(color_scheme="dark")
     # Bootstrap lets colours change slowly: in the midst of it links are too dark to be read.
-    page.wait_for_function(
-        "(document.documentElement.dataset.bsTheme ?? 'dark') === 'dark'"
-        " && document.getAnimations().length === 0"
-    )
+    expect(page.locator("html")).to_have_attribute("data-bs-theme", "dark")
+    page.evaluate("Promise.all(document.getAnimations().map(one => one.finished))")
     picture(page, f"{name}-dark")
     page.emulate_media(color_scheme="light")
 
