@@ -40,6 +40,8 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (SchedulerError, 1),
 )
 
+_SCRIPTS = (".py", ".ipynb")
+
 
 def _sentence(error: Exception) -> str:
     if not isinstance(error, ValidationError):
@@ -56,6 +58,12 @@ def _unknown(arguments: argparse.Namespace, unknown: Sequence[str], given: Seque
     words = shlex.join(unknown)
     if arguments.command != "submit" or "--" in given or not getattr(arguments, "script", None):
         return f"unrecognized arguments: {words}"
+    if arguments.script.suffix not in _SCRIPTS:
+        command = shlex.join([str(arguments.script), *unknown])
+        return (
+            f"{arguments.script} is no script or notebook. A command stands behind --:"
+            f" gpucommons submit -- {command}"
+        )
     return (
         f"submit has no option {unknown[0]}. What is meant for the script stands behind --:"
         f" gpucommons submit {shlex.quote(str(arguments.script))} -- {words}"

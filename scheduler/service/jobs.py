@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.types import (
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs import OBJECT_LABEL
+from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.service import authorization, snapshots
 from gpucommons.scheduler.service.environments import settled, with_warnings
 from gpucommons.scheduler.service.lookup import (
@@ -389,7 +390,9 @@ def _steer(
     service: Service, principal: Principal, found: Workload, action: Action
 ) -> Pending[models.JobView]:
     if is_final(found):
-        message = f"{found.spec.name} is {found.state}: nothing more can be done with it."
+        message = (
+            f"{found.spec.name} is {state_words(found.state)}: nothing more can be done with it."
+        )
         raise InvalidTransition(message)
 
     def view() -> models.JobView:

@@ -11,6 +11,7 @@ from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
 from gpucommons.scheduler.core.state import Cluster
 from gpucommons.scheduler.core.types import State, Workload, WorkloadId
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
+from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import find_job, find_lease
 from gpucommons.scheduler.service.principal import Principal
@@ -104,7 +105,9 @@ def _answer(
 def _ended(workload: Workload) -> str:
     name = workload.spec.name or "The notebook"
     if not is_final(workload):
-        return f"{name} is {workload.state}."
+        return f"{name} is {state_words(workload.state)}."
+    if workload.state is State.SUCCEEDED:
+        return f"{name} has finished."
     how = f"was {workload.state}" if workload.state is State.CANCELLED else f"has {workload.state}"
     return f"{name} {how}: {workload.ended_text}." if workload.ended_text else f"{name} {how}."
 

@@ -2,7 +2,7 @@ import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Signal } from '@lumino/signaling';
 import { expect, it } from 'vitest';
 
-import { makeJob, msg } from '../testing/make';
+import { makeJob, makeLease, msg } from '../testing/make';
 import { Seen } from './seen';
 import { tipNow } from './tips';
 
@@ -62,4 +62,16 @@ it('shows one tip at a time, and none again', () => {
 it('gives no tip while nothing is known of jobs', () => {
   expect(tip({ jobs: null })).toBeUndefined();
   expect(tip({ connection: 'lost' })).toBeUndefined();
+});
+
+it('does not promise a warning zero minutes before', () => {
+  const idle = { idle_after_min: 1, warn_after_min: 1 };
+  const lease = makeLease({ state: 'active', idle });
+  const shown = tipNow(
+    { connection: 'ok', jobs: [], lease } as never,
+    id => id === 'first-job',
+    msg
+  );
+  expect(shown?.text).toContain('you are told before');
+  expect(shown?.text).not.toContain('0 min');
 });

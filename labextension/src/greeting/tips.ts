@@ -43,11 +43,17 @@ export function tipNow(
     idle != null && {
       id: 'idle',
       title: trans.__('Idle GPUs go back.'),
-      text: trans.__(
-        'After %1 min without GPU work or a running cell this notebook is stopped; you are told %2 min before, and can keep it.',
-        idle.idle_after_min,
-        idle.idle_after_min - idle.warn_after_min
-      ),
+      text:
+        idle.idle_after_min > idle.warn_after_min
+          ? trans.__(
+              'After %1 min without GPU work or a running cell this notebook is stopped; you are told %2 min before, and can keep it.',
+              idle.idle_after_min,
+              idle.idle_after_min - idle.warn_after_min
+            )
+          : trans.__(
+              'After %1 min without GPU work or a running cell this notebook is stopped; you are told before, and can keep it.',
+              idle.idle_after_min
+            ),
       offersExample: false
     }
   ];

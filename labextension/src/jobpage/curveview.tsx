@@ -16,6 +16,8 @@ const TONES = ['first', 'second'];
 export function CurveView(props: {
   points: readonly ICurvePoint[];
   source?: CurveSource;
+  /** The job has ended: no point comes any more. */
+  isOver?: boolean;
 }): React.JSX.Element {
   const { model, trans } = usePanel();
   const msg = useWords(jobMessages);
@@ -42,7 +44,7 @@ export function CurveView(props: {
             ? msg.notLoaded()
             : newest && props.source !== 'report' && props.source
               ? msg.onlyCounts(`${msg.unit(unitOf(points))} ${place(newest)}`)
-              : msg.noCurve()}
+              : msg.noCurve(props.isOver)}
         </p>
       ) : points.length < 2 ? (
         <p>

@@ -69,7 +69,11 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">
-        <CurveView points={followed.points} source={followed.source} />
+        <CurveView
+          points={followed.points}
+          source={followed.source}
+          isOver={isFinal(job)}
+        />
         <LogView followed={followed} workers={job.workers} />
       </div>
     </div>
@@ -163,7 +167,7 @@ function Facts({ job }: { job: IJob }): React.JSX.Element {
                 stepText(job, saved.step, msg),
                 bytes(saved.size_bytes)
               )
-            : beganWords(job, msg) || wayWords(job)}
+            : beganWords(job, msg)}
         </Fact>
       ) : null}
       <Fact head={msg.gpuH(job.held_milli_gpu_s)}>

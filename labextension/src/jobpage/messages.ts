@@ -36,7 +36,12 @@ export function jobMessages(msg: Messages) {
       return words[source];
     },
 
-    noCurve(): string {
+    noCurve(isOver = false): string {
+      if (isOver) {
+        return trans.__(
+          'No curve: no metrics were found in its log, in TensorBoard files or in reports.'
+        );
+      }
       return trans.__(
         'A curve appears when the job prints its metrics (“epoch 3 loss 0.52”), writes TensorBoard files, or calls run.report(step=…, loss=…).'
       );

@@ -52,6 +52,21 @@ it('draws nothing where nothing was measured', () => {
   expect(words).not.toContain('svg');
 });
 
+it('says how much was held in numbers that people read', () => {
+  const spans = [
+    { from_ms: 0, to_ms: 60, held_milli_gpu: 1753, used_milli_gpu: 100 }
+  ];
+  expect(useWords({ ...USE, spans })).toContain('GPUs, of 1¾ held');
+});
+
+it('hopes for no curve of a job that has ended', () => {
+  const words = drawn(
+    React.createElement(CurveView, { points: [], isOver: true })
+  );
+  expect(words).toContain('No curve: no metrics were found');
+  expect(words).not.toContain('A curve appears');
+});
+
 it('names where the curve was read', () => {
   const points = [{ attempt: 1, step: 1, at_ms: 0, metrics: { loss: 0.5 } }];
   const words = drawn(

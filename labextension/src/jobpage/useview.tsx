@@ -9,6 +9,11 @@ import { IJobUse } from '../tokens';
 import { jobMessages } from './messages';
 import { HEIGHT, IBand, useView, WIDTH } from './use';
 
+/** A mean over minutes, to a hundredth of a GPU. */
+function rounded(milliGpu: number): number {
+  return Math.round(milliGpu / 10) * 10;
+}
+
 export function UseView(props: {
   use: IJobUse | null;
   fromMs: number;
@@ -29,7 +34,7 @@ export function UseView(props: {
     <>
       <Band
         band={view.gpus}
-        label={trans.__('GPUs, of %1 held', gpus(view.mostMilliGpu))}
+        label={trans.__('GPUs, of %1 held', gpus(rounded(view.mostMilliGpu)))}
         text={use.text}
       />
       <Band band={view.memory} label={trans.__('GPU memory')} text={memory} />

@@ -8,7 +8,6 @@ _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
 #: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
 _TWICE = 2
-_UNLESS = ", unless its script goes on from files of its own"
 
 
 def goes_on(way: WayToGoOn) -> str:
@@ -19,9 +18,17 @@ def goes_on(way: WayToGoOn) -> str:
         case Way.WORKING_FOLDER:
             return "finds its files again and starts the command anew"
         case Way.START_OVER:
-            return f"starts over, because {way.because}"
+            return f"{_starts_over(way)}{_unless(way)}"
         case Way.PROCESS_IMAGE:
             return "goes on where it stopped"
+
+
+def _starts_over(way: WayToGoOn) -> str:
+    return f"starts over, because {way.because}"
+
+
+def _unless(way: WayToGoOn) -> str:
+    return ", unless its script goes on from files of its own" if way.may_find_files else ""
 
 
 def with_cost(way: WayToGoOn, now_ms: int) -> str:
@@ -36,8 +43,7 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
         case Way.WORKING_FOLDER:
             return f"{goes_on(way)}; what it did since it last saved is repeated, {work} at most"
         case Way.START_OVER:
-            unless = _UNLESS if way.may_find_files else ""
-            return f"{goes_on(way)}; {work} is lost{unless}"
+            return f"{_starts_over(way)}; {work} is lost{_unless(way)}"
         case _:
             return goes_on(way)
 
@@ -45,9 +51,8 @@ def with_cost(way: WayToGoOn, now_ms: int) -> str:
 def before_a_pause(way: WayToGoOn, now_ms: int) -> str:
     """What a pause now costs, as a sentence."""
     if way.way is Way.START_OVER and way.since_ms is not None:
-        unless = _UNLESS if way.may_find_files else ""
         lost = spent(max(0, now_ms - way.since_ms))
-        return f"Starts over when resumed: {lost} of work is lost{unless}."
+        return f"Starts over when resumed: {lost} of work is lost{_unless(way)}."
     said = with_cost(way, now_ms)
     return f"{said[:1].upper()}{said[1:]}."
 

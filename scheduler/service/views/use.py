@@ -26,15 +26,17 @@ def use_view(workload: Workload, rows: Sequence[LedgerRow]) -> models.JobUse:
         asked_milli_gpu=asked,
         used_milli_gpu=used,
         memory_used_mib_max=_fullest(rows),
-        text=use_text(asked, used),
+        text=use_text(asked, used, has_rows=bool(rows)),
     )
 
 
-def use_text(asked_milli_gpu: int, used_milli_gpu: int | None) -> str:
-    """``asked 2 GPUs, used 0.2``."""
+def use_text(asked_milli_gpu: int, used_milli_gpu: int | None, *, has_rows: bool = True) -> str:
+    """``asked 2 GPUs, used 0.2``. A job's first row stands when its first minute is over."""
     if asked_milli_gpu == 0:
         return "asked no GPU"
     asked = f"{format_milli_gpu(asked_milli_gpu)} {'GPU' if asked_milli_gpu <= _WHOLE_MILLI else 'GPUs'}"
+    if not has_rows:
+        return f"asked {asked}, not measured yet"
     if used_milli_gpu is None:
         return f"asked {asked}, no GPU data"
     digits = 1 if asked_milli_gpu >= _WHOLE_MILLI else 2

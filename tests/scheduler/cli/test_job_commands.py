@@ -273,6 +273,15 @@ def test_why_of_what_is_over_says_how_it_ended_and_where_its_log_is(
     assert cli("why", broken.name).out == ended
 
 
+def test_what_has_finished_is_called_so_as_on_every_screen(cli: Cli, world: WatchedWorld) -> None:
+    world.script = Script(run_ms=1000, exit_code=0)
+    done = submitted(world, name="fine")
+    world.pass_time(100)
+    world.pass_time(2000)
+    assert cli("why", done.name).out.startswith("fine-1 has finished.\n")
+    assert "fine-1 is finished: nothing more can be done" in cli("cancel", done.name).err
+
+
 @pytest.mark.parametrize("command", ["show", "why", "logs", "cancel", "pause", "resume", "again"])
 def test_unknown_jobs_and_those_of_others_are_told_alike(
     cli: Cli, world: WatchedWorld, command: str

@@ -58,5 +58,7 @@ def test_show_and_why_name_the_way_to_go_on_in_the_same_words(
     assert line in cli("why", job.name).out
     cli("pause", job.name)
     world.pass_time(60_000)
-    line = "When it starts again: starts over, because it has saved no checkpoint."
+    line = (
+        "When it starts again: starts over, because it has saved no checkpoint, unless its script"
+    )
     assert line in cli("show", job.name).out

@@ -422,3 +422,12 @@ def test_an_option_that_is_the_scripts_is_told_to_stand_behind_two_hyphens(
     said = capsys.readouterr().err
     assert "submit has no option --epochs." in said
     assert "behind --: gpucommons submit train.py -- --epochs 3" in said
+
+
+def test_a_command_without_two_hyphens_is_told_where_they_stand(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["submit", "bash", "job.sh"])
+
+    assert "behind --: gpucommons submit -- bash job.sh" in capsys.readouterr().err

@@ -51,7 +51,10 @@ def test_a_job_without_a_checkpoint_starts_over_and_all_its_work_is_lost(world: 
     world.wait(12 * 60_000)
     way = way_of(world, job)
     assert way.way is Way.START_OVER
-    assert words.goes_on(way) == "starts over, because it has saved no checkpoint"
+    assert words.goes_on(way) == (
+        "starts over, because it has saved no checkpoint, unless its script goes on from files of"
+        " its own"
+    )
     said = words.before_a_pause(way, world.now)
     assert said == (
         "Starts over when resumed: 12 min of work is lost, unless its script goes on from files of"
@@ -112,7 +115,12 @@ def test_once_it_is_known_that_no_file_was_changed_the_loss_is_certain(world: Wo
             "starts over, because it has saved no checkpoint and changed no file in its working"
             " folder",
         ),
-        (None, Way.START_OVER, "starts over, because it has saved no checkpoint"),
+        (
+            None,
+            Way.START_OVER,
+            "starts over, because it has saved no checkpoint, unless its script goes on from files"
+            " of its own",
+        ),
     ],
 )
 def test_files_count_once_they_are_known_to_be_kept(

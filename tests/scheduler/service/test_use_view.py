@@ -34,7 +34,12 @@ def test_without_any_reading_there_is_no_number() -> None:
     found = use_view(running(1), [_row(0, None)])
     assert (found.used_milli_gpu, found.memory_used_mib_max) == (None, None)
     assert found.text.endswith("no GPU data")
-    assert use_view(running(1), []).spans == []
+
+
+def test_before_the_first_minute_is_over_nothing_is_said_to_be_missing() -> None:
+    found = use_view(running(1), [])
+    assert found.spans == []
+    assert found.text.endswith("not measured yet")
 
 
 def test_weeks_come_in_spans_that_can_be_drawn() -> None:
