@@ -28,11 +28,7 @@ from gpucommons.scheduler.models.jobs import OBJECT_LABEL
 from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.service import authorization, snapshots
 from gpucommons.scheduler.service.environments import settled, with_warnings
-from gpucommons.scheduler.service.lookup import (
-    find_job,
-    unseen_submits,
-    workload_of,
-)
+from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.results import results_view
 from gpucommons.scheduler.service.service import Pending, Service, decision
@@ -390,14 +386,12 @@ def _steer(
     service: Service, principal: Principal, found: Workload, action: Action
 ) -> Pending[models.JobView]:
     if is_final(found):
-        message = (
-            f"{found.spec.name} is {state_words(found.state)}: nothing more can be done with it."
-        )
+        ended = f"{found.spec.name} is {state_words(found.state)}"
+        message = f"{ended}: nothing more can be done with it."
         raise InvalidTransition(message)
 
     def view() -> models.JobView:
-        now = workload_of(service, found.workload_id)
-        return _view(service, principal, now)
+        return _view(service, principal, workload_of(service, found.workload_id))
 
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view)

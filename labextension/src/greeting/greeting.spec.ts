@@ -65,7 +65,7 @@ it('gives no tip while nothing is known of jobs', () => {
 });
 
 it('does not promise a warning zero minutes before', () => {
-  const idle = { idle_after_min: 1, warn_after_min: 1 };
+  const idle = { idle_after_min: 1, warn_after_min: 1, keeps_left: 2 };
   const lease = makeLease({ state: 'active', idle });
   const shown = tipNow(
     { connection: 'ok', jobs: [], lease } as never,
