@@ -204,7 +204,7 @@ def test_the_notebook_is_committed_without_output() -> None:
 
 
 def test_the_yaml_is_a_job() -> None:
-    request, snapshot = read_job(EXAMPLES / "job.yaml", max_bytes=1 << 20)
+    _, request, snapshot = read_job(EXAMPLES / "job.yaml", max_bytes=1 << 20)
 
     assert request.roles[0].command == ["python", "-u", "train_digits.py", "--epochs", "50"]
     assert snapshot is not None

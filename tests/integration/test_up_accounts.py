@@ -64,7 +64,8 @@ def _all_files(state: Path) -> set[str]:
 def test_a_notebook_is_its_users_own_and_opens_nothing_of_the_hub_but_its_slice(
     machine: Workstation,
 ) -> None:
-    assert machine.open("nobody", 500).status_code == 201
+    opened = machine.open("nobody", 500)
+    assert opened.status_code == 201, opened.text
     names = _all_files(machine.state)
     assert {"password", "hub.json", "api.sock", "tokens/spawner", "agent/control.sock"} <= names
     listed = machine.state / "names.json"

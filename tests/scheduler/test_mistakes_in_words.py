@@ -25,7 +25,7 @@ ROLE: dict[str, Any] = {"command": ["true"]}
         ({"after": ["Job 1"]}, "named by its id"),
         ({"snapshot": "abc"}, "SHA-256"),
         ({"roles": [{**ROLE, "gpu_kind": "A100;"}]}, "a kind of GPU has"),
-        ({"environment": "a\nb"}, "an environment has"),
+        ({"environment": "a\nb"}, "an environment is a name"),
         ({"roles": [{**ROLE, "count": 1.5}]}, "a whole number is needed"),
         ({"roles": [{**ROLE, "count": 0}]}, "it is 1 at least"),
         ({"roles": [{**ROLE, "milli_gpu": 10**23}]}, "at most"),

@@ -38,6 +38,8 @@ SHA = "a" * 64
 #: Asked by workers on a cluster with the standard library alone, or answered with a stream of bytes.
 BY_OTHERS = {
     "attempt_inputs",
+    "report_curve",
+    "report_trainer_status",
     "attempt_orders",
     "attempt_snapshot",
     "attempt_uploads",

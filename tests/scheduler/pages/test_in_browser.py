@@ -465,7 +465,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
     page = await open_page("alice", TICKET)
     reached = []
     name = "document.activeElement.ariaLabel || document.activeElement.textContent.trim()"
-    for _ in range(12):
+    for _ in range(13):
         await page.keyboard.press("Tab")
         reached.append(await page.evaluate(name))
 
@@ -476,6 +476,7 @@ async def test_everything_is_reached_by_keyboard(open_page: Any, scheduler: Any)
         "Token",
         "GPU Commons",
         "GPU use",
+        "API",
         "Light or dark",
         "Logout",
         "Keep waiting",
