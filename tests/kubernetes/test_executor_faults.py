@@ -185,7 +185,7 @@ def test_a_foreign_pod_of_higher_priority_takes_the_place(jobs: Jobs, nodes: lis
     finally:
         scheduling.delete_priority_class(name)
     assert (seen.exit_code, seen.start_failed) == (None, False)
-    assert "to a pod of higher priority that is not ours" in seen.text
+    assert "to other work of higher priority that is not ours" in seen.text
 
 
 def _foreign(jobs: Jobs, node: str, *, gpus: int, priority: str | None = None) -> None:
