@@ -25,9 +25,9 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
-from gpucommons.scheduler.core.state import Cluster, Outcome
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.model.state import Cluster, Outcome
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate
 from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, told_of, window_to_show

@@ -41,9 +41,9 @@ from benchmarks.process_cost import cpu_seconds, spent
 from benchmarks.results import append
 from gpucommons.scheduler.acting import current_attempts
 from gpucommons.scheduler.cluster_parts import held_slots
-from gpucommons.scheduler.core.resources import Pool, Quota, Team
-from gpucommons.scheduler.core.state import Action, Cancel, Intent, PutPools, PutTeams, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Action, Cancel, Intent, PutPools, PutTeams, Submit
+from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,
     Millis,

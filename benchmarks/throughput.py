@@ -31,9 +31,9 @@ from pathlib import Path
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cluster, Intent, Outcome, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Cluster, Intent, Outcome, Submit
+from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,
     Millis,

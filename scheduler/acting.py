@@ -10,8 +10,8 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.orders import (
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.orders import (
     Act,
     AnnounceStop,
     RestartServer,
@@ -21,15 +21,15 @@ from gpucommons.scheduler.core.orders import (
     StartServer,
     StopServer,
 )
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     Cluster,
     NodesObserved,
     Observation,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

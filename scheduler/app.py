@@ -17,11 +17,11 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import attempt_tokens, models
 from gpucommons.scheduler.acting import executor_of
-from gpucommons.scheduler.core import acts
-from gpucommons.scheduler.core.leases import NOT_STARTED
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cancel, Cluster, Restarted
-from gpucommons.scheduler.core.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.events import acts
+from gpucommons.scheduler.core.events.leases import NOT_STARTED
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cancel, Cluster, Restarted
+from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound

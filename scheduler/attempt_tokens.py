@@ -11,7 +11,7 @@ import hmac
 import secrets
 from pathlib import Path
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.durable_files import write_once
 
 _PREFIX = "gca-"

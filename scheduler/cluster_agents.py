@@ -26,7 +26,7 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownDevice, UnknownSlice
 from gpucommons.gpu.slices import CHOSEN_LATER, GpuSlice, SliceId
 from gpucommons.gpu.usage import AuditEntry, UsageMinute, UsageSample
-from gpucommons.scheduler.core.types import NodeId
+from gpucommons.scheduler.core.model.types import NodeId
 
 log = logging.getLogger("gpucommons.scheduler.cluster_agents")
 

@@ -13,9 +13,9 @@ from typing import Protocol
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, NoteAgent, PoolFacts
-from gpucommons.scheduler.core.types import Millis, NodeId
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import Cluster, NoteAgent, PoolFacts
+from gpucommons.scheduler.core.model.types import Millis, NodeId
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep import OPERATOR, ask_facts
 

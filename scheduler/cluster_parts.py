@@ -18,12 +18,12 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.acting import current_attempts
 from gpucommons.scheduler.cluster_agents import ClusterAgents
 from gpucommons.scheduler.cluster_slices import ClusterSlices
-from gpucommons.scheduler.core.leases import SERVER_GONE
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.next_shares import next_shares
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Attempt, NodeId, PoolName
+from gpucommons.scheduler.core.events.leases import SERVER_GONE
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
+from gpucommons.scheduler.core.whatif.next_shares import next_shares
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.credentials import connect

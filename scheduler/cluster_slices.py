@@ -17,10 +17,10 @@ from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.acting import current_attempts
 from gpucommons.scheduler.cluster_agents import node_of_slot
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.resizing import slice_memory_mib
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import NodeId
+from gpucommons.scheduler.core.events.resizing import slice_memory_mib
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import NodeId
 
 log = logging.getLogger("gpucommons.scheduler.cluster_slices")
 

@@ -11,8 +11,8 @@ import hashlib
 import logging
 from collections.abc import Callable, Mapping
 
-from gpucommons.scheduler.core.state import NoteAgent
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.state import NoteAgent
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep import OPERATOR
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpucommons.scheduler import garbage
-from gpucommons.scheduler.core.state import Cluster, Intent, Observation, Outcome, Verdict
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, Outcome, Verdict
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import SchedulerError
 
 _LOG = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from gpucommons.scheduler.core.types import UserName
+from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import Hub
 

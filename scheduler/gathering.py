@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.usage import UsageMinute
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 
 #: Rows without usage are right, only poorer: they wait no longer for it.
 PATIENCE_S = 50.0

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.acting import current_attempts
-from gpucommons.scheduler.core.state import Cluster, Observation, ProgressReported
-from gpucommons.scheduler.core.types import REPORTED, WorkloadId
+from gpucommons.scheduler.core.model.state import Cluster, Observation, ProgressReported
+from gpucommons.scheduler.core.model.types import REPORTED, WorkloadId
 from gpucommons.scheduler.store.base import Epoch, LogPoint, Store
 
 #: Of one job, what waits for the next cycle: a job that prints or posts points without end costs the

@@ -14,11 +14,11 @@ from itertools import chain
 
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageMinute
-from gpucommons.scheduler.core.demand import placed_milli_gpu
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Attempt, Millis, NodeId, Workload, WorkloadId
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Attempt, Millis, NodeId, Workload, WorkloadId
 from gpucommons.scheduler.store.base import LedgerRow, LostMinutes
 
 MINUTE_MS = 60_000

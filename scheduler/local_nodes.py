@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.scheduler.core.resources import Node, Pool
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import NodeId, PoolName
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
 
 #: Processors are only booked on a workstation, not enforced: a small machine may still run a
 #: notebook on each of its GPUs.

@@ -21,10 +21,10 @@ from gpucommons.gpu.usage import UsageMinute
 from gpucommons.scheduler.acting import Acting, ServerActs, current_attempts
 from gpucommons.scheduler.alarm import Alarm
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.recalling import recalled
-from gpucommons.scheduler.core.state import Cluster, Observation, Outcome, ProgressReported
-from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
+from gpucommons.scheduler.core.events.recalling import recalled
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster, Observation, Outcome, ProgressReported
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, WorkloadId
 from gpucommons.scheduler.deciding import Advance, Step
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Executor

@@ -10,11 +10,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from gpucommons.scheduler.core import quota
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES
-from gpucommons.scheduler.core.resources import NodeState
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import HoldClass, Kind
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import HoldClass, Kind
+from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.pulse import Pulse
 
 #: Wide on purpose: long polls of 25 s belong to the normal ones.

@@ -16,9 +16,9 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
-from gpucommons.scheduler.core.leases import never_ran
-from gpucommons.scheduler.core.state import Cancel
-from gpucommons.scheduler.core.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.events.leases import never_ran
+from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.errors import Unavailable
 
 log = logging.getLogger("gpucommons.scheduler.missing_servers")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 
 _LOG = logging.getLogger(__name__)
 

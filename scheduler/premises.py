@@ -13,9 +13,9 @@ from gpucommons.gpu.agent_client import AgentClient, NodeReport
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.accounts import accounts, home_of
-from gpucommons.scheduler.core.resources import Node, Pool
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
     Millis,
     PoolName,
     WorkerPlacement,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
 
-from gpucommons.scheduler.core.state import Submit
-from gpucommons.scheduler.core.types import Checkpoint, Kind, Millis, Spec, Workload
+from gpucommons.scheduler.core.model.state import Submit
+from gpucommons.scheduler.core.model.types import Checkpoint, Kind, Millis, Spec, Workload
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 
 log = logging.getLogger("gpucommons.scheduler.retention")

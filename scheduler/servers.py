@@ -16,9 +16,9 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from gpucommons.scheduler.core.leases import RELEASED
-from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServer, StopServer
-from gpucommons.scheduler.core.types import Workload
+from gpucommons.scheduler.core.events.leases import RELEASED
+from gpucommons.scheduler.core.model.orders import RestartServer, ServerAct, StartServer, StopServer
+from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused, TooLarge
 from gpucommons.scheduler.models import HUB_FIELDS, NOTEBOOK_OPTIONS

@@ -14,9 +14,9 @@ from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import Cluster, NoteAgent, NoteFacts, PoolFacts
-from gpucommons.scheduler.core.types import Kind, Millis, PoolName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import Cluster, NoteAgent, NoteFacts, PoolFacts
+from gpucommons.scheduler.core.model.types import Kind, Millis, PoolName, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.service import settings
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind, read_rights

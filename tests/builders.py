@@ -9,8 +9,8 @@ from typing import Any
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import (
     Action,
     AttemptEnded,
     AttemptStarted,
@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.state import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     AttemptId,
     IntentId,
     Kind,

@@ -10,7 +10,7 @@ from typing import Any
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -9,10 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from gpucommons.scheduler.core.types import (
-    AttemptId,
-    Millis,
-)
+from gpucommons.scheduler.core.model.types import AttemptId, Millis
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import psutil
 
-from gpucommons.scheduler.core.state import AttemptEnded, Observation
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import AttemptEnded, Observation
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from builders import a_job, a_node, a_pool, a_team, ids
 
-from gpucommons.scheduler.core.state import Action, Intent, PutPools, PutTeams, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import Action, Intent, PutPools, PutTeams, Submit
+from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,
     Millis,

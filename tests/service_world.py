@@ -24,10 +24,17 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.app import ApiSettings, create_app
 from gpucommons.scheduler.api.authentication import AttemptDoor, Doors, HubDoor, MetricsDoor
 from gpucommons.scheduler.attempt_tokens import attempt_of, token_of
-from gpucommons.scheduler.core.orders import StartServer, StopServer
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import Cluster, Observation
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, NodeId, UserName, Workload
+from gpucommons.scheduler.core.model.orders import StartServer, StopServer
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cluster, Observation
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    Millis,
+    NodeId,
+    UserName,
+    Workload,
+)
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.hub import Hub

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.state import Event, Intent, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import Event, Intent, Submit
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

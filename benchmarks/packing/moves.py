@@ -4,7 +4,7 @@ The smallest set first: one that moves, then two, then three; of equal sets the 
 least GPU. A set counts only if the ask then fits and everyone who moved has a place. Everything is
 tried out on the live rows, which are left as they were.
 
-The product's own search is :mod:`gpucommons.scheduler.core.moves`, which knows gangs, checkpoints and
+The product's own search is :mod:`gpucommons.scheduler.core.passes.moves`, which knows gangs, checkpoints and
 bits; here is the same idea on the traces' arrays, where whole-GPU pods stay where they are.
 """
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.quota_replay.queues import Played
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import HoldClass, WorkloadId
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.record import Record, Right
 from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of

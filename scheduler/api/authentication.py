@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpucommons.scheduler.core.types import AttemptId, UserName
+from gpucommons.scheduler.core.model.types import AttemptId, UserName
 from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
 from gpucommons.scheduler.hub import Hub, HubUser
 from gpucommons.scheduler.service.principal import Identity, PrincipalKind, Right, read_rights

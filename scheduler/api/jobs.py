@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
-from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.service import authorization, jobs, logs, quotes, snapshots, why
 from gpucommons.scheduler.service import environments as job_environments

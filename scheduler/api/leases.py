@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
-from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.service import idle, leases, quotes, why
 
 router = APIRouter(tags=["notebooks"])

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import Pool, Quota
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.resources import Pool, Quota
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.intake.configuration import quota_of
 from gpucommons.scheduler.service.replays import side_view

@@ -1,0 +1,9 @@
+"""The scheduling core: a pure function from a cluster and what happened to the next cluster and
+its actions.
+
+No I/O, no clock, no randomness: `now` is an argument. `advance` applies events and runs a cycle,
+`cycle` holds the order of its steps. The folders stand in layers (see `pyproject.toml`):
+`packing model going_on capacity quota cycle_state queue placement eviction passes events explain
+whatif`.
+Read `cycle` first.
+"""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpucommons.scheduler.core import acts, cycle, deadlines
-from gpucommons.scheduler.core import intents as asked
-from gpucommons.scheduler.core import observations as seen
-from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.reclaim import may_be_stopped
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core import cycle, deadlines
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.events import acts
+from gpucommons.scheduler.core.events import intents as asked
+from gpucommons.scheduler.core.events import observations as seen
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import (
     AttemptSignalled,
     AttemptStarted,
     Cluster,
@@ -21,7 +21,8 @@ from gpucommons.scheduler.core.state import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.types import AttemptState, IntentId, Millis, State
+from gpucommons.scheduler.core.model.types import AttemptState, IntentId, Millis, State
+from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
 from gpucommons.scheduler.errors import NoFreeSlice
 
 #: Reports after which nothing is free that was not, and nobody asks for more than before.

@@ -9,35 +9,30 @@ from __future__ import annotations
 from collections import defaultdict
 from functools import partial
 
-from gpucommons.scheduler.core import (
+from gpucommons.scheduler.core import deadlines
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft, Guarantees
+from gpucommons.scheduler.core.events import leases, observations
+from gpucommons.scheduler.core.explain import reasons
+from gpucommons.scheduler.core.model.demand import elastic, shape
+from gpucommons.scheduler.core.model.types import AttemptId, HoldClass, Reason, Workload, WorkloadId
+from gpucommons.scheduler.core.passes import (
     consolidation,
-    deadlines,
-    eligibility,
     growing,
     guarantee,
-    headroom,
-    leases,
-    lending,
     notebooks,
-    observations,
-    ordering,
     preemption,
-    proportions,
-    reasons,
-    second_turns,
-    stops,
     surplus,
     turns,
 )
-from gpucommons.scheduler.core.admission import (
+from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement.admission import (
     admit_cleared,
     nominate,
     unpromise,
     withdraw,
 )
-from gpucommons.scheduler.core.demand import elastic, shape
-from gpucommons.scheduler.core.draft import Draft, Guarantees
-from gpucommons.scheduler.core.types import AttemptId, HoldClass, Reason, Workload, WorkloadId
+from gpucommons.scheduler.core.queue import eligibility, headroom, lending, ordering, second_turns
 
 #: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
 _ROUNDS = 5

@@ -5,23 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpucommons.scheduler.core import (
-    consolidation,
-    growing,
-    leases,
-    lending,
-    stops,
-    tries,
-    withdrawals,
-)
-from gpucommons.scheduler.core.clock import Times
-from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.eligibility import duration, policies
-from gpucommons.scheduler.core.endings import fail
-from gpucommons.scheduler.core.fair_share import LOOKS, half_life_of, looked_at_ms
-from gpucommons.scheduler.core.lifecycle import is_final, is_lease, move, with_attempt
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.events import leases
+from gpucommons.scheduler.core.events.endings import fail
+from gpucommons.scheduler.core.model.clock import Times
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
     Millis,
@@ -29,6 +20,10 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.passes import consolidation, growing
+from gpucommons.scheduler.core.queue import lending, tries, withdrawals
+from gpucommons.scheduler.core.queue.eligibility import duration, policies
+from gpucommons.scheduler.core.quota.fair_share import LOOKS, half_life_of, looked_at_ms
 
 #: After a grant that nobody redeemed, others go first for so long; twice as long the next time.
 UNREDEEMED_BACK_OFF_MS = 30_000

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.state import Cluster, Observation, ProgressReported
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.state import Cluster, Observation, ProgressReported
+from gpucommons.scheduler.core.model.types import (
     REPORTED,
     Attempt,
     AttemptId,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.types import Attempt, Millis, Progress
+from gpucommons.scheduler.core.model.types import Attempt, Millis, Progress
 from gpucommons.scheduler.curves.points import Point, Source, Unit
 from gpucommons.scheduler.store.base import LogPoint
 

@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import Observation
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, Workload
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Observation
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

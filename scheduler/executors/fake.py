@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptSignalled,
     AttemptStarted,
     Observation,
 )
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
 from gpucommons.scheduler.executors.fake_world import KILLED, FakeWorld, Script
 

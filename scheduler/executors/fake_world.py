@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import AttemptId, Millis
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import AttemptId, Millis
 from gpucommons.scheduler.executors.base import Launch
 
 #: Exit status of a process that SIGKILL ended.
@@ -52,7 +52,7 @@ class End:
     start_failed: bool = False
     killed: bool = False
     text: str = ""
-    #: See :class:`~gpucommons.scheduler.core.state.AttemptEnded`.
+    #: See :class:`~gpucommons.scheduler.core.model.state.AttemptEnded`.
     told: bool = False
     finished: bool = False
 

@@ -14,8 +14,8 @@ from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, LimitNotInForce, UnknownSlice
 from gpucommons.gpu.providers.base import Injection
 from gpucommons.gpu.slices import GpuSlice, MpsDaemon, SliceId
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import Attempt, AttemptId, PoolName
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.launch_plan import slice_of
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
-from gpucommons.scheduler.core.types import Role, WorkerPlacement
+from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch

@@ -19,14 +19,14 @@ from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices import MpsDaemon, SliceId
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptSignalled,
     AttemptStarted,
     Observation,
 )
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, PoolName
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
 from gpucommons.scheduler.executors.job_slices import JobSlices

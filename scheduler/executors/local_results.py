@@ -20,8 +20,8 @@ from threading import Lock, Thread
 from typing import IO, Any
 from weakref import WeakKeyDictionary
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.types import AttemptId, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 from gpucommons.scheduler.errors import Conflict, TooLarge, TooManyRequests, Unavailable
 from gpucommons.scheduler.executors.answers import Answer, Done
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json

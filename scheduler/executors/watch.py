@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder
 from gpucommons.scheduler.repeating import Troubles
 

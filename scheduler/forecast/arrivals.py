@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpucommons.scheduler.core.types import Kind, Millis, Spec
+from gpucommons.scheduler.core.model.types import Kind, Millis, Spec
 from gpucommons.scheduler.forecast.runs import History, Run
 
 _HOUR_MS = 3_600_000

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final, is_lease
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final, is_lease
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.arrivals import Arrival, Arriving, nothing_arrives
 from gpucommons.scheduler.forecast.futures import FUTURES, shared
 from gpucommons.scheduler.forecast.outlook import Basis, Outlook, outlook, returned_left

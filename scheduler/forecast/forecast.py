@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.types import Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.estimating import Lengths
 from gpucommons.scheduler.forecast.windows import (

@@ -16,11 +16,11 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
 from typing import Protocol, TypeVar
 
-from gpucommons.scheduler.core.counterfactuals import Way, ways
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES
-from gpucommons.scheduler.core.ordering import by_age
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.queue.ordering import by_age
+from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.arrivals import the_past_again

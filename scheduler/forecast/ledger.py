@@ -9,9 +9,9 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.forecast.estimating import Lengths
 from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, window_to_show
 from gpucommons.scheduler.forecast.windows import (

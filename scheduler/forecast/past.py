@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.forecast.runs import Run, run_of
 from gpucommons.scheduler.store.base import Store, WorkloadFilter
 

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     Kind,
     Millis,

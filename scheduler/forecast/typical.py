@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.types import Kind
+from gpucommons.scheduler.core.model.types import Kind
 
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.futures import quantile
 

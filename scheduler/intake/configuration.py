@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from gpucommons.gpu.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.demand import is_block_size
-from gpucommons.scheduler.core.resources import Policy, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cluster, PutConfig
-from gpucommons.scheduler.core.types import PoolName, TeamName, UserName
+from gpucommons.scheduler.core.model.demand import is_block_size
+from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Cluster, PutConfig
+from gpucommons.scheduler.core.model.types import PoolName, TeamName, UserName
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool, UnknownTeam
 from gpucommons.scheduler.intake.teams import names
 

@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core.demand import Worker, milli_gpu, must_have, on_cpu_only
-from gpucommons.scheduler.core.quota import quota_of
-from gpucommons.scheduler.core.resources import Node, Quota, Team
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Kind, PoolName, Spec, TeamName
+from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.resources import Node, Quota, Team
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Kind, PoolName, Spec, TeamName
+from gpucommons.scheduler.core.quota.quota import quota_of
 from gpucommons.scheduler.errors import Misconfigured, UnknownPool
 from gpucommons.scheduler.intake.teams import names
 

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core.offered import training_sizes
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import PoolName, Spec
+from gpucommons.scheduler.core.model.offered import training_sizes
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import PoolName, Spec
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models import RoleRequest
 

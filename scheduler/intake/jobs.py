@@ -6,10 +6,10 @@ import fnmatch
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.demand import may_have, milli_gpu, must_have
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.demand import may_have, milli_gpu, must_have
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     PoolName,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core.resources import Node, Team
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Kind, PoolName, Role, Spec, TeamName, UserName
+from gpucommons.scheduler.core.model.resources import Node, Team
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, UnknownPool
 from gpucommons.scheduler.intake.gpu_memory import memory_of
 from gpucommons.scheduler.intake.policies import Asked, check_policies

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from gpucommons.scheduler.core.quota import children
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import TeamName
+from gpucommons.scheduler.core.quota.quota import children
 from gpucommons.scheduler.errors import BadRequest, Forbidden, Misconfigured, UnknownTeam
 
 

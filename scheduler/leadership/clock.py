@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.leadership.election import steady_s
 from gpucommons.scheduler.repeating import repeat

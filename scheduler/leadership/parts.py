@@ -6,7 +6,7 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.leadership.clock import SharedClock
 from gpucommons.scheduler.leadership.election import Election, LeaseLock

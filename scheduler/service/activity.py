@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageSample
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.models import KernelActivity
 
 #: The span of the compute percentile on screens.

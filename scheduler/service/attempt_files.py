@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.state import FilesKept
-from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.core.model.state import FilesKept
+from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.lookup import current_attempt

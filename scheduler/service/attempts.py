@@ -6,8 +6,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.state import AttemptFinished, CheckpointReported, ProgressReported
-from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Progress, Workload
+from gpucommons.scheduler.core.model.state import (
+    AttemptFinished,
+    CheckpointReported,
+    ProgressReported,
+)
+from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Progress, Workload
 from gpucommons.scheduler.curves.points import Counter, Point, Source, Unit
 from gpucommons.scheduler.curves.storing import progress_of, stored_point
 from gpucommons.scheduler.curves.trainer_status import point_of

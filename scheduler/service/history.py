@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.service import authorization, receipts
 from gpucommons.scheduler.service.lookup import find_job

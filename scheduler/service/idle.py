@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.state import Cancel, ReportIdle
-from gpucommons.scheduler.core.types import Millis, State, Workload
+from gpucommons.scheduler.core.model.state import Cancel, ReportIdle
+from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.activity import why_busy

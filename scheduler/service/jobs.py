@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.job_size import check_resizable, size_of
-from gpucommons.scheduler.core.lifecycle import check_over, is_final
-from gpucommons.scheduler.core.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
+from gpucommons.scheduler.core.model.lifecycle import check_over, is_final
+from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
+from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     Kind,
     Millis,

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.leases import OWN_ENDS, RELEASED
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cancel, Keep, ResizeSlice, Started, Submit
-from gpucommons.scheduler.core.types import Kind, Spec, State, UserName, Workload, WorkloadId
+from gpucommons.scheduler.core.events.leases import OWN_ENDS, RELEASED
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cancel, Keep, ResizeSlice, Started, Submit
+from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     BadRequest,
     Conflict,

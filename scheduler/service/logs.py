@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 from gpucommons.scheduler.curves.choice import best_source, in_order
 from gpucommons.scheduler.errors import NotFound
 from gpucommons.scheduler.service import authorization

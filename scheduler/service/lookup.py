@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from gpucommons.scheduler.core.state import Cluster, Intent, Submit
-from gpucommons.scheduler.core.types import AttemptId, Kind, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.model.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.model.types import AttemptId, Kind, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal

@@ -9,8 +9,8 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.state import Action, Cluster, Intent, Outcome, Verdict
-from gpucommons.scheduler.core.types import IntentId, Millis, UserName
+from gpucommons.scheduler.core.model.state import Action, Cluster, Intent, Outcome, Verdict
+from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName
 
 _NOBODY = UserName("preview")
 

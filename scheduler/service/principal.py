@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.types import AttemptId, TeamName, UserName
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.types import AttemptId, TeamName, UserName
 
 #: What our scopes begin with: ``custom:gpucommons:submit!user=ada``.
 SCOPE_PREFIX = "custom:gpucommons:"

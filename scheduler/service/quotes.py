@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core import preview, quota
-from gpucommons.scheduler.core.resources import Pool, Team
-from gpucommons.scheduler.core.types import Kind, State, UserName, Workload
+from gpucommons.scheduler.core.model.resources import Pool, Team
+from gpucommons.scheduler.core.model.types import Kind, State, UserName, Workload
+from gpucommons.scheduler.core.quota import quota
+from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.intake.gpu_memory import in_words
 from gpucommons.scheduler.service import authorization

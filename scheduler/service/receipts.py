@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.principal import Principal

@@ -10,8 +10,8 @@ import threading
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, Workload
 from gpucommons.scheduler.errors import NotFound, TooManyRequests
 from gpucommons.scheduler.intake.configuration import planned_quotas
 from gpucommons.scheduler.service import authorization

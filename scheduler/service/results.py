@@ -9,8 +9,8 @@ from itertools import islice
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.confined_files import MAX_MEMBERS
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Conflict, Forbidden, TooLarge
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.attempt_files import files_of

@@ -14,9 +14,15 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
-from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.state import Action, Cluster, Intent, Observation, Submit, Verdict
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import (
+    Action,
+    Cluster,
+    Intent,
+    Observation,
+    Submit,
+    Verdict,
+)
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     IntentId,
     Kind,
@@ -27,6 +33,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk

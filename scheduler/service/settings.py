@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import NodeState, Team
-from gpucommons.scheduler.core.state import Cluster, PutConfig, SetNodeState, SetQuotas
-from gpucommons.scheduler.core.types import NodeId, PoolName
+from gpucommons.scheduler.core.model.resources import NodeState, Team
+from gpucommons.scheduler.core.model.state import Cluster, PutConfig, SetNodeState, SetQuotas
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
 from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
 from gpucommons.scheduler.service import authorization

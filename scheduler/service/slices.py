@@ -16,10 +16,10 @@ from gpucommons.gpu.errors import GpuError, UnknownSlice
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.leases import SERVER_GONE
-from gpucommons.scheduler.core.resizing import slice_memory_mib
-from gpucommons.scheduler.core.state import AttemptEnded, Cluster, Observation
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.events.leases import SERVER_GONE
+from gpucommons.scheduler.core.events.resizing import slice_memory_mib
+from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster, Observation
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
     Kind,

@@ -8,8 +8,8 @@ same, by the same steps, whether it is here or not.
 from __future__ import annotations
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.types import UserName
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Service

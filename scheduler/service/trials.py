@@ -9,9 +9,9 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.whatif.counterfactuals import Way
 
 #: Reservations, pauses and shares move on although nobody does anything.
 FRESH_MS = 5_000

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Attempt, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Attempt, Workload
 
 #: Jobs of this executor run away from their notebooks' folders.
 AWAY = "kubernetes"

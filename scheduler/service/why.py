@@ -6,10 +6,10 @@ from collections.abc import Generator
 from typing import TypeVar
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core import counterfactuals, preview
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_final
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.whatif import counterfactuals, preview
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
 from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.service import authorization

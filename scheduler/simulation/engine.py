@@ -1,8 +1,7 @@
 """Playing the real core forward in virtual time, on what workloads are known or expected to do.
 
-Nothing here decides: every step is :func:`.core.advance.advance`, and this module plays people,
-nodes and processes. The same input gives the same record on every machine. Everything that is due
-at one instant goes into one step.
+Nothing here decides: every step is `advance`; this module plays people, nodes and processes. The
+same input gives the same record everywhere. All that is due at one instant is one step.
 """
 
 from __future__ import annotations
@@ -15,10 +14,15 @@ from math import ceil
 
 from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.demand import placed_milli_gpu
-from gpucommons.scheduler.core.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.orders import SignalAttempt, StartAttempt, StartServer, StopServer
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.model.orders import (
+    SignalAttempt,
+    StartAttempt,
+    StartServer,
+    StopServer,
+)
+from gpucommons.scheduler.core.model.state import (
     Action,
     AttemptEnded,
     AttemptStarted,
@@ -30,7 +34,7 @@ from gpucommons.scheduler.core.state import (
     Started,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     Checkpoint,
@@ -46,8 +50,7 @@ from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.processes import Processes
 from gpucommons.scheduler.simulation.record import Eviction, Record, Story, asked_milli_gpu
 
-#: Exit status of a process that SIGTERM ended.
-_STOPPED = 143
+_STOPPED = 143  # the exit status of a process that SIGTERM ended
 #: Receipts of attempts that were stopped for another workload.
 _TAKEN = frozenset({"evicted", "moved"})
 _NOBODY = UserName("simulation")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.simulation.record import Record, Story
 
 

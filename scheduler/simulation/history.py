@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.resources import NodeState, Quota
-from gpucommons.scheduler.core.state import Cluster, PutTeams
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.resources import NodeState, Quota
+from gpucommons.scheduler.core.model.state import Cluster, PutTeams
+from gpucommons.scheduler.core.model.types import (
     Millis,
     PoolName,
     Spec,

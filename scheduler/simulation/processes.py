@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.types import AttemptId, Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, WorkloadId
 
 
 @dataclass(slots=True)

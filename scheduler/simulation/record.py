@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpucommons.scheduler.core.demand import milli_gpu, must_have
-from gpucommons.scheduler.core.state import Event
-from gpucommons.scheduler.core.types import HoldClass, Millis, Spec, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.state import Event
+from gpucommons.scheduler.core.model.types import HoldClass, Millis, Spec, TeamName, WorkloadId
 
 
 class Right(StrEnum):

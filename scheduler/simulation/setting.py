@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
-from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cluster, NodesObserved, PutPools, PutTeams
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools, PutTeams
+from gpucommons.scheduler.core.model.types import (
     Kind,
     Millis,
     NodeId,

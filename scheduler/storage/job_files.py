@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Checkpoint, Workload
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.storage.base import Changed, Storage
 from gpucommons.scheduler.working_folder.changes import Baseline

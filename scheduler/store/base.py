@@ -11,8 +11,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, NewType, Protocol, TypeVar
 
-from gpucommons.scheduler.core.state import Changes, Cluster, Event, Intent, Verdict
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Event, Intent, Verdict
+from gpucommons.scheduler.core.model.types import (
     REPORTED,
     HoldClass,
     IntentId,

@@ -13,9 +13,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Changes, Cluster, Intent, Verdict
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Intent, Verdict
+from gpucommons.scheduler.core.model.types import (
     REPORTED,
     IntentId,
     Millis,

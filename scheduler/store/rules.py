@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from gpucommons.scheduler.core.lifecycle import PENDING_STATES, is_final, is_remembered
-from gpucommons.scheduler.core.state import Changes, Cluster, Event, Intent, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import PENDING_STATES, is_final, is_remembered
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Event, Intent, Submit
+from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Kind,
     Millis,

@@ -22,18 +22,25 @@ from sqlalchemy import (
 )
 from sqlalchemy.sql import ColumnElement
 
-from gpucommons.scheduler.core.job_size import as_submitted, with_size
-from gpucommons.scheduler.core.lifecycle import (
+from gpucommons.scheduler.core.events.job_size import as_submitted, with_size
+from gpucommons.scheduler.core.model.lifecycle import (
     LEASES_REMEMBERED_MS,
     WITHDRAWALS_REMEMBERED_MS,
     is_final,
     is_remembered,
 )
+from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
+from gpucommons.scheduler.core.model.state import Changes, Cluster
+from gpucommons.scheduler.core.model.types import (
+    Kind,
+    Millis,
+    PoolName,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import LearnedDemand
-from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Team
-from gpucommons.scheduler.core.state import Changes, Cluster
-from gpucommons.scheduler.core.types import Kind, Millis, PoolName, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Epoch, Page, WorkloadFilter

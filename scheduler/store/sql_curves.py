@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, delete, func, select, tuple_
 
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.sql_intents import insert_into

@@ -22,8 +22,8 @@ from sqlalchemy import (
     update,
 )
 
-from gpucommons.scheduler.core.state import Changes, Event
-from gpucommons.scheduler.core.types import HoldClass, Kind, Millis, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.state import Changes, Event
+from gpucommons.scheduler.core.model.types import HoldClass, Kind, Millis, TeamName, WorkloadId
 from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (

@@ -17,9 +17,16 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql.dml import ReturningInsert
 
-from gpucommons.scheduler.core.lifecycle import PENDING_STATES
-from gpucommons.scheduler.core.state import Intent, Verdict
-from gpucommons.scheduler.core.types import IntentId, Kind, Millis, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import PENDING_STATES
+from gpucommons.scheduler.core.model.state import Intent, Verdict
+from gpucommons.scheduler.core.model.types import (
+    IntentId,
+    Kind,
+    Millis,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import Admit, Asked, Claims, Submits

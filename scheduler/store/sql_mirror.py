@@ -12,9 +12,9 @@ from typing import Any
 from sqlalchemy import Connection, or_, select
 from sqlalchemy.sql import ColumnElement
 
-from gpucommons.scheduler.core.lifecycle import is_final, is_remembered
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_remembered
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.store import sql_cluster
 from gpucommons.scheduler.store.tables import documents, leader, workloads
 

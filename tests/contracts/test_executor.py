@@ -12,8 +12,8 @@ import pytest
 from executor_rigs import ENDS, PATIENCE_S, RUNS, Behaviour, FakeRig, LocalRig, Rig, at_term
 
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
-from gpucommons.scheduler.core.state import AttemptEnded, AttemptStarted, Observation
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted, Observation
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -14,8 +14,8 @@ from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 
 from gpucommons.gpu.providers.hami import REGISTERED
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import PoolName, State
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName, State
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears

@@ -9,12 +9,13 @@ from itertools import product
 import pytest
 from stored_rows import NOW, VISION, event, job, ledger_row, point, running, submit
 
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS, WITHDRAWALS_REMEMBERED_MS
-from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.learning import learned
-from gpucommons.scheduler.core.resources import Block, Node, Policy, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cancel, Changes, Intent, Verdict
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import (
+    LEASES_REMEMBERED_MS,
+    WITHDRAWALS_REMEMBERED_MS,
+)
+from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Cancel, Changes, Intent, Verdict
+from gpucommons.scheduler.core.model.types import (
     HoldClass,
     IntentId,
     Kind,
@@ -26,6 +27,8 @@ from gpucommons.scheduler.core.types import (
     UserName,
     WorkloadId,
 )
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.learning import learned
 from gpucommons.scheduler.errors import BadRequest, Conflict, LeaderLost
 from gpucommons.scheduler.store.base import (
     EventSight,

@@ -9,8 +9,15 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, job, spec, submit
 
-from gpucommons.scheduler.core.state import Changes, Intent, Submit, Verdict
-from gpucommons.scheduler.core.types import IntentId, Kind, Millis, State, UserName, WorkloadId
+from gpucommons.scheduler.core.model.state import Changes, Intent, Submit, Verdict
+from gpucommons.scheduler.core.model.types import (
+    IntentId,
+    Kind,
+    Millis,
+    State,
+    UserName,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import PolicyRefused
 from gpucommons.scheduler.store.base import Admit, Store, Submits
 from gpucommons.scheduler.store.codec import encode

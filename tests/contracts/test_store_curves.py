@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import point
 
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store.base import Store
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.forecast.windows import Estimate, Window
 from gpucommons.scheduler.store.base import Store

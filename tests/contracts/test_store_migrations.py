@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import text
 from stored_rows import NOW, VISION, event, spec, submit
 
-from gpucommons.scheduler.core.state import Submit
-from gpucommons.scheduler.core.types import Kind, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.state import Submit
+from gpucommons.scheduler.core.model.types import Kind, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.store import engine
 from gpucommons.scheduler.store.base import EventSight
 from gpucommons.scheduler.store.codec import encode

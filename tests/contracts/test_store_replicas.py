@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import Connection, text
 
-from gpucommons.scheduler.core.lifecycle import LEASES_REMEMBERED_MS
-from gpucommons.scheduler.core.resources import Node, Policy, Pool, Team
-from gpucommons.scheduler.core.state import Cancel, Changes, Cluster, Intent
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import LEASES_REMEMBERED_MS
+from gpucommons.scheduler.core.model.resources import Node, Policy, Pool, Team
+from gpucommons.scheduler.core.model.state import Cancel, Changes, Cluster, Intent
+from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,
     Millis,

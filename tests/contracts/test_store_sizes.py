@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from stored_rows import NOW, job
 
-from gpucommons.scheduler.core.job_size import as_submitted, size_of, with_size
-from gpucommons.scheduler.core.state import Changes
-from gpucommons.scheduler.core.types import Resized
+from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
+from gpucommons.scheduler.core.model.state import Changes
+from gpucommons.scheduler.core.model.types import Resized
 from gpucommons.scheduler.store.base import Store
 
 

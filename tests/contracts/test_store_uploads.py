@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import text
 from stored_rows import NOW, VISION, job
 
-from gpucommons.scheduler.core.state import Changes
-from gpucommons.scheduler.core.types import Millis, State, TeamName, UserName
+from gpucommons.scheduler.core.model.state import Changes
+from gpucommons.scheduler.core.model.types import Millis, State, TeamName, UserName
 from gpucommons.scheduler.store import engine
 from gpucommons.scheduler.store.base import Claims, Store
 from gpucommons.scheduler.store.codec import encode_plain, to_plain

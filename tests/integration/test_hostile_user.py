@@ -12,9 +12,9 @@ import pytest
 from service_world import FakeHubServer, ServiceWorld, a_request, an_app, attempt_token, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.leases import MAX_TICKETS
-from gpucommons.scheduler.core.state import Intent
-from gpucommons.scheduler.core.types import Workload, WorkloadId
+from gpucommons.scheduler.core.events.leases import MAX_TICKETS
+from gpucommons.scheduler.core.model.state import Intent
+from gpucommons.scheduler.core.model.types import Workload, WorkloadId
 from gpucommons.scheduler.service import jobs, leases
 
 TICKET: dict[str, Any] = {"milli_gpu": 1000}

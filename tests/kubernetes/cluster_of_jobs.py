@@ -12,9 +12,9 @@ from cluster_objects import a_launch, an_attempt
 from kubernetes import client
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.state import AttemptEnded, AttemptStarted
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Millis, NodeId, PoolName, Stop
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, NodeId, PoolName, Stop
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.credentials import connect

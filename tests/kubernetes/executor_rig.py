@@ -11,8 +11,8 @@ from pathlib import Path
 
 from kubernetes import client
 
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import Millis, PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import Millis, PoolName
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.credentials import connect

@@ -20,7 +20,7 @@ from gpucommons.gpu.agent_transports import DoorTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.idle_culler.app import CullerApp
 from gpucommons.scheduler import options as scheduler_options
-from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.metrics import Metrics
 from gpucommons.scheduler.models import ConfigModel

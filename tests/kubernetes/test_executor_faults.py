@@ -11,9 +11,9 @@ from cluster_objects import a_pod_seen
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from gpucommons.scheduler.core.resources import NodeState
-from gpucommons.scheduler.core.state import AttemptEnded
-from gpucommons.scheduler.core.types import Millis, NodeId
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.state import AttemptEnded
+from gpucommons.scheduler.core.model.types import Millis, NodeId
 from gpucommons.scheduler.executors.kubernetes.connection import UNPROCESSABLE, ApiError
 from gpucommons.scheduler.executors.kubernetes.requests import Requests
 from tests.kubernetes.api import wait_for

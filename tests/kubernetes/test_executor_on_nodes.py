@@ -10,7 +10,7 @@ import pytest
 from kubernetes import client
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.types import Millis, PoolName, Role
+from gpucommons.scheduler.core.model.types import Millis, PoolName, Role
 from gpucommons.scheduler.executors.kubernetes import names
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from gpucommons.scheduler.core.state import AttemptEnded
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, read_node

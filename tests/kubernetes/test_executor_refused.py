@@ -12,7 +12,7 @@ import pytest
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from gpucommons.scheduler.core.state import AttemptEnded
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.simulated_nodes import SimulatedNodes

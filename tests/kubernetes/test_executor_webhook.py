@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from gpucommons.scheduler.core.state import AttemptEnded
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes import names
 from tests.kubernetes.api import wait_for

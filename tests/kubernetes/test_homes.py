@@ -9,7 +9,7 @@ import pytest
 from kubernetes import client
 from launches import a_launch
 
-from gpucommons.scheduler.core.types import NodeId, WorkerPlacement
+from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.credentials import connect

@@ -21,7 +21,7 @@ import uvicorn
 from kubernetes import client
 from service_world import ServiceWorld, a_request, an_app, attempt_token, done
 
-from gpucommons.scheduler.core.types import Attempt, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Attempt, Workload, WorkloadId
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import jobs

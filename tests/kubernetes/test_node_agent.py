@@ -12,7 +12,7 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.providers.pods import pod_injection
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.cluster_agents import ClusterAgents
-from gpucommons.scheduler.core.types import NodeId
+from gpucommons.scheduler.core.model.types import NodeId
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.node_agent import NodeAgent

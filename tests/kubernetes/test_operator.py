@@ -9,7 +9,7 @@ import pytest
 from kubernetes import client
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import settings
 from tests.kubernetes.kubectl import Kubectl

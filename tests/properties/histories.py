@@ -11,11 +11,11 @@ from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 from hypothesis import strategies as st
 from properties.machines import Machines
 
-from gpucommons.scheduler.core.job_size import size_of
-from gpucommons.scheduler.core.leases import RELEASED, SERVER_GONE
-from gpucommons.scheduler.core.lifecycle import is_final, is_lease, is_remembered
-from gpucommons.scheduler.core.resources import NodeState, Quota
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.events.job_size import size_of
+from gpucommons.scheduler.core.events.leases import RELEASED, SERVER_GONE
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, is_remembered
+from gpucommons.scheduler.core.model.resources import NodeState, Quota
+from gpucommons.scheduler.core.model.state import (
     Cancel,
     Intent,
     NodesObserved,
@@ -29,7 +29,14 @@ from gpucommons.scheduler.core.state import (
     SetQuotas,
     Started,
 )
-from gpucommons.scheduler.core.types import Kind, Millis, State, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import (
+    Kind,
+    Millis,
+    State,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.errors import SliceClearing
 from gpucommons.scheduler.store.memory import MemoryStore
 

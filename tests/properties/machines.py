@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 
 from builders import World
 
-from gpucommons.scheduler.core.orders import (
+from gpucommons.scheduler.core.model.orders import (
     Act,
     RestartServer,
     SignalAttempt,
     SpareAttempt,
     StartAttempt,
 )
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     Cancel,
@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.state import (
     Observation,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from properties.histories import History, days, rough
 
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.state import Cluster, Intent, Observation, Outcome
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, Outcome
+from gpucommons.scheduler.core.model.types import Millis
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))

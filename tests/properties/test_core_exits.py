@@ -11,8 +11,8 @@ from hypothesis import example, given
 from properties.histories import History
 from properties.test_core_promises import anything, many
 
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.types import Attempt, State, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.types import Attempt, State, Workload
 
 #: A borrower ignores the signal of its stop and ends by itself within its grace.
 DONE_WITHIN_ITS_GRACE = [

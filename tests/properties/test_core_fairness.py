@@ -11,8 +11,8 @@ from builders import TRAIN, a_job, a_node, a_pool, a_team
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.record import Right

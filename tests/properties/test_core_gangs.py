@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties.truths import Free
 
-from gpucommons.scheduler.core.demand import Worker
-from gpucommons.scheduler.core.draft import Draft
-from gpucommons.scheduler.core.holds import mask_of
-from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import HoldClass, NodeId, WorkerPlacement
-from gpucommons.scheduler.core.wishes import Wishes
+from gpucommons.scheduler.core.capacity.wishes import Wishes
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.demand import Worker
+from gpucommons.scheduler.core.model.holds import mask_of
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkerPlacement
+from gpucommons.scheduler.core.placement.placement import place
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from properties import truths
 from properties.histories import History, days, rough, step
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import AttemptId, HoldClass, Kind, State, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import AttemptId, HoldClass, Kind, State, Workload
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand histories take their time.

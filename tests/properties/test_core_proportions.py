@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.proportions import part_of
-from gpucommons.scheduler.core.types import HoldClass, Role, Spec, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.types import HoldClass, Role, Spec, TeamName, WorkloadId
+from gpucommons.scheduler.core.placement.proportions import part_of
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(120, EXAMPLES))

@@ -11,13 +11,12 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core import layout, units
-from gpucommons.scheduler.core.demand import must_have
-from gpucommons.scheduler.core.holds import FULL
-from gpucommons.scheduler.core.placement import place
-from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.spots import fragmentation, starts
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.spots import fragmentation, starts
+from gpucommons.scheduler.core.eviction import units
+from gpucommons.scheduler.core.model.demand import must_have
+from gpucommons.scheduler.core.model.holds import FULL
+from gpucommons.scheduler.core.model.types import (
     AttemptState,
     HoldClass,
     Millis,
@@ -25,6 +24,8 @@ from gpucommons.scheduler.core.types import (
     State,
     TeamName,
 )
+from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.quota import layout
 from gpucommons.scheduler.errors import CannotLayOut
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))

@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.types import State, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import State, TeamName, WorkloadId
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand clusters take their time.

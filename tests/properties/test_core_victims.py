@@ -11,10 +11,11 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core.gangs import FEW
-from gpucommons.scheduler.core.resources import Quota
-from gpucommons.scheduler.core.state import CheckpointReported, SetQuotas
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.eviction.gangs import FEW
+from gpucommons.scheduler.core.eviction.units import work_lost
+from gpucommons.scheduler.core.model.resources import Quota
+from gpucommons.scheduler.core.model.state import CheckpointReported, SetQuotas
+from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Checkpoint,
     Millis,
@@ -22,7 +23,6 @@ from gpucommons.scheduler.core.types import (
     TeamName,
     WorkloadId,
 )
-from gpucommons.scheduler.core.units import work_lost
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand clusters take their time.

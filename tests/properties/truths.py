@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from itertools import combinations
 
-from gpucommons.scheduler.core.lifecycle import is_final
-from gpucommons.scheduler.core.resources import Block, Node, NodeState, Quota
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     DeviceId,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from gpucommons.scheduler.acting import Acting, Current, current_attempts
-from gpucommons.scheduler.core.state import AttemptEnded, Cluster
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.state import AttemptEnded, Cluster
+from gpucommons.scheduler.core.model.types import AttemptId
 
 
 def test_current_attempts_are_worked_out_once_per_state_and_anew_for_the_next() -> None:

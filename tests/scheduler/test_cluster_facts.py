@@ -14,8 +14,8 @@ from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.usage import AuditEntry
 from gpucommons.scheduler.cluster_facts import ClusterFacts, NoAgents
-from gpucommons.scheduler.core.state import NoteFacts, PoolFacts, PutPools
-from gpucommons.scheduler.core.types import NodeId, PoolName
+from gpucommons.scheduler.core.model.state import NoteFacts, PoolFacts, PutPools
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.upkeep import AGENT_EVENTS, OPERATOR
 
 GPU = PoolName("gpu")

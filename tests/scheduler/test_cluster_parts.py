@@ -7,7 +7,7 @@ from builders import TRAIN, World, a_notebook, a_team
 
 from gpucommons.scheduler import cluster_parts
 from gpucommons.scheduler.cluster_parts import NextShares, held_slots
-from gpucommons.scheduler.core.next_shares import next_shares
+from gpucommons.scheduler.core.whatif.next_shares import next_shares
 
 
 def test_the_next_shares_are_worked_out_when_something_changed_and_seldom(

@@ -12,8 +12,8 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.scheduler.cluster_parts import makes_slices
 from gpucommons.scheduler.cluster_slices import ClusterSlices
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import NodeId, Role
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import NodeId, Role
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 NODE = NodeId("n1")

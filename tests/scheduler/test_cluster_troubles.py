@@ -7,7 +7,7 @@ from pathlib import Path
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler.cluster_troubles import REFUSED, TROUBLE, ClusterTroubles
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.pages.present.evictions import BY_AGENTS
 from gpucommons.scheduler.service import jobs
 

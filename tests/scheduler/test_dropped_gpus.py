@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
-from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     Cancel,
     Intent,
@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.state import (
     Started,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     IntentId,
     Kind,
     Millis,

@@ -10,7 +10,7 @@ from launches import until
 
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageMinute
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.gathering import PATIENCE_S, Gathering
 from gpucommons.scheduler.ledger import MINUTE_MS, USAGE_DELAY_MS

@@ -13,9 +13,9 @@ import httpx
 import pytest
 from builders import T0, a_notebook
 
-from gpucommons.scheduler.core.leases import RELEASED
-from gpucommons.scheduler.core.orders import RestartServer, ServerAct, StartServer, StopServer
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.events.leases import RELEASED
+from gpucommons.scheduler.core.model.orders import RestartServer, ServerAct, StartServer, StopServer
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

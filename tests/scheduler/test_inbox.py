@@ -6,7 +6,7 @@ import pytest
 from stored_rows import point
 
 from gpucommons.scheduler import inbox
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
 from gpucommons.scheduler.inbox import Inbox
 from gpucommons.scheduler.store.memory import MemoryStore

@@ -11,9 +11,9 @@ from builders import a_node
 from service_world import CONFIG, ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import Policy
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import PoolName, TeamName
+from gpucommons.scheduler.core.model.resources import Policy
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import PoolName, TeamName
 from gpucommons.scheduler.errors import (
     BadRequest,
     Forbidden,

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageMinute
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -11,9 +11,9 @@ import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.orders import Act, StartServer
-from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.orders import Act, StartServer
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     Cancel,
     Changes,
@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.state import (
     PutTeams,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     Checkpoint,
     IntentId,

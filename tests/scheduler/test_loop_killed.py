@@ -11,9 +11,9 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from gpucommons.scheduler.core.resources import Pool, Team
-from gpucommons.scheduler.core.state import Intent, PutPools, PutTeams, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Pool, Team
+from gpucommons.scheduler.core.model.state import Intent, PutPools, PutTeams, Submit
+from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,
     Kind,
@@ -36,7 +36,7 @@ PATIENCE_S = 60
 SCHEDULER = """
 import os, sys, threading, time
 from pathlib import Path
-from gpucommons.scheduler.core.resources import Node
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import Loop, Surroundings

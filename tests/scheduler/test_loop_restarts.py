@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.scheduler.core.resources import Node, Pool, Quota, Team
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import (
     Cancel,
     Changes,
     Intent,
@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.state import (
     PutTeams,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     AttemptState,
     IntentId,
     Kind,

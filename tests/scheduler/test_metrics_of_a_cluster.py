@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import generate_latest
 
-from gpucommons.scheduler.core.state import Cluster
+from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.metrics import Metrics
 from gpucommons.scheduler.pulse import Pulse
 

@@ -13,7 +13,7 @@ from kubernetes.client.exceptions import ApiException
 from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app, done
 
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
-from gpucommons.scheduler.core.types import UserName
+from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.operator.following import Books, Follower, Pace

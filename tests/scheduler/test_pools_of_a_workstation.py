@@ -5,9 +5,9 @@ from __future__ import annotations
 from builders import World, a_device, a_job, a_pool, a_team
 
 from gpucommons.gpu.agent_client import NodeReport
-from gpucommons.scheduler.core.resources import NodeState, Pool
-from gpucommons.scheduler.core.state import Cluster, NodesObserved, PutPools
-from gpucommons.scheduler.core.types import Millis, PoolName, State, WorkloadId
+from gpucommons.scheduler.core.model.resources import NodeState, Pool
+from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools
+from gpucommons.scheduler.core.model.types import Millis, PoolName, State, WorkloadId
 from gpucommons.scheduler.local_nodes import local_nodes
 
 REPORT = NodeReport(

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from launches import until
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.executors.watch import Watch
 from gpucommons.scheduler.leadership.clock import SharedClock

@@ -7,9 +7,15 @@ from dataclasses import dataclass, field
 import pytest
 from builders import a_node
 
-from gpucommons.scheduler.core.resources import Pool, Team
-from gpucommons.scheduler.core.state import CheckpointReported, Intent, PutPools, PutTeams, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Pool, Team
+from gpucommons.scheduler.core.model.state import (
+    CheckpointReported,
+    Intent,
+    PutPools,
+    PutTeams,
+    Submit,
+)
+from gpucommons.scheduler.core.model.types import (
     AttemptId,
     Checkpoint,
     IntentId,

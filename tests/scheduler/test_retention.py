@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from service_world import ServiceWorld, a_request, done
 
-from gpucommons.scheduler.core.types import UserName
+from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.retention import Kept, Retention
 from gpucommons.scheduler.service import jobs

@@ -12,8 +12,8 @@ from launches import until
 
 from gpucommons.scheduler import loop as loop_module
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.state import Observation, Outcome
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.state import Observation, Outcome
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld
 from gpucommons.scheduler.ids import IdSource

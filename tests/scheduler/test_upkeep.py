@@ -12,7 +12,7 @@ from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices import MpsDaemon, SliceId
 from gpucommons.gpu.usage import AuditEntry
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.service import leases
 from gpucommons.scheduler.upkeep import AGENT_EVENTS, Upkeep
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from gpucommons.scheduler.core.types import Attempt, Millis, Workload
+from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 
 
 class Way(StrEnum):

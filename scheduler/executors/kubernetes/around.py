@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import AttemptId, NodeId, PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import AttemptId, NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles, WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.notebooks import Leases
 from gpucommons.scheduler.executors.kubernetes.witnesses import Reading

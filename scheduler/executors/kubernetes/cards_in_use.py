@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.types import NodeId
+from gpucommons.scheduler.core.model.types import NodeId
 
 #: A slot, and the UUID that a pod there was told.
 Use = tuple[DeviceId, str]

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.kinds import kind_of, memory_mib_of
-from gpucommons.scheduler.core.resources import Node, NodeState, Pool
-from gpucommons.scheduler.core.types import NodeId
+from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
+from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.executors.kubernetes import sentences
 from gpucommons.scheduler.executors.kubernetes.records import Record
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from gpucommons.scheduler.core.types import Attempt, AttemptId
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId
 from gpucommons.scheduler.executors.kubernetes import judging, sentences
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.connection import NOT_FOUND, ApiError

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core.state import AttemptEnded
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.kubernetes import names, sentences
 from gpucommons.scheduler.executors.kubernetes.judging import Seen
 from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, indexes, seconds_of

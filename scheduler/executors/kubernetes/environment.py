@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from gpucommons.gpu.providers import no_gpu
-from gpucommons.scheduler.core.types import WorkerPlacement
+from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes import names
 

@@ -15,9 +15,9 @@ from functools import partial
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
-from gpucommons.scheduler.core.resources import Node, Pool
-from gpucommons.scheduler.core.state import Observation
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.state import Observation
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     Millis,

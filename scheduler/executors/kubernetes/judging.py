@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from gpucommons.scheduler.core.types import Attempt
+from gpucommons.scheduler.core.model.types import Attempt
 from gpucommons.scheduler.executors.kubernetes import names, sentences
 from gpucommons.scheduler.executors.kubernetes.seen import (
     JobSeen,

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes import manifests, names
 from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 
 _LOG = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from typing import Any
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import Injection, PodParts
 from gpucommons.gpu.providers.pods import ATTEMPT_ATTRIBUTE, RANKS_ATTRIBUTE, slice_folder
-from gpucommons.scheduler.core.types import Role, WorkerPlacement
+from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes import environment, names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolTraits

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable
 from itertools import groupby
 
-from gpucommons.scheduler.core.types import Attempt, AttemptId
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId
 
 GROUP = "gpucommons.io"
 ATTEMPT = f"{GROUP}/attempt"

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Node, Pool
-from gpucommons.scheduler.core.types import NodeId, WorkerPlacement
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (

@@ -18,9 +18,9 @@ from gpucommons.gpu.providers.base import Capability
 from gpucommons.gpu.providers.cluster import ClusterTraits, PodProvider, PodWish
 from gpucommons.gpu.providers.pods import POD_PROVIDERS, foreign_injection
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId, format_milli_gpu
-from gpucommons.scheduler.core.resizing import slice_memory_mib
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import WorkerPlacement
+from gpucommons.scheduler.core.events.resizing import slice_memory_mib
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.base import Bound, Launch
 from gpucommons.scheduler.executors.kubernetes import names

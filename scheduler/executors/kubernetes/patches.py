@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpucommons.scheduler.core.types import Attempt, Stop, WorkerPlacement
+from gpucommons.scheduler.core.model.types import Attempt, Stop, WorkerPlacement
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.seen import PodSeen
 

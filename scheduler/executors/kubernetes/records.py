@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptSignalled,
     AttemptStarted,
     Observation,
 )
-from gpucommons.scheduler.core.types import Attempt
+from gpucommons.scheduler.core.model.types import Attempt
 from gpucommons.scheduler.executors.kubernetes import endings, judging
 from gpucommons.scheduler.executors.kubernetes.judging import Believes, Expected, Failing, Seen
 from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpucommons.scheduler.core.types import Attempt, Stop
+from gpucommons.scheduler.core.model.types import Attempt, Stop
 from gpucommons.scheduler.executors.kubernetes import names, patches
 from gpucommons.scheduler.executors.kubernetes.connection import (
     CONFLICT,

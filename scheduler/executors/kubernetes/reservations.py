@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Node
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.seen import Why
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings

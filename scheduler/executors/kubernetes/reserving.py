@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import WorkerPlacement
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.cards_in_use import CardsInUse, cards_in_use
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from gpucommons.gpu.providers import hami, kai
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.cards_in_use import Use, uses_of
 from gpucommons.scheduler.executors.kubernetes.quantities import (

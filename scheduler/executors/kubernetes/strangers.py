@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Collection, Container, Iterable, Set
 from functools import partial
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.orders import Orders, Turn

@@ -15,7 +15,7 @@ from functools import partial
 
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices import SliceId
-from gpucommons.scheduler.core.types import Attempt, AttemptId, NodeId
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, NodeId
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.judging import Remains
 from gpucommons.scheduler.executors.kubernetes.orders import Orders

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind
 

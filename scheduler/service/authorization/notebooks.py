@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.types import State, Workload
+from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.service.authorization.sight import (
     is_culler,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.types import Kind, TeamName, Workload
+from gpucommons.scheduler.core.model.types import Kind, TeamName, Workload
 from gpucommons.scheduler.errors import Forbidden, UnknownWorkload
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from gpucommons.gpu.slices import format_gpus
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.blockers import BlockerKind
-from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.demand import milli_gpu, must_have
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Workload
+from gpucommons.scheduler.core.explain.blockers import BlockerKind
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.views.in_the_way import shows_names
 

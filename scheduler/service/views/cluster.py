@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core import quota
 from gpucommons.scheduler.core.deadlines import run_left
-from gpucommons.scheduler.core.demand import class_of_worker, placed_milli_gpu
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES, is_lease
-from gpucommons.scheduler.core.offered import training_sizes
-from gpucommons.scheduler.core.resources import Node, NodeState, Policy, Pool, Quota, Team
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Attempt, HoldClass, PoolName, WorkerPlacement, Workload
+from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
+from gpucommons.scheduler.core.model.offered import training_sizes
+from gpucommons.scheduler.core.model.resources import Node, NodeState, Policy, Pool, Quota, Team
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    HoldClass,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+)
+from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.views.in_the_way import shows_names

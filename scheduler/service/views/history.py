@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.curves.choice import without_repeats
 from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum

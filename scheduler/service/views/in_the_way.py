@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import AttemptId, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import AttemptId, Workload
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal
 

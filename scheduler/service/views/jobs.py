@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from pathlib import PurePosixPath
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.demand import placed_milli_gpu
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.ways import way_to_go_on
-from gpucommons.scheduler.core.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.quota import pool_of
-from gpucommons.scheduler.core.state import Cluster, Intent, Submit
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.model.state import Cluster, Intent, Submit
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
     Kind,
@@ -25,6 +23,8 @@ from gpucommons.scheduler.core.types import (
     Stop,
     Workload,
 )
+from gpucommons.scheduler.core.quota.quota import pool_of
+from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal

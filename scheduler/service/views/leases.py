@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.counterfactuals import Way
-from gpucommons.scheduler.core.demand import placed_milli_gpu
-from gpucommons.scheduler.core.resizing import slice_memory_mib
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Idleness, Workload
+from gpucommons.scheduler.core.events.resizing import slice_memory_mib
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Idleness, Workload
+from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.principal import Principal

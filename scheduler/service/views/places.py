@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.ordering import places
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Workload, WorkloadId
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Workload, WorkloadId
+from gpucommons.scheduler.core.queue.ordering import places
 
 
 @dataclass(slots=True)

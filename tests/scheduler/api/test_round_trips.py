@@ -23,7 +23,7 @@ from service_world import (
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api import attempts as api_attempts
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import (
     Conflict,
     NoFreeSlice,

@@ -16,7 +16,7 @@ from gpucommons.scheduler.api import turns
 from gpucommons.scheduler.api.authentication import Doors
 from gpucommons.scheduler.api.caller import Caller, Doorway
 from gpucommons.scheduler.api.waiting import Waiting
-from gpucommons.scheduler.core import counterfactuals
+from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.service import history, jobs, receipts
 from gpucommons.scheduler.service.principal import Principal, PrincipalKind

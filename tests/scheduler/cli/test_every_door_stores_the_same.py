@@ -18,7 +18,7 @@ from gpucommons.labextension.submission import Desk, Submission
 from gpucommons.labextension.widgets import TrainPanel
 from gpucommons.scheduler.client import AsyncSchedulerClient, SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.store.codec import encode
 

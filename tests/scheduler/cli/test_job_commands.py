@@ -14,7 +14,7 @@ from service_world import done
 
 from gpucommons.scheduler.cli.present import by
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.core.types import Workload
+from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.service import jobs

@@ -10,7 +10,7 @@ import pytest
 from command_line import Cli, WatchedWorld
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Kind,
     Millis,

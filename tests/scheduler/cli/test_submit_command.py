@@ -15,7 +15,7 @@ from command_line import Cli, WatchedWorld
 from gpucommons.scheduler.cli import main
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store.codec import encode
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpucommons.scheduler.core import amounts, reclaim
-from gpucommons.scheduler.core.resources import Pool
+from gpucommons.scheduler.core.eviction import amounts
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.passes import reclaim
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.setting import POOL, Setting, simulation_of
 from gpucommons.scheduler.simulation.trace import TraceJob

@@ -7,9 +7,9 @@ from dataclasses import replace
 from builders import World, a_pool, a_team
 
 from gpucommons.gpu.slices import MpsDaemon
-from gpucommons.scheduler.core.resources import Policy
-from gpucommons.scheduler.core.state import Event, PutConfig, PutPolicy, PutPools, PutTeams
-from gpucommons.scheduler.core.types import TeamName, UserName
+from gpucommons.scheduler.core.model.resources import Policy
+from gpucommons.scheduler.core.model.state import Event, PutConfig, PutPolicy, PutPools, PutTeams
+from gpucommons.scheduler.core.model.types import TeamName, UserName
 
 
 def told(world: World, action: PutTeams | PutPools | PutPolicy | PutConfig) -> list[Event]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.blockers import Blocker, BlockerKind
-from gpucommons.scheduler.core.counterfactuals import Way, ways
-from gpucommons.scheduler.core.state import ReportIdle, Started
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind
+from gpucommons.scheduler.core.model.state import ReportIdle, Started
+from gpucommons.scheduler.core.model.types import WorkloadId
+from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
 
 
 def a_world() -> World:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.core.clock import Clock
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.clock import Clock
+from gpucommons.scheduler.core.model.types import WorkloadId
 
 JOB, OTHER = WorkloadId("job"), WorkloadId("other")
 

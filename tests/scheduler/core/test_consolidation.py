@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.state import Cancel, CheckpointReported, Started
-from gpucommons.scheduler.core.types import Checkpoint, HoldClass, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.state import Cancel, CheckpointReported, Started
+from gpucommons.scheduler.core.model.types import Checkpoint, HoldClass, State, TeamName, WorkloadId
 
 MINUTE = 60_000
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.resources import NodeState
-from gpucommons.scheduler.core.state import NodesObserved, SetNodeState
-from gpucommons.scheduler.core.types import NodeId, State
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.state import NodesObserved, SetNodeState
+from gpucommons.scheduler.core.model.types import NodeId, State
 
 N1 = NodeId("n1")
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from builders import World, a_device, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.counterfactuals import Way, ways
-from gpucommons.scheduler.core.resources import Node, Policy, Quota
-from gpucommons.scheduler.core.state import PutPolicy, Started
-from gpucommons.scheduler.core.types import NodeId, PoolName, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.resources import Node, Policy, Quota
+from gpucommons.scheduler.core.model.state import PutPolicy, Started
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName, WorkloadId
+from gpucommons.scheduler.core.whatif.counterfactuals import Way, ways
 
 OTHER = PoolName("other")
 

@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, dataclass, field, replace
 
 import pytest
 
-from gpucommons.scheduler.core.evolving import evolve, quick
+from gpucommons.scheduler.core.model.evolving import evolve, quick
 
 
 @quick

@@ -7,11 +7,11 @@ from itertools import product
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.endings import LONGEST_BACK_OFF_MS
+from gpucommons.scheduler.core.events.endings import LONGEST_BACK_OFF_MS
 from gpucommons.scheduler.core.going_on.exits import PREEMPTED, SUCCESS, Exit, Meaning, meaning
-from gpucommons.scheduler.core.state import AttemptEnded, AttemptFinished, Cancel, Pause
-from gpucommons.scheduler.core.tries import LOSSES
-from gpucommons.scheduler.core.types import State, TeamName, UserName
+from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptFinished, Cancel, Pause
+from gpucommons.scheduler.core.model.types import State, TeamName, UserName
+from gpucommons.scheduler.core.queue.tries import LOSSES
 from gpucommons.scheduler.storage.command import exit_status
 
 

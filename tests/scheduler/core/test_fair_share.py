@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from builders import T0, TRAIN, World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.fair_share import decayed, standing
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.types import HoldClass, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.types import HoldClass, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.quota.fair_share import decayed, standing
 
 HOUR = 3_600_000
 HALF_LIFE_MS = 24 * HOUR

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.orders import AnnounceStop, SignalAttempt, StartAttempt
-from gpucommons.scheduler.core.types import HoldClass, State
+from gpucommons.scheduler.core.model.orders import AnnounceStop, SignalAttempt, StartAttempt
+from gpucommons.scheduler.core.model.types import HoldClass, State
 
 
 def test_a_job_inside_the_guarantee_starts_at_once() -> None:

@@ -7,10 +7,16 @@ from dataclasses import replace
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.layout import expansion, largest_block
-from gpucommons.scheduler.core.resources import NodeState, Quota, Team
-from gpucommons.scheduler.core.state import Cancel, NodesObserved, PutTeams, SetNodeState, SetQuotas
-from gpucommons.scheduler.core.types import NodeId, State, TeamName
+from gpucommons.scheduler.core.model.resources import NodeState, Quota, Team
+from gpucommons.scheduler.core.model.state import (
+    Cancel,
+    NodesObserved,
+    PutTeams,
+    SetNodeState,
+    SetQuotas,
+)
+from gpucommons.scheduler.core.model.types import NodeId, State, TeamName
+from gpucommons.scheduler.core.quota.layout import expansion, largest_block
 
 
 @pytest.mark.parametrize(

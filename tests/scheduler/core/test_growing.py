@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.state import CheckpointReported
-from gpucommons.scheduler.core.types import Checkpoint, State, WorkloadId
+from gpucommons.scheduler.core.model.state import CheckpointReported
+from gpucommons.scheduler.core.model.types import Checkpoint, State, WorkloadId
 
 MINUTE = 60_000
 

@@ -8,11 +8,10 @@ from itertools import product
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core import lifecycle
-from gpucommons.scheduler.core.ordering import places
-from gpucommons.scheduler.core.orders import SignalAttempt, StopServer
-from gpucommons.scheduler.core.resources import NodeState, Policy
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model import lifecycle
+from gpucommons.scheduler.core.model.orders import SignalAttempt, StopServer
+from gpucommons.scheduler.core.model.resources import NodeState, Policy
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     AttemptStarted,
     Cancel,
@@ -26,7 +25,7 @@ from gpucommons.scheduler.core.state import (
     SetNodeState,
     Started,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     AttemptId,
     AttemptState,
     Checkpoint,
@@ -38,6 +37,7 @@ from gpucommons.scheduler.core.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.core.queue.ordering import places
 from gpucommons.scheduler.errors import InvalidTransition
 
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.job_size import as_submitted, size_of, with_size
-from gpucommons.scheduler.core.state import Pause, ResizeJob, Resume
-from gpucommons.scheduler.core.types import State, WorkloadId
+from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
+from gpucommons.scheduler.core.model.state import Pause, ResizeJob, Resume
+from gpucommons.scheduler.core.model.types import State, WorkloadId
 
 
 @pytest.fixture

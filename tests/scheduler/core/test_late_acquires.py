@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from builders import World, a_notebook, a_team
 
-from gpucommons.scheduler.core.acts import due
-from gpucommons.scheduler.core.intents import ACQUIRE_PATIENCE_MS
-from gpucommons.scheduler.core.state import Cancel, Intent, Started, Submit, Verdict
-from gpucommons.scheduler.core.types import IntentId, Millis, State, UserName, WorkloadId
+from gpucommons.scheduler.core.events.acts import due
+from gpucommons.scheduler.core.events.intents import ACQUIRE_PATIENCE_MS
+from gpucommons.scheduler.core.model.state import Cancel, Intent, Started, Submit, Verdict
+from gpucommons.scheduler.core.model.types import IntentId, Millis, State, UserName, WorkloadId
 
 
 @pytest.fixture

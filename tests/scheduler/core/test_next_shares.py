@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.next_shares import next_shares
+from gpucommons.scheduler.core.whatif.next_shares import next_shares
 
 
 def slots(world: World) -> set[str]:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.leases import MAX_TICKETS
-from gpucommons.scheduler.core.orders import RestartServer, StartServer, StopServer
-from gpucommons.scheduler.core.resources import Quota
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.events.leases import MAX_TICKETS
+from gpucommons.scheduler.core.model.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.model.resources import Quota
+from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
     Cancel,
     Intent,
@@ -21,7 +21,7 @@ from gpucommons.scheduler.core.state import (
     Started,
     Submit,
 )
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Idleness,
     IntentId,

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.ordering import places
-from gpucommons.scheduler.core.state import Pause, Resume
-from gpucommons.scheduler.core.types import Millis, State, WorkloadId
+from gpucommons.scheduler.core.model.state import Pause, Resume
+from gpucommons.scheduler.core.model.types import Millis, State, WorkloadId
+from gpucommons.scheduler.core.queue.ordering import places
 
 HOUR = 3_600_000
 

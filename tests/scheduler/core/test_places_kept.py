@@ -7,9 +7,9 @@ from typing import Any
 
 from builders import World, a_device, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.resources import Node, NodeState
-from gpucommons.scheduler.core.state import SetNodeState
-from gpucommons.scheduler.core.types import HoldClass, NodeId, Spec, State
+from gpucommons.scheduler.core.model.resources import Node, NodeState
+from gpucommons.scheduler.core.model.state import SetNodeState
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, Spec, State
 
 
 def of_kind(kind: str, name: str) -> Node:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core import preview
-from gpucommons.scheduler.core.types import HoldClass, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import HoldClass, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.errors import UnknownTeam
 
 VISION, ANN = TeamName("vision"), UserName("ann")

@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 from builders import TRAIN, World, a_device, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.counterfactuals import ways
-from gpucommons.scheduler.core.preview import quote
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import (
     HoldClass,
     NodeId,
     Role,
@@ -20,6 +18,8 @@ from gpucommons.scheduler.core.types import (
     TeamName,
     WorkloadId,
 )
+from gpucommons.scheduler.core.whatif.counterfactuals import ways
+from gpucommons.scheduler.core.whatif.preview import quote
 
 #: Two CPUs and 4 GiB go with each GPU.
 SMALL = {"cpu_milli": 8000, "memory_mib": 16_384}

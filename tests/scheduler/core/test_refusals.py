@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core import quota
-from gpucommons.scheduler.core.resources import NodeState, Policy, Quota, Team
-from gpucommons.scheduler.core.state import (
+from gpucommons.scheduler.core.model.resources import NodeState, Policy, Quota, Team
+from gpucommons.scheduler.core.model.state import (
     Action,
     Cancel,
     Keep,
@@ -24,7 +23,8 @@ from gpucommons.scheduler.core.state import (
     Started,
     Submit,
 )
-from gpucommons.scheduler.core.types import NodeId, PoolName, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, State, TeamName, WorkloadId
+from gpucommons.scheduler.core.quota import quota
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from itertools import permutations
 
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.lifecycle import with_attempt
-from gpucommons.scheduler.core.room import Room
-from gpucommons.scheduler.core.types import AttemptId, Workload, WorkloadId
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.model.lifecycle import with_attempt
+from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 
 NODE = a_node("n1", 1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.state import AttemptEnded, Cancel, Intent
-from gpucommons.scheduler.core.types import HoldClass, IntentId, State, UserName
+from gpucommons.scheduler.core.model.state import AttemptEnded, Cancel, Intent
+from gpucommons.scheduler.core.model.types import HoldClass, IntentId, State, UserName
 
 
 def test_a_spared_borrower_enters_the_guarantee_that_became_free_meanwhile() -> None:

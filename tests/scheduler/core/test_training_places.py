@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.counterfactuals import ways
-from gpucommons.scheduler.core.ordering import places
-from gpucommons.scheduler.core.orders import SpareAttempt
-from gpucommons.scheduler.core.resources import Quota
-from gpucommons.scheduler.core.state import Cancel, SetQuotas
-from gpucommons.scheduler.core.types import HoldClass, Kind, ReasonClass, Role, State
+from gpucommons.scheduler.core.model.orders import SpareAttempt
+from gpucommons.scheduler.core.model.resources import Quota
+from gpucommons.scheduler.core.model.state import Cancel, SetQuotas
+from gpucommons.scheduler.core.model.types import HoldClass, Kind, ReasonClass, Role, State
+from gpucommons.scheduler.core.queue.ordering import places
+from gpucommons.scheduler.core.whatif.counterfactuals import ways
 
 
 def held(world: World, job: str) -> int:

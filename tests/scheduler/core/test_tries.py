@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.acts import is_due
-from gpucommons.scheduler.core.leases import NOT_STARTED
-from gpucommons.scheduler.core.orders import StartServer, StopServer
-from gpucommons.scheduler.core.state import Cancel, CheckpointReported, Started
-from gpucommons.scheduler.core.types import Checkpoint, State, WorkloadId
+from gpucommons.scheduler.core.events.acts import is_due
+from gpucommons.scheduler.core.events.leases import NOT_STARTED
+from gpucommons.scheduler.core.model.orders import StartServer, StopServer
+from gpucommons.scheduler.core.model.state import Cancel, CheckpointReported, Started
+from gpucommons.scheduler.core.model.types import Checkpoint, State, WorkloadId
 
 
 @pytest.fixture

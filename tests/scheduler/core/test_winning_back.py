@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from builders import TRAIN, World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.fair_share import LOOKS
-from gpucommons.scheduler.core.types import Role, State, WorkloadId
+from gpucommons.scheduler.core.model.types import Role, State, WorkloadId
+from gpucommons.scheduler.core.quota.fair_share import LOOKS
 
 MINUTE = 60_000
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import NodeId, State, WorkloadId
-from gpucommons.scheduler.core.wishes import NONE, wishes_of
+from gpucommons.scheduler.core.capacity.wishes import NONE, wishes_of
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import NodeId, State, WorkloadId
 
 RACKS = {"n1": "left", "n2": "left", "n3": "right", "n4": "right"}
 

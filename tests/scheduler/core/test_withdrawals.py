@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.lifecycle import WITHDRAWALS_REMEMBERED_MS
-from gpucommons.scheduler.core.orders import RestartServer
-from gpucommons.scheduler.core.preview import sizes
-from gpucommons.scheduler.core.state import Cancel, Pause, Resume
-from gpucommons.scheduler.core.types import Spec, State, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
+from gpucommons.scheduler.core.model.orders import RestartServer
+from gpucommons.scheduler.core.model.state import Cancel, Pause, Resume
+from gpucommons.scheduler.core.model.types import Spec, State, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.whatif.preview import sizes
 
 TICKET = a_notebook("ann", 1000)
 JOB = a_job("ann", 1000)

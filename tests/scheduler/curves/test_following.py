@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from stored_rows import NOW, running
 
-from gpucommons.scheduler.core.state import Changes, Cluster, Observation, ProgressReported
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import Changes, Cluster, Observation, ProgressReported
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
-from gpucommons.scheduler.core.types import Attempt, Millis
+from gpucommons.scheduler.core.model.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local import LocalExecutor
 from gpucommons.scheduler.working_folder.holders import kill_holders

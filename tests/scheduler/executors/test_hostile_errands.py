@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, python, until
 
-from gpucommons.scheduler.core.types import AttemptId, State, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import AttemptId, State, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.executors import answers, local, own_files
 from gpucommons.scheduler.executors.answers import Answer

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from launches import a_launch, ended, python, stopping, until
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.errand import clear
 from gpucommons.scheduler.executors.local import LocalExecutor
 

@@ -14,7 +14,7 @@ import psutil
 import pytest
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
-from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Millis
+from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.executors.local import LocalExecutor
 from gpucommons.scheduler.executors.secret_files import is_missing
 

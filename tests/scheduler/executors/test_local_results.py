@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, lines, python, stopping, until
 
-from gpucommons.scheduler.core.types import AttemptId, Millis, State, Workload
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, State, Workload
 from gpucommons.scheduler.errors import Conflict, TooLarge
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local import LocalExecutor

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, lines, python, until
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.executors.plan import Account
 from gpucommons.scheduler.working_folder.giving_back import MARK

@@ -15,8 +15,8 @@ from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce, UnknownSlice
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices import GpuSlice, SliceId
-from gpucommons.scheduler.core.resources import Node
-from gpucommons.scheduler.core.types import AttemptId, Millis, NodeId, PoolName
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.job_slices import JobSlices

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.types import Kind, Millis, Spec, TeamName, UserName
+from gpucommons.scheduler.core.model.types import Kind, Millis, Spec, TeamName, UserName
 from gpucommons.scheduler.forecast.arrivals import nothing_arrives, the_past_again
 from gpucommons.scheduler.forecast.estimating import Budget, estimate
 from gpucommons.scheduler.forecast.runs import History, Likeness, Run

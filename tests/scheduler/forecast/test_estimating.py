@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.state import CheckpointReported, ProgressReported, Started
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.state import CheckpointReported, ProgressReported, Started
+from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     Idleness,
     Kind,

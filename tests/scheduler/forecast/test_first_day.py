@@ -7,7 +7,7 @@ from pathlib import Path
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.lifecycle import WAITING_STATES
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget
 from gpucommons.scheduler.forecast.forecaster import Forecaster

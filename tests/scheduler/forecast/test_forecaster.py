@@ -12,8 +12,8 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.resources import NodeState
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget, estimate

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.forecast import Forecast, told, window_to_show
 from gpucommons.scheduler.forecast.futures import FUTURES, quantile, share, shared

@@ -9,7 +9,7 @@ import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
 from gpucommons.scheduler.service import jobs, leases, quotes
 from gpucommons.scheduler.service.allowance import Allowance, SubmitLimit

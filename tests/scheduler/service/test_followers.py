@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from service_world import ServiceWorld, a_request
 
-from gpucommons.scheduler.core.types import AttemptId, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import AttemptId, UserName, WorkloadId
 from gpucommons.scheduler.errors import StaleAttempt, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor
 from gpucommons.scheduler.loop import Loop, Surroundings

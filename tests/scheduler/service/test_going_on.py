@@ -8,8 +8,8 @@ import pytest
 from service_world import CONFIG, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.state import CheckpointReported
-from gpucommons.scheduler.core.types import Attempt, Checkpoint, WorkloadId
+from gpucommons.scheduler.core.model.state import CheckpointReported
+from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload
 from gpucommons.scheduler.retention import Known
 from gpucommons.scheduler.service import jobs, logs, quotes

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import NodeId, PoolName
+from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.service import jobs, leases, quotes
 

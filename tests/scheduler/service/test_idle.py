@@ -6,7 +6,7 @@ from service_world import ServiceWorld, done
 from gpucommons.gpu.slices import SliceId
 from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import Millis, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden, NotIdle
 from gpucommons.scheduler.service import idle, leases
 from gpucommons.scheduler.service.activity import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from service_world import CONFIG, ServiceWorld, a_request, done
 
-from gpucommons.scheduler.core.types import State, WorkloadId
+from gpucommons.scheduler.core.model.types import State, WorkloadId
 from gpucommons.scheduler.errors import (
     Conflict,
     Forbidden,

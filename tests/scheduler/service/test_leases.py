@@ -10,9 +10,9 @@ from service_world import ServiceWorld, a_request, done
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices import GpuSlice, SliceId
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.leases import NOT_STARTED
-from gpucommons.scheduler.core.state import Cancel
-from gpucommons.scheduler.core.types import WorkloadId
+from gpucommons.scheduler.core.events.leases import NOT_STARTED
+from gpucommons.scheduler.core.model.state import Cancel
+from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import (
     BadRequest,
     Forbidden,

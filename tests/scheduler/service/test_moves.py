@@ -7,7 +7,7 @@ from pathlib import Path
 from builders import a_node
 from service_world import PAUSES, ServiceWorld, a_request
 
-from gpucommons.scheduler.core.types import AttemptState, Workload
+from gpucommons.scheduler.core.model.types import AttemptState, Workload
 from gpucommons.scheduler.service import jobs
 
 CONFIG = {

@@ -7,7 +7,7 @@ from builders import a_node
 from service_world import PAUSES, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import State
+from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.service import jobs, leases, settings, why
 
 OTHERS = "Next in line: 1 GPU is being cleared, a borrowed job of another team ends there first"

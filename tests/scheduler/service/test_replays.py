@@ -8,7 +8,7 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import TeamName
+from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import (
     CannotLayOut,
     Forbidden,

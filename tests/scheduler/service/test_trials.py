@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from service_world import ServiceWorld, a_request
 
-from gpucommons.scheduler.core.types import Millis, Progress, State, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, Progress, State, WorkloadId
 from gpucommons.scheduler.service import jobs
 from gpucommons.scheduler.service.trials import FRESH_MS, KnownTrials, Trials
 

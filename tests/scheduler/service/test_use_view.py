@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.service.views.use import MAX_SPANS, use_text, use_view
 from gpucommons.scheduler.store.base import LedgerRow
 

@@ -11,7 +11,7 @@ import pytest
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import State, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.service import jobs
 from gpucommons.scheduler.service.results import results_view
 from gpucommons.scheduler.service.service import Deciding, Service

@@ -6,9 +6,16 @@ from dataclasses import replace
 
 from builders import T0, World, a_job, a_node, a_pool, a_team
 
-from gpucommons.scheduler.core.resources import Quota
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import Millis, PoolName, Spec, TeamName, Workload, WorkloadId
+from gpucommons.scheduler.core.model.resources import Quota
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
+    Millis,
+    PoolName,
+    Spec,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.figures import outcome_of
 from gpucommons.scheduler.simulation.history import Played, Quotas, play, stage_of

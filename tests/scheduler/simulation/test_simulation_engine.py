@@ -6,8 +6,8 @@ from builders import T0, World, a_job, a_node, a_notebook, a_pool, a_team
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core.state import Cancel, NodesObserved
-from gpucommons.scheduler.core.types import Kind, Millis, State, TeamName
+from gpucommons.scheduler.core.model.state import Cancel, NodesObserved
+from gpucommons.scheduler.core.model.types import Kind, Millis, State, TeamName
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.record import Right

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from storages import LinkedMemory
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
     AttemptState,

@@ -22,7 +22,7 @@ from storages import LinkedMemory, serving_links
 from versitygw import S3Server
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import jobs
 from gpucommons.scheduler.storage.bucket import BucketStorage

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.confined_files import MAX_MEMBERS
-from gpucommons.scheduler.core.types import AttemptId, Checkpoint, Millis
+from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge
 from gpucommons.scheduler.service.results import archive, checked
 from gpucommons.scheduler.storage.job_files import ResultFile

@@ -19,7 +19,7 @@ from storages import LinkedMemory, serving_links
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.confined_files import Refused as BadFiles
-from gpucommons.scheduler.core.types import Attempt, AttemptId, Workload
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Workload
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service import jobs

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from gpucommons.scheduler.core import resources, state
-from gpucommons.scheduler.core import types as core
+from gpucommons.scheduler.core.model import resources, state
+from gpucommons.scheduler.core.model import types as core
 from gpucommons.scheduler.store.codec import BadDocument, decode, encode
 
 _TEXT = st.text(max_size=8)

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from sqlalchemy import event
 
-from gpucommons.scheduler.core.state import Changes, Event
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.state import Changes, Event
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.store import sql_cluster, sql_history
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.store.sql import SqlStore

@@ -17,9 +17,9 @@ from alembic.script import ScriptDirectory
 from builders import T0, a_job
 from sqlalchemy import create_engine, event
 
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
-from gpucommons.scheduler.core.types import (
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.state import Changes, Event, Intent, Keep
+from gpucommons.scheduler.core.model.types import (
     IntentId,
     Millis,
     State,
@@ -144,8 +144,8 @@ def test_what_was_acknowledged_survives_a_kill(url: str) -> None:
     script = """
 import os, sys
 from gpucommons.scheduler.store.opening import open_store
-from gpucommons.scheduler.core.resources import Team
-from gpucommons.scheduler.core.state import Changes, Event, Intent, Keep
+from gpucommons.scheduler.core.model.resources import Team
+from gpucommons.scheduler.core.model.state import Changes, Event, Intent, Keep
 store = open_store(sys.argv[1])
 epoch = store.take_lead("me")
 store.put_intent(Intent(intent_id="i-1", action=Keep(workload_id="w", for_ms=5), by="ada", at_ms=1000))

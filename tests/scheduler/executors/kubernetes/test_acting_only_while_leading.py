@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 from cluster_objects import ATTEMPT_ID, JOB, SilentWatches, a_pod, a_stop, an_attempt
 
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import AttemptId, Millis
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import AttemptId, Millis
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection

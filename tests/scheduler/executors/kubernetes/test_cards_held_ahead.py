@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import NodeId, PoolName, WorkerPlacement
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears

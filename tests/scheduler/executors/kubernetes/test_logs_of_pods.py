@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 import urllib3
 
-from gpucommons.scheduler.core.types import AttemptId
+from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes import connection as connections
 from gpucommons.scheduler.executors.kubernetes import logs
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection, Streaming

@@ -13,8 +13,8 @@ import pytest
 from cluster_objects import ATTEMPT_ID, JOB, a_launch, an_attempt
 from kubespawner.slugs import safe_slug
 
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes import names

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Node, NodeState, Pool
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
     Holdings,
     nodes_of,

@@ -11,8 +11,8 @@ import pytest
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.slices import SliceId
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import PoolName, WorkerPlacement
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
 from gpucommons.scheduler.executors.kubernetes import names
 from gpucommons.scheduler.executors.kubernetes.around import Around

@@ -13,8 +13,8 @@ from cluster_objects import Discovery, SilentWatches
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.providers.hami import REGISTERED
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor

@@ -9,8 +9,8 @@ import pytest
 from cluster_objects import a_launch, an_attempt
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
     Holdings,
     nodes_of,

@@ -12,8 +12,8 @@ import yaml
 from builders import a_node
 from cluster_objects import JOB, a_launch, a_pod, an_attempt
 
-from gpucommons.scheduler.core.resources import Node, Pool
-from gpucommons.scheduler.core.types import PoolName
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.kubernetes import reservations, sentences
 from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (

@@ -9,7 +9,7 @@ import pytest
 from builders import a_node
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Node
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.kubernetes import reservations
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 

@@ -20,8 +20,8 @@ from cluster_objects import (
 )
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.resources import Pool
-from gpucommons.scheduler.core.types import AttemptState, Millis, PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import AttemptState, Millis, PoolName
 from gpucommons.scheduler.executors.kubernetes import sentences
 from gpucommons.scheduler.executors.kubernetes.around import Around
 from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection

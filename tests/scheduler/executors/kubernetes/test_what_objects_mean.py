@@ -16,7 +16,7 @@ from cluster_objects import (
     an_ended_pod,
 )
 
-from gpucommons.scheduler.core.types import Millis
+from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.executors.kubernetes import endings, judging
 from gpucommons.scheduler.executors.kubernetes.judging import Expected, Failing, Remains, Seen
 from gpucommons.scheduler.executors.kubernetes.records import Record

@@ -24,8 +24,8 @@ from cluster_objects import (
 
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices import SliceId
-from gpucommons.scheduler.core.state import AttemptEnded
-from gpucommons.scheduler.core.types import Attempt, AttemptId, AttemptState, Millis, NodeId
+from gpucommons.scheduler.core.model.state import AttemptEnded
+from gpucommons.scheduler.core.model.types import Attempt, AttemptId, AttemptState, Millis, NodeId
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.kubernetes import executor, patches
 from gpucommons.scheduler.executors.kubernetes.around import Around

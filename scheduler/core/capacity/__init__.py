@@ -1,0 +1,6 @@
+"""What is held and what is free on every device and node, and the slots that are left for new
+work.
+
+Nothing here knows a queue, a quota or a victim.
+Read `room` first.
+"""

@@ -1,0 +1,199 @@
+"""What is held and what is free on one device and on one node, in bits and in plain numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkerPlacement, WorkloadId
+
+
+@dataclass(slots=True)
+class DeviceRoom:
+    """One device: who holds which bits."""
+
+    device: Device
+    position: int
+    held: int = 0
+    promised: int = 0
+    blocks: int = 0
+    headroom: int = 0
+    reserved: int = 0
+
+    def blocked(self, hold_class: HoldClass, gone: int = 0, unpromised: int = 0) -> int:
+        """Bits that work of this class may not use now, or could not once these bits are given up.
+
+        What is held or promised belongs to one worker each, so given-up bits are nobody else's.
+        """
+        taken = self.held & ~gone | self.promised & ~unpromised
+        if hold_class is HoldClass.GUARANTEED:
+            return taken | self.blocks | self.reserved
+        if hold_class is HoldClass.FIXED:
+            return taken
+        return taken | self.headroom
+
+    def fork(self) -> DeviceRoom:
+        """Return an independent copy."""
+        return DeviceRoom(
+            self.device,
+            self.position,
+            self.held,
+            self.promised,
+            self.blocks,
+            self.headroom,
+            self.reserved,
+        )
+
+
+def blocked(devices: Iterable[DeviceRoom], hold_class: HoldClass) -> list[int]:
+    """What :meth:`DeviceRoom.blocked` says now of each device: asked for whole nodes at a time."""
+    if hold_class is HoldClass.GUARANTEED:
+        return [one.held | one.promised | one.blocks | one.reserved for one in devices]
+    if hold_class is HoldClass.FIXED:
+        return [one.held | one.promised for one in devices]
+    return [one.held | one.promised | one.headroom for one in devices]
+
+
+@dataclass(slots=True)
+class NodeRoom:
+    """One node: its devices, and its processor and memory by who may use them."""
+
+    node: Node
+    devices: dict[DeviceId, DeviceRoom]
+    holds: dict[HoldKey, Hold] = field(default_factory=dict)
+    held: Load = Load()
+    firm: Load = Load()
+    fixed: Load = Load()
+    promised: Load = Load()
+    block_share: Load = Load()
+    headroom: Load = Load()
+    #: Who was promised a part of it.
+    promised_by: set[WorkloadId] = field(default_factory=set)
+    #: Where changes are noted: all nodes of a room share the list.
+    touched: list[NodeId] = field(default_factory=list)
+    #: How often it changed.
+    version: int = 0
+
+    @classmethod
+    def empty(cls, node: Node, touched: list[NodeId] | None = None) -> NodeRoom:
+        """Return a node on which nothing runs."""
+        devices = {d.device_id: DeviceRoom(d, i) for i, d in enumerate(node.devices)}
+        return cls(node, devices, touched=[] if touched is None else touched)
+
+    def touch(self) -> None:
+        """Note that something changed here, so that whoever remembers the node looks again."""
+        self.version += 1
+        self.touched.append(self.node.node_id)
+
+    @property
+    def total(self) -> Load:
+        """All of the node's processor and memory."""
+        return Load(self.node.cpu_milli, self.node.memory_mib)
+
+    def share(self, milli_gpu: int) -> Load:
+        """The part of the node's processor and memory that goes with so many of its GPUs."""
+        whole = WHOLE_MILLI_GPU * max(1, len(self.devices))
+        return Load(
+            self.node.cpu_milli * milli_gpu // whole, self.node.memory_mib * milli_gpu // whole
+        )
+
+    def free(self, hold_class: HoldClass) -> Load:
+        """Processor and memory that work of this class may use now."""
+        # In plain numbers: asked for every changed node of every view.
+        node, held, promised = self.node, self.held, self.promised
+        cpu = node.cpu_milli - held.cpu_milli - promised.cpu_milli
+        memory = node.memory_mib - held.memory_mib - promised.memory_mib
+        if hold_class is HoldClass.FIXED:
+            return Load(cpu, memory)
+        if hold_class is HoldClass.GUARANTEED:
+            firm = self.free_for_firm()
+            return Load(min(cpu, firm.cpu_milli), min(memory, firm.memory_mib))
+        return Load(cpu - self.headroom.cpu_milli, memory - self.headroom.memory_mib)
+
+    def free_for_firm(self) -> Load:
+        """What work that nobody may evict can have, were all borrowers gone.
+
+        What notebooks may still claim with their blocks is lent to evictable work only.
+        """
+        node, share, fixed = self.node, self.block_share, self.fixed
+        firm, promised = self.firm, self.promised
+        return Load(
+            node.cpu_milli
+            - firm.cpu_milli
+            - promised.cpu_milli
+            - max(0, share.cpu_milli - fixed.cpu_milli),
+            node.memory_mib
+            - firm.memory_mib
+            - promised.memory_mib
+            - max(0, share.memory_mib - fixed.memory_mib),
+        )
+
+    def add(self, hold: Hold) -> None:
+        """Take what the hold takes."""
+        self.touch()
+        self.holds[hold.key] = hold
+        bits = mask_of(hold.placement)
+        for device_id in hold.placement.device_ids:
+            self.devices[device_id].held |= bits
+        load = hold.load
+        self.held = self.held.plus(load)
+        if hold.firm:
+            self.firm = self.firm.plus(load)
+        if hold.hold_class is HoldClass.FIXED:
+            self.fixed = self.fixed.plus(load)
+
+    def remove(self, key: HoldKey) -> Hold:
+        """Give back what the hold took."""
+        self.touch()
+        hold = self.holds.pop(key)
+        bits = mask_of(hold.placement)
+        for device_id in hold.placement.device_ids:
+            self.devices[device_id].held &= ~bits
+        load = hold.load
+        self.held = self.held.minus(load)
+        if hold.firm:
+            self.firm = self.firm.minus(load)
+        if hold.hold_class is HoldClass.FIXED:
+            self.fixed = self.fixed.minus(load)
+        return hold
+
+    def open_milli_gpu(self, placement: WorkerPlacement) -> int:
+        """How much of a place borrowers could have."""
+        bits = mask_of(placement)
+        devices = [self.devices[device_id] for device_id in placement.device_ids]
+        return sum((bits & ~one.blocked(HoldClass.OVER_QUOTA)).bit_count() for one in devices)
+
+    def hold_back(self, placement: WorkerPlacement) -> None:
+        """Keep from borrowers what they could have of a place."""
+        self.touch()
+        part, of = self.open_milli_gpu(placement), placed_milli_gpu(placement)
+        cpu_milli, memory_mib = placement.cpu_milli, placement.memory_mib
+        if part < of:
+            cpu_milli, memory_mib = cpu_milli * part // of, memory_mib * part // of
+        self.headroom = self.headroom.plus(Load(cpu_milli, memory_mib))
+        for device_id in placement.device_ids:
+            room = self.devices[device_id]
+            room.headroom |= mask_of(placement) & ~room.blocked(HoldClass.OVER_QUOTA)
+
+    def holds_of(self, device_id: DeviceId) -> Iterator[Hold]:
+        """Who holds a part of a device under this node."""
+        return (one for one in self.holds.values() if device_id in one.placement.device_ids)
+
+    def fork(self) -> NodeRoom:
+        """Return an independent copy."""
+        return NodeRoom(
+            self.node,
+            {device_id: room.fork() for device_id, room in self.devices.items()},
+            dict(self.holds),
+            self.held,
+            self.firm,
+            self.fixed,
+            self.promised,
+            self.block_share,
+            self.headroom,
+            set(self.promised_by),
+        )

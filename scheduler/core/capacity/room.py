@@ -1,0 +1,395 @@
+"""What is held and what is free on every device and node, as one mutable sketch of a cluster.
+
+A :class:`Room` is built from a cluster once and goes with it from cycle to cycle: it shrinks as
+work is placed, and follows what has changed since. A search tries things out on copies of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import NamedTuple
+
+from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.capacity.promised import Promise, sharing
+from gpucommons.scheduler.core.model.holds import (
+    Hold,
+    HoldKey,
+    Load,
+    block_mask,
+    holds_of,
+    mask_of,
+    sum_loads,
+)
+from gpucommons.scheduler.core.model.resources import Block, Node, NodeState
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    HoldClass,
+    NodeId,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.packing.learning import Known
+
+#: A longer list of touched nodes is begun anew: whoever has not read it looks at all nodes.
+_TOUCHES_KEPT = 10_000
+
+
+class KeptArea(NamedTuple):
+    """A part of a block that is not lent."""
+
+    node_id: NodeId
+    device_ids: tuple[DeviceId, ...]
+    mask: int
+    milli_gpu: int
+
+
+@dataclass(slots=True)
+class Room:
+    """All nodes."""
+
+    nodes: dict[NodeId, NodeRoom]
+    promises: dict[WorkloadId, Promise] = field(default_factory=dict)
+    #: Victims whose processor and memory count for a promise.
+    covered: set[HoldKey] = field(default_factory=set)
+    #: Ids of changed nodes, in the order of the changes; readers remember how far they have read.
+    touched: list[NodeId] = field(default_factory=list)
+    #: The attempt of each workload that is counted.
+    attempts: dict[WorkloadId, Attempt] = field(default_factory=dict)
+    #: The layout that is marked.
+    blocks: tuple[Block, ...] = ()
+    #: Pools in which some of it lies.
+    pools_with_blocks: frozenset[PoolName] = frozenset()
+    #: What is kept as headroom.
+    kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
+    #: Work known to come, by pool; None for a trial of a few nodes, which follows no demand.
+    known: Mapping[PoolName, Known] | None = None
+    #: Arrays kept in step with this room by :mod:`.views`.
+    views: dict[tuple[object, ...], object] = field(default_factory=dict)
+    #: What is held of a device under a node that lacks it by now or is not alone to have it.
+    astray: dict[DeviceId, dict[HoldKey, int]] = field(default_factory=dict)
+    #: Devices that more than one node has: a machine that has been renamed, and its lost self.
+    _twins: frozenset[DeviceId] = frozenset()
+    _forgotten: int = 0
+    _reserved_on: set[NodeId] = field(default_factory=set)
+    _held_back: set[NodeId] = field(default_factory=set)
+    _usable: dict[PoolName, Sequence[NodeRoom]] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, nodes: Iterable[Node], workloads: Iterable[Workload], blocks: Iterable[Block]
+    ) -> Room:
+        """Return the room that these holds, promises and blocks leave."""
+        ordered = sorted(nodes, key=lambda node: node.node_id)
+        room = cls({})
+        room.nodes = {node.node_id: NodeRoom.empty(node, room.touched) for node in ordered}
+        room._twins = _twice(one for node in ordered for one in node.devices)
+        promised = []
+        for workload in workloads:
+            if workload.current is not None:
+                room.add(workload, workload.current)
+            if workload.nomination is not None:
+                promised.append(workload)
+        room.set_blocks(blocks)
+        for workload in sorted(promised, key=lambda one: one.workload_id):
+            room.promise(workload)
+        return room
+
+    @property
+    def changes(self) -> int:
+        """How many changes of nodes there were."""
+        return self._forgotten + len(self.touched)
+
+    def touched_since(self, changes: int) -> Sequence[NodeId]:
+        """Nodes that changed since there were so many changes."""
+        if changes < self._forgotten:
+            return tuple(self.nodes)
+        return self.touched[changes - self._forgotten :]
+
+    def lies_on(self, nodes: Mapping[NodeId, Node]) -> bool:
+        """It is a sketch of exactly these nodes."""
+        mine = self.nodes
+        return len(mine) == len(nodes) and all(
+            node_id in mine and mine[node_id].node is node for node_id, node in nodes.items()
+        )
+
+    def follow(
+        self,
+        workloads: Mapping[WorkloadId, Workload],
+        changed: Iterable[WorkloadId],
+        blocks: Iterable[Block],
+    ) -> None:
+        """Become what :meth:`of` would make now, where only these workloads have changed."""
+        if len(self.touched) > _TOUCHES_KEPT:
+            self._forgotten += len(self.touched)
+            self.touched.clear()
+        self.unreserve()
+        laid = tuple(blocks)
+        if laid != self.blocks:
+            self.set_blocks(laid)
+        seen = len(self.touched)
+        again: set[WorkloadId] = set()
+        came: list[tuple[Workload, Attempt]] = []
+        for workload_id in changed:
+            workload = workloads.get(workload_id)
+            before = self.attempts.get(workload_id)
+            now = None if workload is None else workload.current
+            if before is not None and before is not now:
+                self.remove_attempt(before)
+                del self.attempts[workload_id]
+            if workload is not None and now is not None and before is not now:
+                came.append((workload, now))
+            if workload_id in self.promises or (workload and workload.nomination):
+                again.add(workload_id)
+                self.unpromise(workload_id)
+        # All who go before any who come: a place passes on, and giving up its bits later would
+        # take them from the newcomer.
+        for workload, attempt in came:
+            self.add(workload, attempt)
+        again |= self._promised_on(set(self.touched[seen:]))
+        for workload_id in again:
+            self.unpromise(workload_id)
+        for workload_id in sorted(again & workloads.keys()):
+            self.promise(workloads[workload_id])
+
+    def _promised_on(self, node_ids: set[NodeId]) -> set[WorkloadId]:
+        """Promises that a change on these nodes concerns, also by way of other promises."""
+        found: set[WorkloadId] = set()
+        ahead = set(node_ids)
+        while ahead:
+            node = self.nodes.get(ahead.pop())
+            for workload_id in () if node is None else node.promised_by - found:
+                found.add(workload_id)
+                ahead.update(one.node_id for one in self.promises[workload_id].placements)
+        return found
+
+    def reserve(self, placement: WorkerPlacement) -> None:
+        """Keep a place from in-guarantee work until :meth:`unreserve` or the next survey."""
+        node = self.nodes[placement.node_id]
+        for device_id in placement.device_ids:
+            node.devices[device_id].reserved |= mask_of(placement)
+        node.touch()
+        self._reserved_on.add(placement.node_id)
+
+    def unreserve(self) -> None:
+        """Keep no place from in-guarantee work."""
+        for node_id in self._reserved_on:
+            node = self.nodes[node_id]
+            for device in node.devices.values():
+                device.reserved = 0
+            node.touch()
+        self._reserved_on.clear()
+
+    def keep_headroom(self, pool: PoolName, areas: tuple[KeptArea, ...]) -> None:
+        """Keep these areas of a pool from borrowers, and no others."""
+        before = self.kept.get(pool, ())
+        lent_later = {i for i in self._held_back if self.nodes[i].node.pool == pool}
+        if areas == before and not lent_later:
+            return
+        for node_id in lent_later.union(area.node_id for area in before):
+            node = self.nodes[node_id]
+            node.headroom = Load()
+            for device in node.devices.values():
+                device.headroom = 0
+            node.touch()
+        self._held_back -= lent_later
+        for area in areas:
+            node = self.nodes[area.node_id]
+            node.headroom = node.headroom.plus(node.share(area.milli_gpu))
+            for device_id in area.device_ids:
+                node.devices[device_id].headroom |= area.mask
+            node.touch()
+        self.kept[pool] = areas
+
+    def hold_back(self, placement: WorkerPlacement) -> None:
+        """Keep what borrowers could have of a place from them until headroom is looked at again."""
+        node = self.nodes[placement.node_id]
+        node.hold_back(placement)
+        self._held_back.add(placement.node_id)
+
+    def held_back(self, pool: PoolName) -> int:
+        """How many whole GPUs of a pool nobody holds, and borrowers may not have for now."""
+        nodes = (self.nodes[node_id] for node_id in self._held_back)
+        return sum(
+            bool(one.headroom) and not one.blocks and not one.blocked(HoldClass.FIXED)
+            for node in nodes
+            if node.node.pool == pool
+            for one in node.devices.values()
+        )
+
+    def usable(self, pool: PoolName) -> Sequence[NodeRoom]:
+        """Nodes of a pool that take new work, in a fixed order."""
+        found = self._usable.get(pool)
+        if found is None:
+            found = self._usable[pool] = tuple(
+                room
+                for room in self.nodes.values()
+                if room.node.pool == pool and room.node.state is NodeState.READY
+            )
+        return found
+
+    def add(self, workload: Workload, attempt: Attempt) -> None:
+        """Take what an attempt holds."""
+        self.attempts[workload.workload_id] = attempt
+        for hold in holds_of(workload, attempt):
+            node = self.nodes.get(hold.placement.node_id)
+            if node is not None:
+                node.add(_on(node, hold))
+            for device_id in hold.placement.device_ids:
+                if node is None or device_id not in node.devices or device_id in self._twins:
+                    self.astray.setdefault(device_id, {})[hold.key] = mask_of(hold.placement)
+                    self._show_everywhere(device_id)
+
+    def remove_attempt(self, attempt: Attempt) -> None:
+        """Give back all that an attempt holds."""
+        for rank, placement in enumerate(attempt.placements):
+            node = self.nodes.get(placement.node_id)
+            key = HoldKey(attempt.attempt_id, rank)
+            if node is not None and key in node.holds:
+                node.remove(key)
+            for device_id in self.astray.keys() & placement.device_ids:
+                self.astray[device_id].pop(key, None)
+                self._show_everywhere(device_id)
+
+    def _show_everywhere(self, device_id: DeviceId) -> None:
+        """A device is one, whichever nodes have it: what is held of it is held on all of them."""
+        strays = self.astray[device_id].values()
+        for node in self.nodes.values():
+            if device_id in node.devices:
+                own = (mask_of(hold.placement) for hold in node.holds_of(device_id))
+                node.devices[device_id].held = reduce(or_, (*own, *strays), 0)
+                node.touch()
+
+    def is_free(self, placement: WorkerPlacement) -> bool:
+        """Nobody holds any of this place."""
+        devices = self.nodes[placement.node_id].devices
+        return not any(devices[one].held & mask_of(placement) for one in placement.device_ids)
+
+    def promise(self, workload: Workload) -> None:
+        """Keep the devices of a nomination from everyone else.
+
+        Processor and memory: victims give theirs to the nominee, so only what it needs beyond
+        them is taken now. A victim shared by several counts for the one that was submitted first,
+        whoever was promised something first: else the next cycle would reckon otherwise.
+        """
+        self.unpromise(workload.workload_id)
+        nomination = workload.nomination
+        if nomination is None:
+            return
+        again = sharing(
+            self.promises, self.nodes, frozenset(nomination.victims), nomination.placements
+        )
+        self._reckon(again, workload)
+
+    def _reckon(self, again: Sequence[Workload], *new: Workload) -> None:
+        """Whose victims count for whom, anew: in the order of submits."""
+        for one in again:
+            self._let_go(one.workload_id)
+        for one in sorted((*again, *new), key=lambda one: one.workload_id):
+            self._keep(one)
+
+    def _keep(self, workload: Workload) -> None:
+        nomination = workload.nomination
+        if nomination is None:
+            return
+        victims = frozenset(nomination.victims)
+        extra: dict[NodeId, Load] = {}
+        covered: set[HoldKey] = set()
+        # A search looks at some of the nodes only; of a place that is gone nothing can be kept.
+        there = tuple(one for one in nomination.placements if self._is_there(one))
+        for placement in there:
+            node = self.nodes[placement.node_id]
+            node.promised_by.add(workload.workload_id)
+            for device_id in placement.device_ids:
+                node.devices[device_id].promised |= mask_of(placement)
+            need = Load(placement.cpu_milli, placement.memory_mib)
+            extra[placement.node_id] = extra.get(placement.node_id, Load()).plus(need)
+        for node_id, left in tuple(extra.items()):
+            node = self.nodes[node_id]
+            mine = [k for k in node.holds if k.attempt_id in victims and k not in self.covered]
+            given = sum_loads(node.holds[key].load for key in mine)
+            covered.update(mine)
+            extra[node_id] = left.minus(given).positive()
+            node.promised = node.promised.plus(extra[node_id])
+            node.touch()
+        self.covered |= covered
+        kept = Promise(workload, victims, there, extra, frozenset(covered))
+        self.promises[workload.workload_id] = kept
+
+    def _is_there(self, placement: WorkerPlacement) -> bool:
+        node = self.nodes.get(placement.node_id)
+        return node is not None and all(one in node.devices for one in placement.device_ids)
+
+    def unpromise(self, workload_id: WorkloadId) -> None:
+        """Let go of a nomination's devices."""
+        gone = self._let_go(workload_id)
+        if gone is not None and gone.covered:
+            self._reckon(sharing(self.promises, self.nodes, gone.victims, gone.placements))
+
+    def _let_go(self, workload_id: WorkloadId) -> Promise | None:
+        gone = self.promises.pop(workload_id, None)
+        if gone is None:
+            return None
+        self.covered -= gone.covered
+        for placement in gone.placements:
+            node = self.nodes[placement.node_id]
+            node.promised_by.discard(workload_id)
+            node.touch()
+            devices = node.devices
+            for device_id in placement.device_ids:
+                devices[device_id].promised &= ~mask_of(placement)
+        for node_id, load in gone.extra.items():
+            self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
+        return gone
+
+    def hides(self, workload_id: WorkloadId) -> bool:
+        """A promise keeps something that nobody holds: without it, its own workload may fit."""
+        promise = self.promises.get(workload_id)
+        if promise is None:
+            return False
+        if any(load != Load() for load in promise.extra.values()):
+            return True
+        return any(
+            mask_of(one) & ~self.nodes[one.node_id].devices[device_id].held
+            for one in promise.placements
+            for device_id in one.device_ids
+        )
+
+    def set_blocks(self, blocks: Iterable[Block]) -> None:
+        """Mark where fixed quota lies, and the processor and memory that goes with it."""
+        self.blocks = tuple(blocks)
+        self.pools_with_blocks = frozenset(block.pool for block in self.blocks)
+        for node in self.nodes.values():
+            node.touch()
+            node.block_share = Load()
+            for device in node.devices.values():
+                device.blocks = 0
+        for block in self.blocks:
+            home = self.nodes.get(block.node_id)
+            if home is None or any(d not in home.devices for d in block.device_ids):
+                continue
+            home.block_share = home.block_share.plus(home.share(block.milli_gpu))
+            for device_id in block.device_ids:
+                home.devices[device_id].blocks |= block_mask(block)
+
+
+def _twice(devices: Iterable[Device]) -> frozenset[DeviceId]:
+    seen: set[DeviceId] = set()
+    twice: set[DeviceId] = set()
+    for device in devices:
+        (twice if device.device_id in seen else seen).add(device.device_id)
+    return frozenset(twice)
+
+
+def _on(node: NodeRoom, hold: Hold) -> Hold:
+    """The hold without devices that its node has lost: what is left of it is still held."""
+    placement = hold.placement
+    there = tuple(one for one in placement.device_ids if one in node.devices)
+    if len(there) == len(placement.device_ids):
+        return hold
+    return replace(hold, placement=replace(placement, device_ids=there))

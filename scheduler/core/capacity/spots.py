@@ -1,0 +1,273 @@
+"""Places on one node: which devices, which bits of them, and how well they suit.
+
+Shares are packed, and those of block sizes begin aligned; whole GPUs go where the smallest free
+group of neighbours still suits them, so that pairs and fours stay together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
+from gpucommons.scheduler.core.model.demand import Worker, is_block_size
+from gpucommons.scheduler.core.model.holds import FULL, Load, span
+from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
+
+#: Typical work, in milli-GPU per worker: what free GPUs should stay good for.
+TYPICAL = (250, 500, 1000, 2000, 4000, 8000)
+
+
+class Spot(NamedTuple):
+    """A place for one worker on one node."""
+
+    node: NodeRoom
+    device_ids: tuple[DeviceId, ...]
+    offset: int
+    milli_gpu: int
+
+
+def starts(free: int, milli_gpu: int) -> int:
+    """Bits at which a share of this size may begin; block sizes begin aligned."""
+    found, covered = free, 1
+    while covered < milli_gpu:
+        step = min(covered, milli_gpu - covered)
+        found &= found >> step
+        covered += step
+    if is_block_size(milli_gpu):
+        found &= _ALIGNED[milli_gpu]
+    return found
+
+
+_ALIGNED = {
+    size: sum(1 << offset for offset in range(0, WHOLE_MILLI_GPU, size))
+    for size in (125, 250, 500, 1000)
+}
+
+
+def lowest(bits: int) -> int:
+    """Position of the lowest set bit."""
+    return (bits & -bits).bit_length() - 1
+
+
+def fragmentation(free_milli: Sequence[int]) -> int:
+    """How much of a node's free GPU typical work could not use, summed over typical work."""
+    idle = sum(free_milli)
+    lost = 0
+    for size in TYPICAL:
+        least = min(size, WHOLE_MILLI_GPU)
+        usable = [free for free in free_milli if free >= least]
+        if len(usable) * WHOLE_MILLI_GPU < size:
+            lost += idle
+        else:
+            lost += idle - sum(usable)
+    return lost
+
+
+def _spots(node: NodeRoom, worker: Worker, hold_class: HoldClass) -> Iterator[tuple[int, Spot]]:
+    """Places on a node with a cost: how much of it lies in blocks, then how loosely it fits."""
+    if worker.milli_gpu == 0:
+        yield 0, Spot(node, (), 0, 0)
+    elif worker.whole_gpus:
+        yield from _whole_spots(node, worker, hold_class)
+    else:
+        yield from _share_spots(node, worker, hold_class)
+
+
+def suits(device: DeviceRoom, worker: Worker) -> bool:
+    """It is of a kind that the worker accepts."""
+    return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
+
+
+def _share_spots(
+    node: NodeRoom, worker: Worker, hold_class: HoldClass
+) -> Iterator[tuple[int, Spot]]:
+    best: tuple[int, int, Spot] | None = None
+    for device_id, device in node.devices.items():
+        if not suits(device, worker):
+            continue
+        free = FULL & ~device.blocked(hold_class)
+        if free.bit_count() < worker.milli_gpu:
+            continue
+        anywhere = starts(free, worker.milli_gpu)
+        if not anywhere:
+            continue
+        outside = starts(free & ~device.blocks, worker.milli_gpu)
+        offset = lowest(outside or anywhere)
+        rank = (0 if outside else 1, free.bit_count())
+        if best is None or rank < best[:2]:
+            best = (*rank, Spot(node, (device_id,), offset, worker.milli_gpu))
+    if best is not None:
+        yield best[0], best[2]
+
+
+def _whole_spots(
+    node: NodeRoom, worker: Worker, hold_class: HoldClass
+) -> Iterator[tuple[int, Spot]]:
+    free = {
+        device.position: device_id
+        for device_id, device in node.devices.items()
+        if not device.blocked(hold_class) and suits(device, worker)
+    }
+    if len(free) < worker.whole_gpus:
+        return
+    blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
+    positions = tightest(frozenset(free), worker.whole_gpus, blocks)
+    in_blocks = sum(blocks[position] for position in positions)
+    ids = tuple(free[position] for position in positions)
+    yield in_blocks, Spot(node, ids, 0, WHOLE_MILLI_GPU)
+
+
+def tightest(free: frozenset[int], count: int, blocks: dict[int, int]) -> tuple[int, ...]:
+    """Choose devices: outside blocks first, aligned neighbours, in the smallest free group."""
+    return _tightest(free, count, tuple(sorted((p, blocks[p]) for p in free)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _tightest(
+    free: frozenset[int], count: int, in_blocks: tuple[tuple[int, int], ...]
+) -> tuple[int, ...]:
+    blocks = dict(in_blocks)
+    windows = [
+        tuple(range(start, start + count))
+        for start in range(0, max(free) + 1, count)
+        if free.issuperset(range(start, start + count))
+    ]
+    scattered = tuple(
+        sorted(
+            sorted(
+                free, key=lambda position: (blocks[position], group_of(free, position), position)
+            )[:count]
+        )
+    )
+    return min(
+        [*windows, scattered],
+        key=lambda window: (
+            sum(blocks[position] for position in window),
+            window == scattered and scattered not in windows,
+            group_of(free, window[0]),
+            window,
+        ),
+    )
+
+
+def spots_on(
+    node: NodeRoom, worker: Worker, open_bits: Callable[[DeviceRoom], int]
+) -> Iterator[Spot]:
+    """Places on a node that differ in what they leave: on a share's devices, and of GPU kinds."""
+    if worker.milli_gpu == 0:
+        yield Spot(node, (), 0, 0)
+        return
+    devices = [d for d in node.devices.values() if suits(d, worker)]
+    if not worker.whole_gpus:
+        seen: set[tuple[str, int]] = set()
+        for device in devices:
+            free = open_bits(device)
+            begin = starts(free, worker.milli_gpu)
+            if begin and (device.device.kind, free) not in seen:
+                seen.add((device.device.kind, free))
+                yield Spot(node, (device.device.device_id,), lowest(begin), worker.milli_gpu)
+        return
+    blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
+    kinds = sorted({device.device.kind for device in devices})
+    for kind in (*kinds, None) if len(kinds) > 1 else (None,):
+        free_here = {
+            d.position: d.device.device_id
+            for d in devices
+            if kind in {None, d.device.kind} and open_bits(d) == FULL
+        }
+        if len(free_here) >= worker.whole_gpus:
+            chosen = tightest(frozenset(free_here), worker.whole_gpus, blocks)
+            yield Spot(node, tuple(free_here[p] for p in chosen), 0, WHOLE_MILLI_GPU)
+
+
+def group_of(free: frozenset[int], position: int) -> int:
+    """Size of the largest aligned, wholly free group of devices around a position."""
+    size = 1
+    while True:
+        start = position // (2 * size) * (2 * size)
+        if not free.issuperset(range(start, start + 2 * size)):
+            return size
+        size *= 2
+
+
+def _free_milli(node: NodeRoom, hold_class: HoldClass) -> list[int]:
+    return [WHOLE_MILLI_GPU - d.blocked(hold_class).bit_count() for d in node.devices.values()]
+
+
+def _growth(spot: Spot, hold_class: HoldClass) -> int:
+    free = _free_milli(spot.node, hold_class)
+    before = fragmentation(free)
+    taken = set(spot.device_ids)
+    after = [
+        left - spot.milli_gpu if device_id in taken else left
+        for device_id, left in zip(spot.node.devices, free, strict=True)
+    ]
+    return fragmentation(after) - before
+
+
+def best_spot(nodes: Sequence[NodeRoom], worker: Worker, hold_class: HoldClass) -> Spot | None:
+    """Return the best place for one worker on a few nodes, or None.
+
+    Outside fixed blocks first, then where free GPUs stay most useful to work of the usual sizes.
+    """
+    need = Load(worker.cpu_milli, worker.memory_mib)
+    best: tuple[tuple[int, int, int], Spot] | None = None
+    for node in nodes:
+        if not node.free(hold_class).at_least(need):
+            continue
+        for in_blocks, spot in _spots(node, worker, hold_class):
+            if worker.milli_gpu:
+                rank = (in_blocks, _growth(spot, hold_class), sum(_free_milli(node, hold_class)))
+            else:
+                # Work without a GPU keeps away from GPU nodes, then packs.
+                rank = (len(node.devices), 0, node.free(hold_class).cpu_milli)
+            if best is None or rank < best[0]:
+                best = (rank, spot)
+    return None if best is None else best[1]
+
+
+def capacity(node: NodeRoom, worker: Worker) -> int:
+    """How many workers like this one an empty node takes."""
+    limits = [node.node.cpu_milli // max(1, worker.cpu_milli)]
+    limits.append(node.node.memory_mib // max(1, worker.memory_mib))
+    suiting = sum(suits(device, worker) for device in node.devices.values())
+    if worker.whole_gpus:
+        limits.append(suiting // worker.whole_gpus)
+    elif worker.milli_gpu:
+        limits.append(suiting * (WHOLE_MILLI_GPU // worker.milli_gpu))
+    return min(limits)
+
+
+def placed(worker: Worker, spot: Spot) -> WorkerPlacement:
+    """Return the worker at its place."""
+    return WorkerPlacement(
+        role=worker.role,
+        index=worker.index,
+        node_id=spot.node.node.node_id,
+        device_ids=spot.device_ids,
+        milli_gpu=spot.milli_gpu,
+        offset=spot.offset,
+        cpu_milli=worker.cpu_milli,
+        memory_mib=worker.memory_mib,
+    )
+
+
+def take(spot: Spot, worker: Worker) -> None:
+    """Take a place from the node it lies on."""
+    load = Load(worker.cpu_milli, worker.memory_mib)
+    spot.node.promised = spot.node.promised.plus(load)
+    for device_id in spot.device_ids:
+        spot.node.devices[device_id].promised |= span(spot.offset, spot.milli_gpu)
+    spot.node.touch()
+
+
+def give_back(spot: Spot, worker: Worker) -> None:
+    """Undo :func:`take`."""
+    load = Load(worker.cpu_milli, worker.memory_mib)
+    spot.node.promised = spot.node.promised.minus(load)
+    for device_id in spot.device_ids:
+        spot.node.devices[device_id].promised &= ~span(spot.offset, spot.milli_gpu)
+    spot.node.touch()

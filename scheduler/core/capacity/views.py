@@ -1,0 +1,179 @@
+"""What each class of work sees of a pool, as arrays kept in step with the room.
+
+The room is the truth, in bits; a view mirrors it in milli-GPU per device, so that the best of
+thousands of nodes is found by looking only at those that changed. A view is exact about amounts
+and knows nothing of alignment: the place it names is checked on the room, and left out if the bits
+there do not line up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom, blocked
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.wishes import Wishes
+from gpucommons.scheduler.core.model.demand import Worker
+from gpucommons.scheduler.core.model.holds import FULL
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.board import Board
+from gpucommons.scheduler.core.packing.foresight import Foresight
+from gpucommons.scheduler.core.packing.learning import Known
+from gpucommons.scheduler.core.packing.rows import Ints, Rows
+
+#: Classes to which no fixed block is lent.
+_BORROW_NOTHING = frozenset({HoldClass.GUARANTEED, HoldClass.FIXED})
+
+
+@lru_cache(maxsize=4096)
+def ask_of(milli_gpu: int, cpu_milli: int, memory_mib: int, gpu_kind: str | None) -> Ask:
+    """What a worker asks of a node."""
+    return Ask.of(milli_gpu, cpu_milli, memory_mib, () if gpu_kind is None else (gpu_kind,))
+
+
+@lru_cache(maxsize=64)
+def policy_of(known: Known, kinds: tuple[str, ...], devices: tuple[int, ...]) -> Foresight:
+    """The policy that follows from known work and installed devices."""
+    return Foresight(known, Rows(kinds, devices))
+
+
+class View:
+    """The nodes of a pool as one class of work may use them."""
+
+    def __init__(self, nodes: Sequence[NodeRoom], hold_class: HoldClass, *, outside: bool) -> None:
+        """Mirror these nodes; ``outside`` leaves fixed blocks out though the class may use them."""
+        self._hold_class = hold_class
+        self._outside = outside
+        #: Devices of each row, and where its node is.
+        self.places: list[tuple[NodeRoom, tuple[DeviceRoom, ...]]] = []
+        self._rows_of: dict[NodeId, range] = {}
+        for node in nodes:
+            first = len(self.places)
+            for kind in sorted({room.device.kind for room in node.devices.values()}) or [""]:
+                alike = tuple(d for d in node.devices.values() if d.device.kind == kind)
+                self.places.append((node, alike))
+            self._rows_of[node.node.node_id] = range(first, len(self.places))
+        #: The place of each node among the nodes.
+        self.ordinals = {node.node.node_id: i for i, node in enumerate(nodes)}
+        self._kinds = tuple(devices[0].device.kind if devices else "" for _, devices in self.places)
+        self._counts = tuple(len(devices) for _, devices in self.places)
+        self.rows = Rows(self._kinds, self._counts)
+        racks = {
+            rack: i for i, rack in enumerate(sorted({n.node.rack for n in nodes if n.node.rack}))
+        }
+        #: Node and rack of each row (-1: no rack), and whether it is its node's first.
+        self.node_of_row = np.array(
+            [self.ordinals[node.node.node_id] for node, _ in self.places], dtype=np.int64
+        )
+        self.rack_of_row = np.array(
+            [racks.get(node.node.rack or "", -1) for node, _ in self.places], dtype=np.int64
+        )
+        self.first_rows = np.diff(self.node_of_row, prepend=-1) > 0
+        self._known: Known | None = None
+        self._board: Board | None = None
+        self._read = 0
+        for row in range(len(self.places)):
+            self._write(row)
+
+    def board(self, room: Room, known: Known) -> Board:
+        """Scores as of now, resting on what is known of the work that comes."""
+        self.read(room)
+        if self._board is None:
+            self._board = Board(self.rows, policy_of(known, self._kinds, self._counts))
+        elif known is not self._known:
+            self._board.follow(policy_of(known, self._kinds, self._counts))
+        self._known = known
+        return self._board
+
+    def board_again(self, room: Room, board: Board) -> Board:
+        """The same board after places were taken."""
+        self.read(room)
+        return board
+
+    def wished(self, wishes: Wishes) -> Ints:
+        """How much each row is wished for."""
+        found = [wishes.get(node.node.node_id, 0) for node, _ in self.places]
+        return np.array(found, dtype=np.int64)
+
+    def open_bits(self, device: DeviceRoom) -> int:
+        """Bits of a device that this view may use."""
+        taken = device.blocked(self._hold_class)
+        return FULL & ~(taken | device.blocks if self._outside else taken)
+
+    def read(self, room: Room) -> None:
+        """Look again at the nodes that changed."""
+        for node_id in dict.fromkeys(room.touched_since(self._read)):
+            for row in self._rows_of.get(node_id, ()):
+                self._write(row)
+        self._read = room.changes
+
+    def _write(self, row: int) -> None:
+        node, devices = self.places[row]
+        cpu_milli, memory_mib = node.free(self._hold_class)
+        if self._outside:
+            free = [self.open_bits(device).bit_count() for device in devices]
+        else:
+            free = [
+                WHOLE_MILLI_GPU - bits.bit_count() for bits in blocked(devices, self._hold_class)
+            ]
+        self.rows.write(row, free, max(0, cpu_milli), max(0, memory_mib))
+
+
+def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> Ints:
+    """How many GPUs are wholly free for a class on each usable node of a pool."""
+    view = _view(room, pool, hold_class, outside=False)
+    view.read(room)
+    whole = (view.rows.free == WHOLE_MILLI_GPU).sum(axis=1)
+    found: Ints = np.bincount(view.node_of_row, weights=whole).astype(np.int64)
+    return found
+
+
+def largest_free(room: Room, pool: PoolName, hold_class: HoldClass) -> int:
+    """The most milli-GPU that is free of one GPU for a class."""
+    view = _view(room, pool, hold_class, outside=False)
+    view.read(room)
+    return int(view.rows.free.max(initial=0))
+
+
+def free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, Ints]:
+    """How much is free for a class on each usable node of a pool, and which node is which."""
+    view = _view(room, pool, hold_class, outside=False)
+    view.read(room)
+    free = view.rows.free.sum(axis=1)
+    return view, np.bincount(view.node_of_row, weights=free).astype(np.int64)
+
+
+def views_of(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, ...]:
+    """Views in the order in which they are tried: fixed blocks are lent last."""
+    everything = _view(room, pool, hold_class, outside=False)
+    if pool not in room.pools_with_blocks or hold_class in _BORROW_NOTHING:
+        return (everything,)
+    return _view(room, pool, hold_class, outside=True), everything
+
+
+def _view(room: Room, pool: PoolName, hold_class: HoldClass, *, outside: bool) -> View:
+    key = (pool, hold_class, outside)
+    found = room.views.get(key)
+    if not isinstance(found, View):
+        found = room.views[key] = View(room.usable(pool), hold_class, outside=outside)
+    return found
+
+
+def asked(worker: Worker) -> Ask:
+    """What a worker asks of a node."""
+    return ask_of(worker.milli_gpu, worker.cpu_milli, worker.memory_mib, worker.gpu_kind)
+
+
+def whole_free(view: View, row: int) -> dict[int, DeviceRoom]:
+    """Wholly free devices of a row, by position."""
+    devices = view.places[row][1]
+    return {
+        device.position: device
+        for device, free in zip(devices, view.rows.plain[row][0], strict=True)
+        if free == WHOLE_MILLI_GPU
+    }

@@ -1,0 +1,53 @@
+"""Where a job would rather run: near other jobs, and where the data lies that it reads.
+
+Wishes never decide whether a job starts, or in how tight a part of the pool its gang lies; among
+places that are equal in that they go before what packing would like best.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import NodeId, Spec, Workload, WorkloadId
+
+#: How much each node is wished for; nodes that are left out are not.
+Wishes = Mapping[NodeId, int]
+NONE: Wishes = {}
+#: On the very node, or only in its rack.
+_HERE, _CLOSE = 2, 1
+
+
+def wishes_of(
+    spec: Spec, nodes: Mapping[NodeId, Node], workloads: Mapping[WorkloadId, Workload]
+) -> Wishes:
+    """How much a job wishes for each node: each job it wants to be near and each set of data count
+    alike, on the node itself twice as much as in the same rack.
+    """
+    if not spec.near and not spec.data:
+        return NONE
+    found: Counter[NodeId] = Counter()
+    for workload_id in spec.near:
+        workload = workloads.get(workload_id)
+        attempt = None if workload is None else workload.current
+        if attempt is not None:
+            _add(found, {one.node_id for one in attempt.placements}, nodes)
+    for name in spec.data:
+        _add(found, {node.node_id for node in nodes.values() if name in node.data}, nodes)
+    return found
+
+
+def _add(found: Counter[NodeId], there: Iterable[NodeId], nodes: Mapping[NodeId, Node]) -> None:
+    here = {node_id for node_id in there if node_id in nodes}
+    racks = {nodes[node_id].rack for node_id in here} - {None}
+    for node_id, node in nodes.items():
+        if node_id in here:
+            found[node_id] += _HERE
+        elif node.rack in racks:
+            found[node_id] += _CLOSE
+
+
+def in_order(node_ids: Iterable[NodeId], wishes: Wishes) -> list[int]:
+    """The different amounts of wishing among these nodes, the most first."""
+    return sorted({wishes.get(node_id, 0) for node_id in node_ids}, reverse=True)

@@ -1,0 +1,394 @@
+"""The next cluster while it is being made: what one step of the scheduler has changed so far.
+
+:mod:`.advance` starts a draft from the last committed cluster, the steps of the cycle write into
+it, and its outcome is again an immutable value. A draft that is thrown away has done nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.views import asked
+from gpucommons.scheduler.core.cycle_state.register import Register
+from gpucommons.scheduler.core.cycle_state.sketch import Settled, Sketch
+from gpucommons.scheduler.core.model.clock import Clock
+from gpucommons.scheduler.core.model.demand import must_have, shape
+from gpucommons.scheduler.core.model.lifecycle import is_remembered
+from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
+from gpucommons.scheduler.core.model.state import (
+    Changes,
+    Cluster,
+    Derived,
+    Event,
+    Kept,
+    Released,
+    Spare,
+    Turn,
+    Verdict,
+)
+from gpucommons.scheduler.core.model.types import (
+    AttemptId,
+    Millis,
+    NodeId,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.packing.asks import Ask
+from gpucommons.scheduler.core.packing.learning import LearnedDemand
+from gpucommons.scheduler.core.quota import fair_share, quota
+
+#: Guarantees in force, per pool and team.
+Guarantees = dict[PoolName, dict[TeamName, int]]
+
+
+@dataclass(slots=True)
+class Draft:
+    """A cluster in the making."""
+
+    before: Cluster
+    now_ms: Millis
+    new_ids: Iterator[str]
+    workloads: dict[WorkloadId, Workload]
+    teams: dict[TeamName, Team]
+    pools: dict[PoolName, Pool]
+    nodes: dict[NodeId, Node]
+    blocks: tuple[Block, ...]
+    policy: Policy
+    sketch: Sketch
+    demand: dict[PoolName, LearnedDemand]
+    verdicts: list[Verdict] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+    #: Jobs that were admitted in this cycle.
+    admitted: set[WorkloadId] = field(default_factory=set)
+    #: Leases that must start in this cycle or not at all.
+    redeeming: set[WorkloadId] = field(default_factory=set)
+    uses: quota.Uses = field(default_factory=dict)
+    #: Searches of this cycle that found nothing: rooms only shrink, so asking again is useless.
+    misses: set[tuple[object, ...]] = field(default_factory=set)
+    #: What searches of this cycle keep for the next ones; gone when promises are taken back.
+    searches: dict[tuple[object, ...], object] = field(default_factory=dict)
+    #: Places kept for in-guarantee work that waits for other such work.
+    reservations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
+    #: What guarantees are worth with the nodes there are; None until somebody asks.
+    guarantees: Guarantees | None = None
+    _usage: dict[tuple[TeamName, PoolName], int] | None = None
+    #: What guarantees gave up a moment ago and nobody may borrow yet.
+    released: list[Released] = field(default_factory=list)
+    spare: dict[WorkloadId, Spare] = field(default_factory=dict)
+    kept: dict[tuple[TeamName, PoolName], Kept] = field(default_factory=dict)
+    #: Whose turn it is, and after how many puts that was seen.
+    turns: tuple[Turn, ...] = ()
+    turns_at: int = -1
+    #: In which pool a team, for so much, has left a place to another, for so much.
+    left: set[tuple[PoolName, tuple[TeamName, int, TeamName, int]]] = field(default_factory=set)
+    #: How many promises were taken back.
+    withdrawn: int = 0
+    #: How many promises clear more than they need.
+    left_over: int = 0
+    #: What came in this cycle and has not been learned from.
+    arrivals: dict[PoolName, list[Ask]] = field(default_factory=dict)
+    #: Workloads put so far, and those of them that the register has not looked at.
+    changed: dict[WorkloadId, None] = field(default_factory=dict)
+    unread: set[WorkloadId] = field(default_factory=set)
+    #: Uses when they were last counted, and what the workloads put before that were then.
+    _counted: quota.Uses | None = None
+    _counted_as: dict[WorkloadId, Workload | None] = field(default_factory=dict)
+    #: How often a workload was put.
+    puts: int = 0
+
+    @classmethod
+    def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:
+        """Start from the last committed cluster. Time never goes back."""
+        found = cluster.derived.take((cluster.workloads, cluster.nodes))
+        sketch = found if isinstance(found, Sketch) else Sketch.of(cluster)
+        return cls._with(cluster, sketch, max(now_ms, cluster.now_ms), new_ids)
+
+    @classmethod
+    def _with(
+        cls, cluster: Cluster, sketch: Sketch, now_ms: Millis, new_ids: Iterator[str]
+    ) -> Draft:
+        return cls(
+            before=cluster,
+            now_ms=now_ms,
+            new_ids=new_ids,
+            workloads=dict(cluster.workloads),
+            teams=dict(cluster.teams),
+            pools=dict(cluster.pools),
+            nodes=dict(cluster.nodes),
+            blocks=cluster.blocks,
+            policy=cluster.policy,
+            released=list(cluster.released),
+            spare=dict(cluster.spare),
+            kept=dict(cluster.kept),
+            sketch=sketch,
+            demand=dict(cluster.demand),
+        )
+
+    def again(self) -> Draft:
+        """Return a new draft of the same cluster, as if this one had never been."""
+        sketch = self.sketch
+        sketch.register.look(self.before.workloads, self.changed)
+        sketch.clock.fresh.update(self.changed)
+        sketch.stale.update(self.changed)
+        return self._with(self.before, sketch, self.now_ms, self.new_ids)
+
+    @property
+    def room(self) -> Room:
+        """What is held and free; true after :meth:`survey`."""
+        return self.sketch.room
+
+    @property
+    def clock(self) -> Clock:
+        """Deadlines of all workloads."""
+        return self.sketch.clock
+
+    @property
+    def register(self) -> Register:
+        """Who stands where, now."""
+        if self.unread:
+            self.sketch.register.look(self.workloads, self.unread)
+            self.unread = set()
+        return self.sketch.register
+
+    def among(self, workload_ids: Iterable[WorkloadId]) -> list[Workload]:
+        """Return these workloads, in one fixed order."""
+        return [self.workloads[workload_id] for workload_id in sorted(workload_ids)]
+
+    def put(self, workload: Workload) -> Workload:
+        """Replace (or add) a workload."""
+        workload_id = workload.workload_id
+        self.workloads[workload_id] = workload
+        self._changed(workload_id)
+        return workload
+
+    def forget(self, workload_id: WorkloadId) -> None:
+        """Leave a workload out."""
+        del self.workloads[workload_id]
+        self._changed(workload_id)
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """Equal as long as no workload and no node has changed."""
+        return self.puts, self.room.changes
+
+    def _changed(self, workload_id: WorkloadId) -> None:
+        self.puts += 1
+        self.changed[workload_id] = None
+        self.unread.add(workload_id)
+        self.sketch.stale.add(workload_id)
+        self.sketch.clock.fresh.add(workload_id)
+
+    def arrived(self, workload: Workload) -> None:
+        """Learn from a new job what work comes to the pool it likes most."""
+        spec = workload.spec
+        asks = (asked(worker) for worker in must_have(spec))
+        self.arrivals.setdefault(spec.pools[0], []).extend(asks)
+
+    def holder_of(self, attempt_id: AttemptId) -> Workload | None:
+        """The workload whose current attempt this is."""
+        workload_id = self.register.attempts.get(attempt_id)
+        return None if workload_id is None else self.workloads[workload_id]
+
+    def tell(  # noqa: PLR0913 - the fields of an event, all but two of them optional
+        self,
+        kind: str,
+        text: str,
+        workload: Workload | None = None,
+        *,
+        by: str = "scheduler",
+        data: dict[str, Any] | None = None,
+        attempt_id: AttemptId | None = None,
+        team: TeamName | None = None,
+    ) -> None:
+        """Add an event."""
+        attempt = None if workload is None else workload.current
+        self.events.append(
+            Event(
+                at_ms=self.now_ms,
+                kind=kind,
+                by=by,
+                text=text,
+                workload_id=None if workload is None else workload.workload_id,
+                attempt_id=attempt_id or (None if attempt is None else attempt.attempt_id),
+                team=workload.spec.team if workload is not None else team,
+                data=data or {},
+            )
+        )
+
+    def survey(self) -> None:
+        """Look at the devices anew: after this, :attr:`room` and :attr:`uses` are true."""
+        self.misses.clear()
+        self.searches.clear()
+        self.reservations.clear()
+        self.guarantees = None
+        sketch = self.sketch
+        if sketch.room.lies_on(self.nodes):
+            sketch.room.follow(self.workloads, sketch.stale, self.blocks)
+        else:
+            sketch.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
+        sketch.stale.clear()
+        for pool, asks in self.arrivals.items():
+            self.demand[pool] = self.demand.get(pool, LearnedDemand()).after(*asks)
+        self.arrivals.clear()
+        sketch.room.known = {pool: learned.known for pool, learned in self.demand.items()}
+        self.uses = self._uses_now()
+
+    def begin_round(self) -> None:
+        """Keep no places from before: each round keeps those that it finds nothing better for."""
+        if self.reservations:
+            self.reservations.clear()
+            self.room.unreserve()
+            self.misses.clear()
+
+    def _uses_now(self) -> quota.Uses:
+        """Who holds what, from what it was before and what has changed since."""
+        if self.nodes != self.before.nodes:
+            return quota.uses(self.nodes, self.workloads.values())
+        if self._counted is None:
+            self._counted = dict(self.sketch.uses)
+        uses, counted = self._counted, self._counted_as
+        for workload_id in self.changed:
+            known = counted if workload_id in counted else self.before.workloads
+            before = known.get(workload_id)
+            now = counted[workload_id] = self.workloads.get(workload_id)
+            if now is not before:
+                for workload, sign in ((before, -1), (now, 1)):
+                    if workload is not None:
+                        quota.count_workload(uses, self.nodes, workload, sign=sign)
+        return dict(uses)
+
+    def count(self) -> None:
+        """Count uses anew, and look at no device: for a step that decides nothing."""
+        self.uses = self._uses_now()
+
+    def use(self, team: TeamName, pool: PoolName) -> quota.Use:
+        """What a team holds or was promised in a pool."""
+        return self.uses.get((team, pool), quota.NO_USE)
+
+    def has_no_place(self, kind: str, workload: Workload) -> bool:
+        """A nominee finds nothing better: its like found nothing, and its promise hides nothing."""
+        if workload.nomination is None or self.room.hides(workload.workload_id):
+            return False
+        asked = shape(workload.spec)
+        return all((kind, asked, pool) in self.misses for pool in workload.spec.pools)
+
+    def accounts(
+        self, pool: PoolName, usage: fair_share.Usage, uses: quota.Uses
+    ) -> fair_share.Accounts:
+        """What teams had and have of a pool's surplus; the same ones while nothing changes."""
+        key = ("accounts", pool, id(usage))
+        found = self.searches.get(key)
+        if isinstance(found, fair_share.Accounts) and found.usage is usage:
+            if found.uses == uses:
+                return found
+            accounts = found.after(dict(uses))
+        else:
+            half_life_ms = fair_share.half_life_of(self.pools, pool)
+            accounts = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
+        self.searches[key] = accounts
+        return accounts
+
+    def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
+        """Decayed use of the surplus up to now, from what was held since the last cycle."""
+        if self._usage is None:
+            before = self.before
+            self._usage = fair_share.brought_up(
+                before.usage, self.sketch.uses, before.pools, before.usage_at_ms, self.now_ms
+            )
+        return self._usage
+
+    @property
+    def settled(self) -> bool:
+        """All was decided for the very same rules, and no deadline has passed since."""
+        found = self.sketch.settled
+        before = self.before
+        rules = (before.teams, before.pools, before.blocks, before.policy)
+        return (
+            found is not None
+            and self.now_ms < found.until_ms
+            and all(one is other for one, other in zip(found.rules, rules, strict=True))
+        )
+
+    def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
+        """Return the next cluster and what to write for it. The draft is spent."""
+        before = self.before
+        uses = self._uses_now()
+        usage = self._usage_to_write(uses)
+        changes = Changes(
+            now_ms=self.now_ms,
+            workloads=self._changed_workloads(),
+            teams=tuple(t for n, t in self.teams.items() if before.teams.get(n) != t),
+            removed_teams=tuple(n for n in before.teams if n not in self.teams),
+            pools=tuple(p for n, p in self.pools.items() if before.pools.get(n) != p),
+            nodes=self._changed_nodes(),
+            removed_nodes=tuple(n for n in before.nodes if n not in self.nodes),
+            blocks=self.blocks if self.blocks != before.blocks else None,
+            policy=self.policy if self.policy != before.policy else None,
+            usage=usage,
+            demand={p: d for p, d in self.demand.items() if before.demand.get(p) is not d},
+            verdicts=tuple(self.verdicts),
+            events=tuple(self.events),
+        )
+        for workload_id in self._forgotten():
+            self.forget(workload_id)
+        self.sketch.register.look(self.workloads, self.unread)
+        self.sketch.uses = uses
+        self.sketch.settled = Settled(
+            1 << 62 if wake_ms is None else wake_ms,  # later than any time
+            (self.teams, self.pools, self.blocks, self.policy),
+        )
+        cluster = replace(
+            before,
+            pools=self.pools,
+            nodes=self.nodes,
+            teams=self.teams,
+            workloads=self.workloads,
+            blocks=self.blocks,
+            policy=self.policy,
+            usage=before.usage if usage is None else usage,
+            usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
+            released=tuple(self.released),
+            spare=self.spare,
+            kept=self.kept,
+            demand=self.demand,
+            now_ms=self.now_ms,
+            derived=Derived(self.sketch, (self.workloads, self.nodes)),
+        )
+        # Searches know the draft: without them it goes at once, not when garbage is looked for.
+        self.searches.clear()
+        return cluster, changes
+
+    def _changed_workloads(self) -> tuple[Workload, ...]:
+        before = self.before.workloads
+        found = ((i, self.workloads.get(i)) for i in sorted(self.changed))
+        return tuple(one for i, one in found if one is not None and one != before.get(i))
+
+    def _changed_nodes(self) -> tuple[Node, ...]:
+        before = self.before.nodes
+        if self.nodes == before:
+            return ()
+        return tuple(node for node_id, node in self.nodes.items() if before.get(node_id) != node)
+
+    def _usage_to_write(self, uses: quota.Uses) -> dict[tuple[TeamName, PoolName], int] | None:
+        """Use is written down only when what is borrowed changes: between, it can be computed."""
+        held = self.sketch.uses
+        changed = any(
+            held.get(key, quota.NO_USE).borrowed != uses.get(key, quota.NO_USE).borrowed
+            for key in held.keys() | uses.keys()
+        )
+        return self.usage_now() if changed else None
+
+    def _forgotten(self) -> set[WorkloadId]:
+        """Final workloads, but those that a live one depends on and those that are remembered."""
+        register = self.register
+        if not register.final:
+            return set()
+        needed = {after for i in register.dependent for after in self.workloads[i].spec.after}
+        final = register.final - needed
+        return {i for i in final if not is_remembered(self.workloads[i], self.now_ms)}

@@ -1,0 +1,199 @@
+"""Announcing, signalling and taking back the end of an attempt.
+
+Between the announcement and SIGTERM (the notice) a job stays in its state and can be spared; from
+SIGTERM on (the grace) it is preempting, pausing or cancelling and cannot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptState,
+    Millis,
+    PoolName,
+    State,
+    Stop,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.quota.quota import pool_of
+
+#: Stops for the sake of another workload: those may be taken back.
+FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
+#: It ends here and goes on in a place that is promised to it.
+MOVE = "move"
+#: Stops after which the job has a place promised already.
+GOES_ON = frozenset({"resize", MOVE})
+
+
+def pool_settings(draft: Draft, attempt: Attempt) -> Pool:
+    """The pool in which an attempt lies."""
+    name = pool_of(draft.nodes, attempt.placements) or PoolName("unknown")
+    found = draft.pools.get(name)
+    return Pool(name=name) if found is None else found
+
+
+def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int | None:
+    """From when on an equal may have a running job stopped, or moved: after its minimum run time, and
+    not twice within a half-life, whichever it was. Fixed and guaranteed quota need not wait.
+    """
+    if attempt.started_ms is None:
+        return None
+    since = attempt.started_ms + pool_settings(draft, attempt).min_run_ms
+    for before in reversed(workload.attempts):
+        rule = "" if before.stop is None else before.stop.rule
+        if before.ended_ms is not None and rule in rights.AMONG_EQUALS:
+            return max(since, before.ended_ms + pool_settings(draft, attempt).half_life_ms)
+    return since
+
+
+def notice_signal(workload: Workload, pool: Pool) -> str:
+    """What is sent with an announcement; empty where neither the job nor its pool asks for one."""
+    asked = workload.spec.notice_signal
+    name = pool.notice_signal if asked is None else asked
+    return "" if is_lease(workload) or name == "none" else name
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Why an attempt has to go, for whom and by which right."""
+
+    why: str
+    text: str
+    rule: str
+    beneficiary: WorkloadId
+
+
+def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
+    """Give notice to an attempt for the sake of another workload; an earlier notice counts on."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    before = attempt.stop
+    if before is not None and (
+        before.signalled
+        or before.why in {notice.why, "preempt", "reclaim"}
+        or {before.why, notice.why} == GOES_ON
+    ):
+        return workload
+    pool = pool_settings(draft, attempt)
+    announced = draft.now_ms if before is None else before.announced_ms
+    stop = Stop(
+        why=notice.why,
+        text=notice.text,
+        rule=notice.rule,
+        announced_ms=announced,
+        term_ms=Millis(announced + pool.notice_ms),
+        kill_ms=Millis(announced + pool.notice_ms + pool.grace_ms),
+        beneficiary=notice.beneficiary,
+        notice_signal=notice_signal(workload, pool),
+    )
+    workload = draft.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
+    draft.tell(
+        "stop-announced",
+        f"{workload.spec.name} will be stopped {notice.text}.",
+        workload,
+        data={
+            "why": notice.why,
+            "rule": notice.rule,
+            "beneficiary_id": notice.beneficiary,
+            "term_ms": stop.term_ms,
+            "kill_ms": stop.kill_ms,
+        },
+    )
+    return workload
+
+
+def spare(draft: Draft, workload: Workload) -> Workload:
+    """Take the announcement back; only before SIGTERM."""
+    attempt = workload.current
+    if attempt is None or attempt.stop is None or attempt.stop.signalled:
+        return workload
+    draft.searches.clear()
+    workload = draft.put(
+        evolve(
+            with_attempt(workload, evolve(attempt, stop=None, spared_ms=draft.now_ms)),
+            nomination=None,
+        )
+    )
+    draft.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
+    return workload
+
+
+def hand_over(draft: Draft, workload: Workload, waiting: Mapping[WorkloadId, Workload]) -> None:
+    """Stop it for one who still waits for that, where whoever it was announced for has left the line."""
+    attempt = workload.current
+    stop = None if attempt is None else attempt.stop
+    if attempt is None or stop is None or stop.why not in FOR_OTHERS or stop.signalled:
+        return
+    if stop.beneficiary is None or stop.beneficiary in waiting:
+        return
+    heir = waiting[min(waiting)]
+    stop = evolve(stop, beneficiary=heir.workload_id)
+    if stop.why != MOVE:
+        right = rights.of_heir(heir, workload, attempt)
+        why = stop.why if stop.why in GOES_ON else right.why
+        stop = evolve(stop, why=why, text=right.text, rule=right.rule)
+    draft.put(with_attempt(workload, evolve(attempt, stop=stop)))
+
+
+def end_now(draft: Draft, workload: Workload, *, why: str, text: str) -> Workload:
+    """Stop an attempt without notice: SIGTERM with this cycle's acts."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    stopping = attempt.stop is not None and attempt.stop.signalled
+    grace = pool_settings(draft, attempt).grace_ms
+    kill = attempt.stop.kill_ms if attempt.stop and stopping else draft.now_ms + grace
+    stop = Stop(
+        why=why,
+        text=text,
+        announced_ms=draft.now_ms if attempt.stop is None else attempt.stop.announced_ms,
+        term_ms=draft.now_ms,
+        kill_ms=Millis(kill),
+        signalled=True,
+    )
+    return _signalled(draft, evolve(workload, nomination=None), evolve(attempt, stop=stop))
+
+
+def signal_due(draft: Draft, workload: Workload) -> Workload:
+    """Begin the grace when the notice is over."""
+    attempt = workload.current
+    if attempt is None or attempt.stop is None or attempt.stop.signalled:
+        return workload
+    if attempt.stop.term_ms > draft.now_ms:
+        return workload
+    stop = evolve(
+        attempt.stop,
+        signalled=True,
+        # A scheduler that was away at term_ms still gives the whole grace.
+        kill_ms=Millis(
+            max(attempt.stop.kill_ms, draft.now_ms + pool_settings(draft, attempt).grace_ms)
+        ),
+    )
+    return _signalled(draft, workload, evolve(attempt, stop=stop))
+
+
+def _signalled(draft: Draft, workload: Workload, attempt: Attempt) -> Workload:
+    stop = attempt.stop
+    workload = with_attempt(workload, attempt)
+    if attempt.state is not AttemptState.STOPPING:
+        workload = move_attempt(workload, AttemptState.STOPPING)
+    if stop is not None and not is_lease(workload):
+        target = {"pause": State.PAUSING, "cancel": State.CANCELLING}.get(
+            stop.why, State.PREEMPTING
+        )
+        held = {State.PREEMPTING, State.PAUSING, State.CANCELLING}
+        if (
+            target is State.CANCELLING and workload.state is not State.CANCELLING
+        ) or workload.state not in held:
+            workload = move(workload, target, draft.now_ms)
+    return draft.put(workload)

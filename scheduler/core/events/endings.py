@@ -1,0 +1,336 @@
+"""What follows when an attempt's processes are seen dead: success, another try, a rest, or an end.
+
+Exit status 0 is success as long as nothing told the job to leave. One that was told goes back into
+line with its age, whatever its status (:mod:`.going_on.exits`); work since its last complete
+checkpoint is counted in the receipt.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.eviction.units import work_lost
+from gpucommons.scheduler.core.going_on import words
+from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
+from gpucommons.scheduler.core.going_on.ways import step_word, way_to_go_on
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptState,
+    Millis,
+    State,
+    Stop,
+    Workload,
+)
+from gpucommons.scheduler.core.queue import lending, tries, withdrawals
+
+#: First wait after a failure or loss; doubles with each further one.
+BACK_OFF_MS = 10_000
+LONGEST_BACK_OFF_MS = 600_000
+#: Stops after which a job goes on, sooner or later.
+_GOES_ON_AFTER = stops.FOR_OTHERS | tries.ITS_OWN | {"pause"}
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How an attempt ended."""
+
+    #: None: lost without a trace.
+    exit_code: int | None
+    start_failed: bool = False
+    killed: bool = False
+    text: str = ""
+    #: See :class:`~gpucommons.scheduler.core.model.state.AttemptEnded`.
+    told: bool = False
+    finished: bool = False
+    files_kept: int | None = None
+
+
+def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
+    """Close the current attempt and move its workload on."""
+    attempt = workload.current
+    if attempt is None:
+        return workload
+    if attempt.started_ms is None and _never_started(attempt, end):
+        workload = withdrawals.noted(draft, workload)
+    means = _meaning(workload, attempt, end)
+    kept = attempt.files_kept if end.files_kept is None else end.files_kept
+    ended = evolve(
+        attempt,
+        state=AttemptState.ENDED,
+        ended_ms=draft.now_ms,
+        exit_code=end.exit_code,
+        files_kept=kept,
+    )
+    text = end.text or _words(end)
+    if means is Meaning.STOPPED and not is_lease(workload):
+        # For whom it was, and how it goes on, is worth more than its exit status.
+        known = with_attempt(workload, evolve(attempt, files_kept=kept))
+        text = _stop_words(known, attempt, end, draft.now_ms)
+    ended = evolve(ended, ended_text=text)
+    workload = with_attempt(workload, ended)
+    lending.give_up(draft, workload, ended)
+    if is_lease(workload):
+        return _end_lease(draft, workload, ended, text)
+    if attempt.stop is None:
+        return _after_own_end(draft, workload, means, text)
+    if means is Meaning.STOPPED:
+        _receipt(draft, workload, ended, attempt.stop, end)
+    return _after_stop(draft, workload, attempt.stop, means)
+
+
+def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
+    """What its end means, with what was asked of it taken into account."""
+    stop = attempt.stop
+    ran = attempt.started_ms is not None and not end.start_failed
+    if stop is not None and (workload.state is State.CANCELLING or not ran):
+        return Meaning.STOPPED
+    if end.start_failed:
+        return Meaning.FAILED
+    means = meaning(
+        Exit(
+            exit_code=end.exit_code,
+            announced=stop is not None or attempt.spared_ms is not None,
+            told=end.told or end.killed,
+            finished=end.finished or attempt.finished_ms is not None,
+            after_signal=workload.spec.exit_after_signal,
+        )
+    )
+    if stop is None or means is Meaning.SUCCEEDED:
+        return means
+    # What a stop of its own kind ends (its limit, its lost node) did not fail by itself.
+    failed = means is Meaning.FAILED and stop.why in {*stops.FOR_OTHERS, "pause"}
+    return Meaning.FAILED if failed else Meaning.STOPPED
+
+
+def _never_started(attempt: Attempt, end: End) -> bool:
+    """It had its turn, and did not start; what a node or another took from it is not its doing."""
+    return end.start_failed if attempt.stop is None else attempt.stop.why == "timeout"
+
+
+def _words(end: End) -> str:
+    if end.start_failed:
+        return "It could not start"
+    if end.exit_code is None:
+        return "It was lost without a trace"
+    if end.exit_code < 0:
+        return f"It was ended by signal {-end.exit_code}"
+    return "It finished" if end.exit_code == 0 else f"It ended with exit status {end.exit_code}"
+
+
+def _stop_words(workload: Workload, attempt: Attempt, end: End, now_ms: Millis) -> str:
+    """For whom it was stopped and how it goes on: ``Stopped for nlp (fair share): goes on from …``."""
+    stop = attempt.stop
+    why = "asked to stop" if stop is None else stop.text
+    if stop is not None and stop.why in stops.FOR_OTHERS:
+        why = f"stopped {stop.text}"
+    why = why[:1].upper() + why[1:]
+    if attempt.started_ms is None or (stop is not None and stop.why not in _GOES_ON_AFTER):
+        return why
+    if end.exit_code == 0:
+        why += ", left with exit status 0"
+    if end.killed:
+        why += ", had to be killed"
+    way = way_to_go_on(workload)
+    return why if way is None else f"{why}: {words.with_cost(way, now_ms)}"
+
+
+def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:
+    stop = attempt.stop
+    if stop is not None and stop.text:
+        text = stop.text
+    workload = draft.put(
+        move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
+    )
+    why = "stopped" if stop is None else stop.why
+    draft.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
+    return workload
+
+
+def _after_own_end(draft: Draft, workload: Workload, means: Meaning, text: str) -> Workload:
+    workload = evolve(workload, nomination=None)
+    match means:
+        case Meaning.SUCCEEDED:
+            return _succeed(draft, workload)
+        case Meaning.LOST:
+            # The machine's fault, not the job's: it does not use up a restart.
+            return requeue_later(draft, workload, "lost", text)
+        case Meaning.STOPPED:
+            if workload.attempts[-1].spared_ms is None:
+                return _left_untold(draft, workload, text)
+            # It obeyed an announcement that was taken back meanwhile.
+            return draft.put(move(workload, State.QUEUED, draft.now_ms))
+        case Meaning.FAILED:
+            return fail_or_retry(draft, workload, text)
+
+
+def _left_untold(draft: Draft, workload: Workload, text: str) -> Workload:
+    """Nobody here told it to leave: its node did, or it only says so, and that for ever if it may."""
+    times = tries.left_untold(workload)
+    if times >= tries.LOSSES:
+        return fail(
+            draft,
+            workload,
+            f"It left {times} times in a row as if it had been told to stop, nobody here had told it, and it"
+            " saved nothing in between",
+        )
+    return requeue_later(draft, workload, "lost", text)
+
+
+def _succeed(draft: Draft, workload: Workload) -> Workload:
+    if workload.state is State.STARTING:
+        # It was faster than the report of its start.
+        workload = move(workload, State.RUNNING, draft.now_ms)
+    workload = draft.put(move(workload, State.SUCCEEDED, draft.now_ms, ended_text="It finished"))
+    draft.tell(
+        "succeeded",
+        f"{workload.spec.name} finished.",
+        workload,
+        attempt_id=workload.attempts[-1].attempt_id,
+    )
+    return workload
+
+
+def fail(draft: Draft, workload: Workload, text: str) -> Workload:
+    """End a job as failed, in words."""
+    workload = draft.put(move(workload, State.FAILED, draft.now_ms, ended_text=text))
+    draft.tell("failed", f"{workload.spec.name} failed: {text}.".replace("..", "."), workload)
+    return workload
+
+
+def fail_or_retry(draft: Draft, workload: Workload, text: str) -> Workload:
+    """Another try after a back-off while restarts are left, else failed."""
+    if workload.restarts < workload.spec.max_restarts:
+        return requeue_later(draft, evolve(workload, restarts=workload.restarts + 1), "retry", text)
+    return fail(draft, workload, text)
+
+
+def requeue_later(draft: Draft, workload: Workload, kind: str, text: str) -> Workload:
+    """Back into line with its age, considered again after a back-off; failed where that is no use."""
+    if tries.pointless(workload):
+        return fail(draft, workload, f"It never ran in {tries.in_vain(workload)} tries: {text}")
+    if tries.always_lost(workload):
+        times = tries.lost_in_a_row(workload)
+        lost = f"It was lost {times} times in a row and saved no checkpoint in between: {text}"
+        return fail(draft, workload, lost)
+    wait = min(LONGEST_BACK_OFF_MS, BACK_OFF_MS << min(10, _bad_ends(workload) - 1))
+    workload = draft.put(
+        move(
+            workload,
+            State.QUEUED,
+            draft.now_ms,
+            not_before_ms=Millis(draft.now_ms + wait),
+            nomination=None,
+        )
+    )
+    draft.tell(
+        kind,
+        f"{workload.spec.name}: {text.rstrip('.')}. It is back in line for {wait // 1000} s at least.",
+        workload,
+        attempt_id=workload.attempts[-1].attempt_id if workload.attempts else None,
+    )
+    return workload
+
+
+def _bad_ends(workload: Workload) -> int:
+    """How many attempts in a row, up to now, ended badly and not for others' sake."""
+    count = 0
+    for attempt in reversed(workload.attempts):
+        stop = attempt.stop
+        if stop is not None and stop.why not in tries.ITS_OWN:
+            break
+        count += 1
+    return max(1, count)
+
+
+def _after_stop(draft: Draft, workload: Workload, stop: Stop, means: Meaning) -> Workload:
+    if workload.state is State.CANCELLING:
+        return cancelled(draft, workload, stop.text)
+    if means is Meaning.SUCCEEDED:
+        return _succeed(draft, evolve(workload, nomination=None))
+    if means is Meaning.FAILED:
+        return _failed_before_its_stop(draft, evolve(workload, nomination=None))
+    return _stopped(draft, workload, stop)
+
+
+def _stopped(draft: Draft, workload: Workload, stop: Stop) -> Workload:
+    if workload.state not in {State.PREEMPTING, State.PAUSING}:
+        # It ended within its notice.
+        workload = move(workload, State.PREEMPTING, draft.now_ms)
+    if stop.why == "max-run":
+        return fail(draft, workload, stop.text)
+    if workload.state is State.PAUSING:  # also where its node was lost meanwhile
+        return draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
+    if stop.why in tries.ITS_OWN:
+        return requeue_later(draft, workload, stop.why, stop.text)
+    kept = workload.nomination if stop.why in stops.GOES_ON else None
+    workload = move(workload, State.QUEUED, draft.now_ms, nomination=kept)
+    if stop.why == "pause":
+        workload = move(workload, State.PAUSED, draft.now_ms, nomination=None)
+    return draft.put(workload)
+
+
+def _failed_before_its_stop(draft: Draft, workload: Workload) -> Workload:
+    """An error of its own that came before any signal: as without the stop, but a pause holds."""
+    text = workload.attempts[-1].ended_text or ""
+    retries = workload.restarts < workload.spec.max_restarts
+    if workload.state is State.PAUSING and retries:
+        workload = evolve(workload, restarts=workload.restarts + 1)
+        return draft.put(move(workload, State.PAUSED, draft.now_ms))
+    return fail_or_retry(draft, workload, text)
+
+
+def cancelled(draft: Draft, workload: Workload, text: str) -> Workload:
+    """The last step of a cancel."""
+    workload = draft.put(move(workload, State.CANCELLED, draft.now_ms, ended_text=text))
+    draft.tell("cancelled", f"{workload.spec.name} was cancelled.", workload)
+    return workload
+
+
+def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End) -> None:
+    """Say what a stop cost and for whom it was."""
+    lost = work_lost(workload, attempt, draft.now_ms)
+    way = way_to_go_on(workload)
+    signalled = stop.term_ms if stop.signalled else draft.now_ms
+    beneficiary = draft.workloads.get(stop.beneficiary) if stop.beneficiary else None
+    draft.tell(
+        _kind(stop),
+        f"{workload.spec.name} was stopped {stop.text}".rstrip() + ".",
+        workload,
+        attempt_id=attempt.attempt_id,
+        data={
+            "victim": full_name(workload),
+            "beneficiary": None if beneficiary is None else full_name(beneficiary),
+            "beneficiary_id": stop.beneficiary,
+            "beneficiary_team": None if beneficiary is None else beneficiary.spec.team,
+            "why": stop.why,
+            "rule": stop.rule,
+            "milli_gpu": sum(placed_milli_gpu(one) for one in attempt.placements),
+            "notice_used_ms": max(0, signalled - stop.announced_ms),
+            "grace_used_ms": max(0, draft.now_ms - signalled),
+            "lost_milli_gpu_ms": lost,
+            "lost_milli_gpu_s": lost // 1000,
+            "checkpoint_step": None if workload.checkpoint is None else workload.checkpoint.step,
+            "checkpoint_unit": step_word(workload),
+            "way_to_go_on": None if way is None else way.way.value,
+            "way_to_go_on_text": "" if way is None else words.goes_on(way),
+            "exit_code": end.exit_code,
+            "unclean": end.killed,
+        },
+    )
+
+
+def _kind(stop: Stop) -> str:
+    if stop.why == stops.MOVE:
+        return "moved"
+    return "evicted" if stop.why in stops.FOR_OTHERS else "stopped"
+
+
+def full_name(workload: Workload) -> str:
+    """``team/name``, readable and unique; a notebook by its owner, as its server may be named like a job."""
+    spec = workload.spec
+    return f"{spec.team}/{f'notebook of {spec.owner}' if is_lease(workload) else spec.name}"

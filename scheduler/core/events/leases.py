@@ -1,0 +1,326 @@
+"""Leases and tickets: one per server of a user, redeemed by the spawner, ended by the hub.
+
+The key of a lease is (owner, server name). Asking again for the same is the same ticket; asking
+for something else replaces the one that waits, and keeps its place where that costs nobody anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.events.endings import End, end_attempt
+from gpucommons.scheduler.core.model.lifecycle import (
+    is_final,
+    is_lease,
+    move,
+    move_attempt,
+    with_attempt,
+)
+from gpucommons.scheduler.core.model.state import Cancel, Keep, ReportIdle
+from gpucommons.scheduler.core.model.types import (
+    AttemptState,
+    Idleness,
+    Millis,
+    Spec,
+    State,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.queue import tries, withdrawals
+from gpucommons.scheduler.errors import InvalidTransition, PolicyRefused, SliceClearing
+
+#: Each ticket holds a device for a moment when its turn comes: one user with many would hold up
+#: the whole team.
+MAX_TICKETS = 5
+#: Ends of a lease that say: the server's processes are gone.
+SERVER_GONE = frozenset({"stopped", "failed"})
+#: The end of a lease whose server starts again without a GPU.
+RELEASED = "released"
+
+
+#: The end of a ticket whose turn came though its server cannot take the slice.
+NOT_STARTED = "not-started"
+
+
+def same_ask(one: Spec, other: Spec) -> bool:
+    """Both want the same slice for the same server."""
+    size = (one.roles[0].milli_gpu, one.roles[0].gpu_kind)
+    return (
+        one.team == other.team
+        and one.pools == other.pools
+        and size == (other.roles[0].milli_gpu, other.roles[0].gpu_kind)
+    )
+
+
+def _will_do(old: Workload, new: Spec, *, redeem: bool) -> bool:
+    """What there is serves who asks; a ticket that waits only where the server is the same, too."""
+    if not same_ask(old.spec, new) or (old.current is not None and old.current.stop is not None):
+        return False
+    was = (old.spec.environment, old.spec.other_options)
+    return redeem or old.current is not None or was == (new.environment, new.other_options)
+
+
+def _keeps_age(old: Workload, new: Spec) -> bool:
+    """Who waits for as much or less in the same line has waited for it already.
+
+    Not who let a turn pass: the new ticket's turns count from none, and with the old age it would
+    come before everybody else each time.
+    """
+    same_line = old.spec.team == new.team and old.spec.pools == new.pools
+    smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
+    fits = same_line and (smaller or same_ask(old.spec, new))
+    return fits and old.current is None and not tries.in_vain(old)
+
+
+def of_server(draft: Draft, spec: Spec) -> Workload | None:
+    """The live lease of this (owner, server name)."""
+    for workload in draft.workloads.values():
+        if (
+            is_lease(workload)
+            and not is_final(workload)
+            and workload.spec.owner == spec.owner
+            and workload.spec.server_name == spec.server_name
+        ):
+            return workload
+    return None
+
+
+def _check_tickets(draft: Draft, spec: Spec) -> None:
+    """Not in too many lines at once; a ticket for the same server is only replaced."""
+    waiting = {
+        workload.spec.server_name
+        for workload in draft.workloads.values()
+        if is_lease(workload)
+        and workload.spec.owner == spec.owner
+        and workload.state in (State.WAITING, State.GRANTED)
+    }
+    if len(waiting - {spec.server_name}) >= MAX_TICKETS:
+        message = (
+            f"{spec.owner} waits in line for {MAX_TICKETS} servers already: leave one of those"
+            " lines first."
+        )
+        raise PolicyRefused(message)
+
+
+def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> WorkloadId:
+    """Put a ticket into line, or hand back the one there is; ``redeem`` starts it now or not."""
+    old = of_server(draft, new.spec)
+    if old is not None and _will_do(old, new.spec, redeem=redeem):
+        if redeem:
+            draft.redeeming.add(old.workload_id)
+        return old.workload_id
+    if not redeem:
+        _check_tickets(draft, new.spec)
+    if old is not None:
+        if old.current is not None and old.redeem_by_ms is None and not redeem:
+            message = (
+                "This server already has a GPU slice. Stop it first, or start a second server"
+                " with another name."
+            )
+            raise InvalidTransition(message)
+        if old.current is not None and old.redeem_by_ms is None:
+            # The hub has no such server any more, but only a reading of its slice proves that its
+            # processes are gone. The spawner asks again until then.
+            end(draft, old, Cancel(workload_id=old.workload_id, why="stopped"), by)
+            # Who starts it anew by hand wants what was chosen there, not the restart without a GPU.
+            _restart_on_cpu(draft, draft.workloads[old.workload_id], wanted=False)
+            message = (
+                "The GPU of your last server is still being cleared. That takes a few seconds;"
+                " start again then."
+            )
+            raise SliceClearing(message)
+        finish(draft, old, _REPLACED, by=by)
+        if not redeem:
+            # Whoever let a turn pass rests, under whatever ticket.
+            new = replace(new, not_before_ms=old.not_before_ms)
+        if _keeps_age(old, new.spec):
+            new = replace(new, submitted_ms=old.submitted_ms)
+    draft.put(new)
+    draft.tell("submitted", "A notebook asks for a GPU.", new, by=by)
+    if redeem:
+        draft.redeeming.add(new.workload_id)
+    return new.workload_id
+
+
+def finish(draft: Draft, workload: Workload, text: str, *, by: str = "scheduler") -> None:
+    """End a lease whose server is gone or never was."""
+    workload = withdrawals.noted(draft, workload)
+    if workload.current is not None:
+        end_attempt(draft, workload, End(None, text=text))
+        return
+    workload = draft.put(
+        move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
+    )
+    draft.tell("lease-ended", text, workload, by=by)
+
+
+def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
+    """End a ticket at once; what holds a slice ends when its processes are seen gone.
+
+    A reclaim stops the server first; ``stopped`` and ``failed`` say that this has happened.
+    """
+    text = action.text or _END_TEXTS.get(action.why, f"Ended by {by}")
+    if is_final(workload):
+        if action.why in RETURNS and workload.ended_text in _PLAIN_ENDS:
+            draft.put(replace(workload, ended_text=text))
+        return
+    attempt = workload.current
+    if action.why == NOT_STARTED and workload.redeem_by_ms is None:
+        return  # its server took the slice meanwhile, or others have their turn
+    if attempt is None or workload.redeem_by_ms is not None:
+        finish(draft, workload, text, by=by)
+        return
+    plain = action.why in SERVER_GONE
+    if attempt.stop is not None and (attempt.stop.why == action.why or plain):
+        if plain and attempt.stop.why not in SERVER_GONE:
+            stop = replace(attempt.stop, why="stopped")
+            draft.put(with_attempt(workload, replace(attempt, stop=stop)))
+        return
+    was_down = attempt.stop is not None and attempt.stop.why in SERVER_GONE
+    workload = withdrawals.noted(draft, workload)
+    workload = stops.end_now(draft, workload, why=action.why, text=text)
+    if action.why == RELEASED and not was_down:
+        _restart_on_cpu(draft, workload, wanted=True)
+    draft.tell("stop-announced", text, workload, by=by, data={"why": action.why})
+
+
+_END_TEXTS = {
+    "stopped": "The server was stopped",
+    "failed": "The server did not start",
+    "culled": "Stopped because it was idle",
+    RELEASED: "Its GPU was returned",
+    "reclaimed": "An admin took its GPU back",
+    "left": "Left the line",
+}
+_REPLACED = "Replaced by a new request"
+#: Ends that the user brought about: nobody needs to be told of them.
+OWN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"], _END_TEXTS["left"], _REPLACED})
+#: Ends that a later, fuller account may replace.
+_PLAIN_ENDS = frozenset({_END_TEXTS["stopped"], _END_TEXTS["failed"]})
+#: Ends that give an idle or reclaimed device back.
+RETURNS = frozenset({"culled", RELEASED, "reclaimed"})
+
+
+def never_ran(workload: Workload) -> bool:
+    """Its slice is to be taken back, and no server ever said that it runs there."""
+    attempt = workload.current
+    return (
+        attempt is not None
+        and attempt.started_ms is None
+        and attempt.stop is not None
+        and attempt.stop.why not in SERVER_GONE
+    )
+
+
+def restarted(draft: Draft, workload: Workload) -> None:
+    """The server of a lease that gave its GPU back runs again."""
+    _restart_on_cpu(draft, workload, wanted=False)
+
+
+def _restart_on_cpu(draft: Draft, workload: Workload, *, wanted: bool) -> None:
+    attempt = workload.attempts[-1] if workload.attempts else None
+    if attempt is not None and attempt.stop is not None:
+        stop = replace(attempt.stop, restart_on_cpu=wanted)
+        draft.put(with_attempt(workload, replace(attempt, stop=stop)))
+
+
+def redeem(draft: Draft, workload: Workload) -> bool:
+    """Hand a granted slice to the server that starts now; False where there is no grant."""
+    if workload.state in {State.ACTIVE, State.WARNED}:
+        return True
+    if workload.state is not State.GRANTED:
+        return False
+    attempt = workload.current
+    if attempt is not None and attempt.state is AttemptState.RESERVED:
+        workload = move_attempt(workload, AttemptState.STARTING)
+    draft.put(replace(workload, redeem_by_ms=None))
+    return True
+
+
+def started(draft: Draft, workload: Workload) -> None:
+    """The server of a granted lease runs."""
+    if workload.state in {State.ACTIVE, State.WARNED}:
+        return
+    attempt = workload.current
+    if workload.state is not State.GRANTED or attempt is None:
+        message = f"This lease is {workload.state}: only a granted one can become active."
+        raise InvalidTransition(message)
+    if attempt.stop is not None:
+        # Whoever started it stops it again; active, it would hold the slice with nobody to end it.
+        message = f"{attempt.stop.text}: its GPU is being taken back. Start the server again."
+        raise InvalidTransition(message)
+    if attempt.state is AttemptState.RESERVED:
+        workload = move_attempt(workload, AttemptState.STARTING)
+    workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
+    workload = draft.put(move(workload, State.ACTIVE, draft.now_ms, redeem_by_ms=None))
+    draft.tell("started", "The notebook runs.", workload)
+
+
+def keep(draft: Draft, workload: Workload, action: Keep, by: str) -> None:
+    """The user is still there: no return before this has passed."""
+    idleness = workload.idleness or Idleness()
+    if workload.state not in {State.ACTIVE, State.WARNED}:
+        message = f"This lease is {workload.state}: there is nothing to keep."
+        raise InvalidTransition(message)
+    if idleness.keeps_left < 1:
+        message = "It was kept as often as allowed. Run something in it, or let it go."
+        raise InvalidTransition(message)
+    kept = replace(
+        idleness,
+        warned_ms=None,
+        returns_ms=None,
+        keeps_left=idleness.keeps_left - 1,
+        kept_until_ms=Millis(draft.now_ms + action.for_ms),
+        reclaimed=False,
+    )
+    if workload.state is State.WARNED:
+        workload = move(workload, State.ACTIVE, draft.now_ms)
+    workload = draft.put(replace(workload, idleness=kept))
+    draft.tell("kept", f"Kept for {action.for_ms // 60_000} min.", workload, by=by)
+
+
+def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
+    """Take over the culler's view; active again forgets warnings and gives the keeps back."""
+    if workload.state not in {State.ACTIVE, State.WARNED}:
+        return
+    old = workload.idleness or Idleness()
+    returns_ms = _returns_ms(old, action)
+    if action.idle_since_ms is None:
+        idleness = Idleness(kept_until_ms=old.kept_until_ms)
+    else:
+        warned: Millis | None = draft.now_ms
+        if returns_ms is None or returns_ms == old.returns_ms:
+            warned = None if returns_ms is None else old.warned_ms
+        idleness = replace(
+            old,
+            idle_since_ms=action.idle_since_ms,
+            returns_ms=returns_ms,
+            warned_ms=warned,
+            reclaimed=returns_ms is not None and (action.reclaimed or old.reclaimed),
+            # Overridden once, it stays so, also where work ends the reclaim.
+            kept_until_ms=Millis(0) if action.reclaimed else old.kept_until_ms,
+        )
+    to = State.ACTIVE if returns_ms is None else State.WARNED
+    if to is not workload.state:
+        workload = move(workload, to, draft.now_ms)
+        if to is State.WARNED:
+            draft.tell(
+                "idle-warned",
+                "Idle: its GPU will be returned.",
+                workload,
+                data={"returns_ms": returns_ms},
+            )
+    if idleness != old:
+        draft.put(replace(workload, idleness=idleness))
+    else:
+        draft.put(workload)
+
+
+def _returns_ms(old: Idleness, action: ReportIdle) -> Millis | None:
+    """The return that is announced; what an admin asked stands against a view from before it."""
+    since_ms, warned_ms = action.idle_since_ms, old.warned_ms
+    if not old.reclaimed or action.returns_ms is not None or since_ms is None or warned_ms is None:
+        return action.returns_ms
+    return old.returns_ms if since_ms <= warned_ms else None

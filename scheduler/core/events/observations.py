@@ -1,0 +1,140 @@
+"""What executors and nodes report, applied: stale and repeated reports change nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.events import settings
+from gpucommons.scheduler.core.events.endings import End, end_attempt
+from gpucommons.scheduler.core.going_on.ways import step_word
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    AttemptFinished,
+    AttemptSignalled,
+    AttemptStarted,
+    CheckpointReported,
+    FilesKept,
+    NodesObserved,
+    Observation,
+    ProgressReported,
+)
+from gpucommons.scheduler.core.model.types import REPORTED, AttemptState, State, Workload
+
+#: History names one checkpoint in so long: a job may save as often as it likes.
+CHECKPOINT_EVENT_MS = 10_000
+
+
+def observe(draft: Draft, observation: Observation) -> None:
+    """Apply one report."""
+    if isinstance(observation, NodesObserved):
+        settings.observe_nodes(draft, observation)
+        return
+    workload = draft.holder_of(observation.attempt_id)
+    if workload is None:
+        return  # of an attempt that has ended or was never ours: nothing it says is recorded
+    match observation:
+        case AttemptStarted():
+            _started(draft, workload)
+        case AttemptEnded():
+            end_attempt(draft, workload, _end(observation))
+        case AttemptFinished():
+            _finished(draft, workload)
+        case ProgressReported():
+            _progress(draft, workload, observation)
+        case CheckpointReported():
+            _checkpoint(draft, workload, observation)
+        case FilesKept():
+            _files_kept(draft, workload, observation)
+        case AttemptSignalled():
+            pass  # that SIGTERM was due is committed before it is sent
+
+
+def _progress(draft: Draft, workload: Workload, observation: ProgressReported) -> None:
+    if not _is_outranked(workload, observation):
+        draft.put(replace(workload, progress=observation.progress))
+
+
+def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
+    """What was read of an attempt is nothing beside what the attempt itself has told."""
+    known, attempt = workload.progress, workload.current
+    if known is None or attempt is None or observation.progress.source == REPORTED:
+        return False
+    return known.source == REPORTED and known.at_ms >= (attempt.started_ms or attempt.reserved_ms)
+
+
+def _end(seen: AttemptEnded) -> End:
+    return End(
+        seen.exit_code,
+        start_failed=seen.start_failed,
+        killed=seen.killed,
+        text=seen.text,
+        told=seen.told,
+        finished=seen.finished,
+        files_kept=seen.files_kept,
+    )
+
+
+def _finished(draft: Draft, workload: Workload) -> None:
+    attempt = workload.current
+    if attempt is None or attempt.finished_ms is not None or is_lease(workload):
+        return
+    told = replace(attempt, finished_ms=draft.now_ms)
+    workload = draft.put(with_attempt(workload, told))
+    draft.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
+
+
+def _files_kept(draft: Draft, workload: Workload, report: FilesKept) -> None:
+    attempt = workload.current
+    if attempt is not None and attempt.files_kept != report.files:
+        draft.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
+
+
+def _started(draft: Draft, workload: Workload) -> None:
+    attempt = workload.current
+    if attempt is None or attempt.started_ms is not None or is_lease(workload):
+        return
+    if attempt.state is AttemptState.STARTING:
+        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
+        workload = draft.put(move(workload, State.RUNNING, draft.now_ms))
+        draft.tell("started", f"{workload.spec.name} runs.", workload)
+
+
+def _checkpoint(draft: Draft, workload: Workload, report: CheckpointReported) -> None:
+    saved = workload.checkpoint
+    if saved is not None and saved == report.checkpoint:
+        return
+    if report.checkpoint.attempt_id != report.attempt_id:
+        return
+    workload = draft.put(replace(workload, checkpoint=report.checkpoint))
+    # What a stopped attempt had saved last is in the event of its stop.
+    spans = [one.at_ms // CHECKPOINT_EVENT_MS for one in (saved, report.checkpoint) if one]
+    if len(set(spans)) < len(spans):
+        return
+    draft.tell(
+        "checkpoint",
+        f"{workload.spec.name} saved {step_word(workload)} {report.checkpoint.step}.",
+        workload,
+        data={"step": report.checkpoint.step, "size_bytes": report.checkpoint.size_bytes},
+    )
+
+
+def end_on_fenced_nodes(draft: Draft) -> None:
+    """An admin has stated that nothing runs on a fenced node: what ran only there has ended."""
+    fenced = {n.node_id for n in draft.nodes.values() if n.state is NodeState.FENCED}
+    if not fenced:
+        return
+    for workload in draft.among(draft.register.holding):
+        attempt = workload.current
+        if attempt is None:
+            continue
+        nodes = {one.node_id for one in attempt.placements}
+        lost = ", ".join(sorted(nodes & fenced))
+        if nodes <= fenced:
+            end_attempt(draft, workload, End(None, text=f"Its node {lost} was lost and fenced"))
+        elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
+            stops.end_now(draft, workload, why="lost", text=f"A node of its gang, {lost}, was lost")

@@ -1,0 +1,347 @@
+"""What admins set and machines report: teams, quotas, pools, nodes, and the layout that follows.
+
+All or nothing: every function checks first and changes the draft only when all of it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.events import node_loss, pools
+from gpucommons.scheduler.core.model import changes
+from gpucommons.scheduler.core.model.lifecycle import is_final
+from gpucommons.scheduler.core.model.resources import Block, Node, NodeState, Quota, Team
+from gpucommons.scheduler.core.model.state import (
+    NodesObserved,
+    NoteFacts,
+    PutConfig,
+    PutPolicy,
+    PutPools,
+    PutTeams,
+    SetNodeState,
+    SetQuotas,
+)
+from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName
+from gpucommons.scheduler.core.placement.admission import withdraw
+from gpucommons.scheduler.core.quota import layout, quota
+from gpucommons.scheduler.errors import (
+    Conflict,
+    SchedulerError,
+    UnknownNode,
+    UnknownPool,
+    UnknownTeam,
+)
+
+Teams = Mapping[TeamName, Team]
+Setting = SetQuotas | PutTeams | PutPools | NoteFacts | PutPolicy | PutConfig | SetNodeState
+
+#: A node that its executor has no more is kept for so long: a machine in repair comes back, and its
+#: history is looked at. An autoscaler's nodes have new names each time.
+FORGOTTEN_AFTER_MS = 24 * 3_600_000
+
+
+def save(draft: Draft, action: Setting, by: str) -> None:
+    """Save one setting, or refuse it."""
+    match action:
+        case SetQuotas():
+            set_quotas(draft, action, by)
+        case PutTeams():
+            put_teams(draft, action, by)
+        case PutPools():
+            pools.put_pools(draft, action, by)
+        case NoteFacts():
+            pools.note_facts(draft, action, by)
+        case PutPolicy():
+            put_policy(draft, action, by)
+        case PutConfig():
+            put_config(draft, action, by)
+        case SetNodeState():
+            set_node_state(draft, action, by)
+
+
+def set_quotas(draft: Draft, action: SetQuotas, by: str) -> None:
+    """Save several quotas together."""
+    teams = dict(draft.teams)
+    for (name, pool), new in action.quotas.items():
+        if name not in teams:
+            message = f"There is no team {name}. Teams are: {', '.join(sorted(teams)) or 'none'}."
+            raise UnknownTeam(message)
+        if pool not in draft.pools:
+            raise _unknown_pool(draft, pool)
+        teams[name] = replace(teams[name], quotas={**teams[name].quotas, pool: new})
+    _save_teams(draft, teams, by)
+
+
+def put_teams(draft: Draft, action: PutTeams, by: str) -> None:
+    """Create, change and remove teams together."""
+    teams = {n: t for n, t in draft.teams.items() if n not in action.removed}
+    teams.update({team.name: team for team in action.teams})
+    for name in action.removed:
+        if name not in draft.teams:
+            message = f"There is no team {name} to remove."
+            raise UnknownTeam(message)
+        live = [w for w in draft.workloads.values() if w.spec.team == name and not is_final(w)]
+        if live and name not in teams:
+            message = f"{name} still has {len(live)} workloads: end or wait for them first."
+            raise Conflict(message)
+    for team in teams.values():
+        for pool in team.quotas:
+            if pool not in draft.pools:
+                raise _unknown_pool(draft, pool)
+    _save_teams(draft, teams, by)
+
+
+def _unknown_pool(draft: Draft, pool: PoolName) -> UnknownPool:
+    known = ", ".join(sorted(draft.pools)) or "none"
+    return UnknownPool(f"There is no pool {pool}. Pools are: {known}.")
+
+
+def _save_teams(draft: Draft, teams: dict[TeamName, Team], by: str) -> None:
+    quota.check_tree(teams)
+    blocks = lay_out_all(draft, teams)
+    before, draft.teams = draft.teams, teams
+    _tell_changes(draft, before, by)
+    use_layout(draft, blocks)
+
+
+def _tell_changes(draft: Draft, before: Teams, by: str) -> None:
+    for name in sorted(draft.teams.keys() | before.keys()):
+        old, new = before.get(name), draft.teams.get(name)
+        if new is None:
+            draft.tell("team-removed", f"{name} was removed.", by=by, team=name)
+        else:
+            _tell_team(draft, old, new, by)
+        _tell_quotas(draft, old or Team(name=name), new or Team(name=name), by)
+
+
+def _tell_team(draft: Draft, old: Team | None, new: Team, by: str) -> None:
+    change = changes.of_team(old or Team(name=new.name), new)
+    if old is None:
+        text = f"{new.name} was created: {change.text}".removesuffix(": ")
+        draft.tell("team-created", f"{text}.", by=by, team=new.name, data=change.data)
+    elif change.text:
+        text = f"{new.name}: {change.text}."
+        draft.tell("team-changed", text, by=by, team=new.name, data=change.data)
+
+
+def _tell_quotas(draft: Draft, old: Team, new: Team, by: str) -> None:
+    for pool in sorted(old.quotas.keys() | new.quotas.keys()):
+        was, now = (team.quotas.get(pool, quota.NO_QUOTA) for team in (old, new))
+        if was != now:
+            change = changes.of_quota(was, now)
+            draft.tell(
+                "quota-changed",
+                f"{new.name} in {pool}: {change.text}.",
+                by=by,
+                team=new.name,
+                data={"pool": pool, **change.data},
+            )
+
+
+def fixed_quotas(teams: Teams, pool: PoolName) -> dict[TeamName, int]:
+    """Fixed quota by team in one pool."""
+    return {
+        name: team.quotas[pool].fixed_milli_gpu
+        for name, team in teams.items()
+        if pool in team.quotas and team.quotas[pool].fixed_milli_gpu
+    }
+
+
+def _quotas(teams: Teams, pool: PoolName) -> dict[TeamName, Quota]:
+    return {name: team.quotas[pool] for name, team in teams.items() if pool in team.quotas}
+
+
+def _sums(teams: Teams, pool: PoolName) -> tuple[int, int]:
+    found = _quotas(teams, pool).values()
+    return (
+        sum(one.fixed_milli_gpu for one in found),
+        sum(one.guaranteed_milli_gpu for one in found),
+    )
+
+
+def lay_out_all(draft: Draft, teams: Teams) -> tuple[Block, ...]:
+    """Return blocks for these teams' fixed quotas in all pools, or refuse.
+
+    What asks for no more than before is always accepted: with nodes lost, an admin must still be
+    able to lower a quota.
+    """
+    room = _room(draft)
+    blocks: list[Block] = []
+    for pool in sorted(draft.pools):
+        wanted, had = fixed_quotas(teams, pool), fixed_quotas(draft.teams, pool)
+        if wanted == had and _sums(teams, pool) == _sums(draft.teams, pool):
+            blocks.extend(block for block in draft.blocks if block.pool == pool)
+            continue
+        # Also of less than before: what no block has is nobody's.
+        layout.check_cut({t: milli for t, milli in wanted.items() if milli != had.get(t)})
+        more_fixed = any(milli > had.get(team, 0) for team, milli in wanted.items())
+        fixed, guaranteed = _sums(teams, pool)
+        fixed_before, guaranteed_before = _sums(draft.teams, pool)
+        if fixed > fixed_before or guaranteed > guaranteed_before:
+            layout.check_sum(pool, room, _quotas(teams, pool))
+        blocks.extend(layout.lay_out(pool, wanted, room, draft.blocks, strict=more_fixed))
+    return tuple(blocks)
+
+
+def use_layout(draft: Draft, blocks: tuple[Block, ...]) -> None:
+    """Put a layout into force; promises in pools whose blocks moved are decided anew."""
+    moved = {block.pool for block in set(blocks) ^ set(draft.blocks)}
+    draft.blocks = blocks
+    draft.survey()
+    for workload in draft.among(draft.register.nominated):
+        promise = workload.nomination
+        if promise is None or workload.current is not None:
+            continue
+        if draft.nodes[promise.placements[0].node_id].pool in moved:
+            withdraw(draft, workload)
+    draft.survey()
+
+
+def put_config(draft: Draft, action: PutConfig, by: str) -> None:
+    """Save pools, teams and policy together."""
+    before, told = dict(draft.pools), len(draft.events)
+    # First, because teams may have quotas in pools that come with them.
+    pools.put_pools(draft, PutPools(pools=action.pools), by)
+    if action.teams or action.removed_teams:
+        try:
+            put_teams(draft, PutTeams(teams=action.teams, removed=action.removed_teams), by)
+        except SchedulerError:
+            draft.pools.clear()
+            draft.pools.update(before)
+            del draft.events[told:]
+            raise
+    if action.policy is not None:
+        put_policy(draft, PutPolicy(policy=action.policy), by)
+
+
+def put_policy(draft: Draft, action: PutPolicy, by: str) -> None:
+    """Change the hub-wide policy."""
+    change = changes.of_policy(draft.policy, action.policy)
+    if change.text:
+        draft.policy = action.policy
+        text = f"The hub-wide policy: {change.text}."
+        draft.tell("policy-changed", text, by=by, data=change.data)
+
+
+def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:
+    """Cordon, uncordon or fence a node."""
+    node = draft.nodes.get(action.node_id)
+    if node is None:
+        known = ", ".join(sorted(draft.nodes)) or "none"
+        message = f"There is no node {action.node_id}. Nodes are: {known}."
+        raise UnknownNode(message)
+    to_cordon = action.state is NodeState.CORDONED
+    if node.state is action.state and (not to_cordon or _cordoned_here(node)):
+        return
+    if action.state is NodeState.READY and node.cordoned_outside:
+        message = f"{node.node_id} is cordoned in its cluster: lift that there (kubectl uncordon)."
+        raise Conflict(message)
+    draft.nodes[node.node_id] = replace(
+        node, state=action.state, cordoned_outside=False, cordoned_here=to_cordon
+    )
+    draft.tell(
+        f"node-{action.state}",
+        f"{node.node_id} was {node.state}, is {action.state}. {action.text}".rstrip(),
+        by=by,
+        data={"node": node.node_id, "old": node.state, "new": action.state},
+    )
+    relay_out(draft)
+
+
+def observe_nodes(draft: Draft, seen: NodesObserved) -> None:
+    """Take over what an executor says of its nodes; a missing one is lost, an admin's word stays."""
+    present = {node.node_id: node for node in seen.nodes}
+    changed = False
+    for node_id, node in sorted(present.items()):
+        changed |= _put_node(draft, node, draft.nodes.get(node_id))
+    for node_id, node in sorted(draft.nodes.items()):
+        pool = draft.pools.get(node.pool)
+        ours = pool is not None and pool.executor == seen.executor
+        if ours and node_id not in present:
+            changed |= _miss_node(draft, node)
+    if changed:
+        relay_out(draft)
+
+
+def _miss_node(draft: Draft, node: Node) -> bool:
+    """A node that its executor has no more: lost at first, forgotten when nothing is left of it."""
+    node_id = node.node_id
+    if node.missing_since_ms is None:
+        node = draft.nodes[node_id] = replace(node, missing_since_ms=draft.now_ms)
+    if node.state in {NodeState.READY, NodeState.CORDONED}:
+        here = _cordoned_here(node)
+        draft.nodes[node_id] = replace(node, state=NodeState.LOST, cordoned_here=here)
+        draft.tell(
+            "node-lost",
+            f"{node_id} is not heard of: what ran there counts as live until it is fenced.",
+            data={"node": node_id},
+        )
+        return True
+    missing_ms = draft.now_ms - (node.missing_since_ms or draft.now_ms)
+    if missing_ms < FORGOTTEN_AFTER_MS or _is_in_use(draft, node_id):
+        return False
+    del draft.nodes[node_id]
+    draft.tell("node-forgotten", f"{node_id} is gone for good.", data={"node": node_id})
+    return True
+
+
+def _is_in_use(draft: Draft, node_id: NodeId) -> bool:
+    """Somebody holds a place on it, was promised one, or has fixed quota there."""
+    attempts = (w.current for w in draft.among(draft.register.holding))
+    promises = (w.nomination for w in draft.among(draft.register.nominated))
+    held = (one for holder in (*attempts, *promises) if holder for one in holder.placements)
+    return any(one.node_id == node_id for one in held) or any(
+        block.node_id == node_id for block in draft.blocks
+    )
+
+
+def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
+    node = _with_state(node, known)
+    if node == known:
+        return False
+    draft.nodes[node.node_id] = node
+    if known is not None:
+        node_loss.end_on_lost_devices(draft, known, node)
+    if known is None:
+        draft.tell("node-added", f"{node.node_id} joined {node.pool}.", data={"node": node.node_id})
+    elif known.state is NodeState.LOST:
+        draft.tell("node-back", f"{node.node_id} is back.", data={"node": node.node_id})
+    else:
+        draft.tell("node-changed", f"{node.node_id} changed.", data={"node": node.node_id})
+    return True
+
+
+def _with_state(node: Node, known: Node | None) -> Node:
+    """An admin's word stays; a cordon of the cluster comes and goes with the report."""
+    if known is not None and known.state is NodeState.FENCED:
+        return replace(node, state=NodeState.FENCED)
+    here = known is not None and _cordoned_here(known)
+    outside = node.state is NodeState.CORDONED
+    state = NodeState.CORDONED if here or outside else NodeState.READY
+    return replace(node, state=state, cordoned_outside=outside, cordoned_here=here)
+
+
+def _cordoned_here(node: Node) -> bool:
+    """An admin's word: of what an earlier version stored, a cordon that is not the cluster's."""
+    before = node.state is NodeState.CORDONED and not node.cordoned_outside
+    return node.cordoned_here or before
+
+
+def relay_out(draft: Draft) -> None:
+    """Lay fixed quota out again on the nodes there are: as much of it as they can take."""
+    blocks: list[Block] = []
+    for pool in sorted(draft.pools):
+        wanted = fixed_quotas(draft.teams, pool)
+        laid = layout.lay_out(pool, wanted, _room(draft), draft.blocks, strict=False)
+        if sum(block.milli_gpu for block in laid) < sum(wanted.values()):
+            node_loss.demote(draft, pool)
+            laid = layout.lay_out(pool, wanted, _room(draft), draft.blocks, strict=False)
+        blocks.extend(laid)
+    use_layout(draft, tuple(blocks))
+
+
+def _room(draft: Draft) -> Room:
+    return Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)

@@ -1,0 +1,381 @@
+"""One node in a search for victims: what it could give if some of the units on it went.
+
+Nothing is tried out: what is held or promised belongs to one worker each, so taking units away is
+arithmetic on bits. Units are numbered, sets of them are masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import comb
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.shares import bits_of, shares_in
+from gpucommons.scheduler.core.capacity.spots import Spot, starts, suits
+from gpucommons.scheduler.core.eviction.givers import Givers
+from gpucommons.scheduler.core.eviction.units import Cost, dearness, rank
+from gpucommons.scheduler.core.model.demand import Worker, is_block_size
+from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
+from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
+from gpucommons.scheduler.core.placement.admission import Unit
+
+#: So many choices of devices are compared one by one: all of them on nodes of eight devices.
+_MOST_CHOICES = 128
+Rank = tuple[Cost, int]
+#: May these units be taken together?
+Allowed = Callable[[Sequence[Unit]], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A place for one worker on a node, and the units that have to go for it."""
+
+    rank: Rank
+    units: tuple[Unit, ...]
+    mask: int
+    device_ids: tuple[DeviceId, ...] = ()
+    offset: int = 0
+
+    def spot(self, node: NodeRoom, worker: Worker) -> Spot:
+        """The place itself."""
+        return Spot(node, self.device_ids, self.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU))
+
+
+@dataclass(slots=True)
+class _Part:
+    """What a unit has of one node."""
+
+    unit: Unit
+    held: dict[DeviceId, int] = field(default_factory=dict)
+    promised: dict[DeviceId, int] = field(default_factory=dict)
+
+
+class Case:
+    """A node, and what each unit on it would give back to work of one class."""
+
+    def __init__(
+        self,
+        room: Room,
+        node: NodeRoom,
+        here: Sequence[tuple[HoldKey | None, Unit]],
+        hold_class: HoldClass,
+    ) -> None:
+        self.node = node
+        self.hold_class = hold_class
+        self.parts: list[_Part] = []
+        self.here = here
+        self._room = room
+        self._givers: Givers | None = None
+        numbers: dict[int, int] = {}
+        for key, unit in here:
+            number = numbers.setdefault(id(unit), len(numbers))
+            if number == len(self.parts):
+                self.parts.append(_Part(unit))
+            if key is None:
+                self._add_promise(room, self.parts[number])
+            else:
+                self._add_hold(self.parts[number], key)
+        self.everything = (1 << len(self.parts)) - 1
+        #: What lies on each device: unit, bits held, bits promised.
+        self._there: dict[DeviceId, list[tuple[int, int, int]]] = {}
+        for number, part in enumerate(self.parts):
+            for device_id in part.held.keys() | part.promised.keys():
+                held, promised = part.held.get(device_id, 0), part.promised.get(device_id, 0)
+                self._there.setdefault(device_id, []).append((number, held, promised))
+        self._now = node.free(hold_class)
+        #: What is free with these units gone.
+        self._loads: dict[int, Load] = {0: self._now}
+
+    def _add_hold(self, part: _Part, key: HoldKey) -> None:
+        placement = self.node.holds[key].placement
+        bits = mask_of(placement)
+        for device_id in placement.device_ids:
+            part.held[device_id] = part.held.get(device_id, 0) | bits
+
+    def _add_promise(self, room: Room, part: _Part) -> None:
+        promise = room.promises.get(part.unit.workload_id)
+        if promise is None:
+            return
+        here = self.node.node.node_id
+        for one in promise.placements:
+            if one.node_id == here:
+                for device_id in one.device_ids:
+                    part.promised[device_id] = part.promised.get(device_id, 0) | mask_of(one)
+
+    # --- what is free once some are gone -----------------------------------------------------
+
+    def mask_of(self, units: Collection[Unit]) -> int:
+        """Those of the units that lie here, as a mask."""
+        mask = 0
+        for number, part in enumerate(self.parts):
+            if part.unit in units:
+                mask |= 1 << number
+        return mask
+
+    def units(self, mask: int) -> tuple[Unit, ...]:
+        """Units of a mask."""
+        return tuple(self.parts[number].unit for number in bits_of(mask))
+
+    def free(self, device: DeviceRoom, gone: int) -> int:
+        """Bits of a device that the class may use once these units are gone."""
+        held = promised = 0
+        for number, holds, promises in self._there.get(device.device.device_id, ()):
+            if gone >> number & 1:
+                held |= holds
+                promised |= promises
+        return FULL & ~device.blocked(self.hold_class, held, promised)
+
+    def load(self, gone: int) -> Load:
+        """Processor and memory that the class may use once these units are gone."""
+        found = self._loads.get(gone)
+        if found is None:
+            found = self._loads[gone] = self._load(gone)
+        return found
+
+    def _load(self, gone: int) -> Load:
+        given, firm = self._given(gone)
+        if self.hold_class is HoldClass.GUARANTEED:
+            now = self.node.free(HoldClass.FIXED).plus(given)
+            return now.lower(self.node.free_for_firm().plus(firm))
+        return self._now.plus(given)
+
+    def _bears(self, gone: int, need: Load) -> bool:
+        """Processor and memory suffice once these units are gone."""
+        return self._now.at_least(need) or (gone != 0 and self.load(gone).at_least(need))
+
+    def _given(self, gone: int) -> tuple[Load, Load]:
+        if self._givers is None:
+            self._givers = Givers(self._room, self.node, self.here)
+        return self._givers.given(bits_of(gone))
+
+    def cleared(self, gone: int) -> NodeRoom:
+        """Return a copy of the node without these units, to place work on."""
+        node = self.node.fork()
+        for number in bits_of(gone):
+            part = self.parts[number]
+            for device_id, bits in part.held.items():
+                node.devices[device_id].held &= ~bits
+            for device_id, bits in part.promised.items():
+                node.devices[device_id].promised &= ~bits
+        given, firm = self._given(gone)
+        node.held, node.firm = node.held.minus(given), node.firm.minus(firm)
+        return node
+
+    def whole_free(self, worker: Worker, gone: int) -> list[DeviceId]:
+        """Devices that are wholly free once these units are gone."""
+        devices = [d for d in self.node.devices.values() if suits(d, worker)]
+        return [d.device.device_id for d in devices if self.free(d, gone) == FULL]
+
+    def capacity(self, worker: Worker, gone: int) -> int:
+        """How many workers like this one fit once these units are gone."""
+        devices = [d for d in self.node.devices.values() if suits(d, worker)]
+        limits = []
+        if worker.whole_gpus:
+            whole = sum(self.free(device, gone) == FULL for device in devices)
+            limits.append(whole // worker.whole_gpus)
+        elif worker.milli_gpu:
+            frees = (self.free(device, gone) for device in devices)
+            limits.append(sum(shares_in(free, worker.milli_gpu) for free in frees))
+        if limits == [0]:
+            return 0
+        if limits and self._bears(0, Load(worker.cpu_milli, worker.memory_mib).times(limits[0])):
+            return limits[0]
+        free = self.load(gone)
+        if worker.cpu_milli:
+            limits.append(free.cpu_milli // worker.cpu_milli)
+        if worker.memory_mib:
+            limits.append(free.memory_mib // worker.memory_mib)
+        return max(0, min(limits, default=0))
+
+    # --- what has to go for one more worker --------------------------------------------------
+
+    def option(
+        self,
+        worker: Worker,
+        gone: int = 0,
+        used: Used | None = None,
+        allowed: Allowed | None = None,
+    ) -> Option | None:
+        """Return the cheapest place for a worker; what is gone already costs nothing."""
+        used = used or Used()
+        need = Load(worker.cpu_milli, worker.memory_mib).plus(used.load)
+        if not self._bears(self.everything, need):
+            return None
+        best: Option | None = None
+        seen: set[int] = set()
+        for mask, device_ids, offset in self._places(worker, gone, used, need, allowed is None):
+            if mask in seen:
+                continue  # other devices of the same jobs
+            seen.add(mask)
+            if best is not None and rank(self.units(mask & ~gone), used.paid) >= best.rank:
+                continue
+            filled = self.filled(mask | gone, need, keep=gone)
+            if filled is None:
+                continue
+            units = self.units(filled & ~gone)
+            if allowed is not None and not allowed(units):
+                continue
+            found = Option(rank(units, used.paid), units, filled & ~gone, device_ids, offset)
+            if best is None or found.rank < best.rank:
+                best = found
+        return best
+
+    def options(self, worker: Worker, most: int) -> Iterator[Option]:
+        """All places for a worker for which no more than so many have to go, each with them."""
+        need = Load(worker.cpu_milli, worker.memory_mib)
+        if not self._bears(self.everything, need):
+            return
+        for mask, device_ids, offset in self._places(worker, 0, Used(), need, any_will_do=False):
+            filled = self.filled(mask, need, keep=0) if mask.bit_count() <= most else None
+            if filled is not None and filled.bit_count() <= most:
+                units = self.units(filled)
+                yield Option(rank(units), units, filled, device_ids, offset)
+
+    def only_place(self, option: Option) -> bool:
+        """Each of its whole devices has to be cleared: beside them there is nothing to choose."""
+        return bool(option.device_ids) and all(
+            self._lying(device_id, FULL) & option.mask for device_id in option.device_ids
+        )
+
+    def filled(self, mask: int, need: Load, keep: int) -> int | None:
+        """Return the mask with more units, the cheapest first, until the load fits."""
+        if self._bears(mask, need):
+            return mask
+        others = sorted(
+            bits_of(self.everything & ~mask), key=lambda number: dearness(self.parts[number].unit)
+        )
+        added = []
+        for number in others:
+            mask |= 1 << number
+            added.append(number)
+            if self._bears(mask, need):
+                break
+        else:
+            return None
+        for number in reversed(added):
+            rest = mask & ~(1 << number)
+            if not keep >> number & 1 and self._bears(rest, need):
+                mask = rest
+        return mask
+
+    def _places(
+        self, worker: Worker, gone: int, used: Used, need: Load, any_will_do: bool
+    ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
+        """Places on devices, each with the units that lie there."""
+        if worker.milli_gpu == 0:
+            yield 0, (), 0
+        elif worker.whole_gpus:
+            yield from self._whole(worker, gone, used, need, any_will_do)
+        else:
+            yield from self._shares(worker, used)
+
+    def _whole(
+        self, worker: Worker, gone: int, used: Used, need: Load, any_will_do: bool
+    ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
+        found: list[tuple[Rank, int, DeviceId]] = []
+        ranks: dict[int, Rank] = {}
+        for device_id, device in self.node.devices.items():
+            if not suits(device, worker) or used.bits.get(device_id):
+                continue
+            if self.free(device, self.everything) == FULL:
+                mask = self._lying(device_id, FULL)
+                if mask not in ranks:
+                    ranks[mask] = rank(self.units(mask & ~gone), used.paid)
+                found.append((ranks[mask], mask, device_id))
+        count = worker.whole_gpus
+        if len(found) < count:
+            return
+        found.sort(key=lambda one: one[0])
+        cheap = found[:count]
+        if comb(len(found), count) > _MOST_CHOICES or (
+            any_will_do and self._apart(found, gone) and self._bears(_union(cheap) | gone, need)
+        ):
+            yield _union(cheap), _names(cheap), 0
+            return
+        for chosen in combinations(found, count):
+            yield _union(chosen), _names(chosen), 0
+
+    def _apart(self, found: Sequence[tuple[Rank, int, DeviceId]], gone: int) -> bool:
+        """No workload lies on two of the devices: then the cheapest devices are cheapest together."""
+        there = [
+            self.parts[number].unit.workload_id
+            for _, mask, _ in found
+            for number in bits_of(mask & ~gone)
+        ]
+        return len(there) == len(set(there))
+
+    def _shares(
+        self, worker: Worker, used: Used
+    ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
+        size = worker.milli_gpu
+        for device_id, device in self.node.devices.items():
+            if not suits(device, worker):
+                continue
+            open_bits = self.free(device, self.everything) & ~used.bits.get(device_id, 0)
+            anywhere = starts(open_bits, size)
+            for offset in self._offsets(device_id, anywhere, size):
+                yield self._lying(device_id, span(offset, size)), (device_id,), offset
+
+    def _offsets(self, device_id: DeviceId, anywhere: int, size: int) -> list[int]:
+        """Where a share could begin: moved to the left, every place ends at one of these."""
+        if is_block_size(size):
+            return list(bits_of(anywhere))
+        found = set(bits_of(anywhere & ~(anywhere << 1)))
+        for part in self.parts:
+            for bits in (part.held.get(device_id, 0), part.promised.get(device_id, 0)):
+                ends = (bits << 1) & ~bits
+                found.update(bits_of(ends & anywhere))
+        return sorted(found)
+
+    def _lying(self, device_id: DeviceId, bits: int) -> int:
+        """Units that lie on these bits of a device."""
+        mask = 0
+        for number, holds, promises in self._there.get(device_id, ()):
+            if (holds | promises) & bits:
+                mask |= 1 << number
+        return mask
+
+    def area(self, bits: Mapping[DeviceId, int], need: Load) -> tuple[Unit, ...] | None:
+        """Units that must go so that just these bits and this load are free; None where in vain."""
+        mask = 0
+        for device_id, wanted in bits.items():
+            device = self.node.devices[device_id]
+            if wanted & ~self.free(device, self.everything):
+                return None
+            mask |= self._lying(device_id, wanted)
+        filled = self.filled(mask, need, keep=0)
+        return None if filled is None else self.units(filled)
+
+
+@dataclass(slots=True)
+class Used:
+    """What the workers placed so far take of a node."""
+
+    bits: dict[DeviceId, int] = field(default_factory=dict)
+    load: Load = Load()
+    count: int = 0
+    #: Workloads that are stopped already, wherever: more of them costs nothing more.
+    paid: Collection[WorkloadId] = ()
+
+    def add(self, worker: Worker, option: Option) -> None:
+        """Take an option's place."""
+        taken = span(option.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU))
+        for device_id in option.device_ids:
+            self.bits[device_id] = self.bits.get(device_id, 0) | taken
+        self.load = self.load.plus(Load(worker.cpu_milli, worker.memory_mib))
+        self.count += 1
+
+
+def _union(chosen: Sequence[tuple[Rank, int, DeviceId]]) -> int:
+    mask = 0
+    for _, one, _ in chosen:
+        mask |= one
+    return mask
+
+
+def _names(chosen: Sequence[tuple[Rank, int, DeviceId]]) -> tuple[DeviceId, ...]:
+    return tuple(device_id for _, _, device_id in chosen)

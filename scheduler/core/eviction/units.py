@@ -1,0 +1,310 @@
+"""What may be taken back, piece by piece, and what each piece costs those who hold it.
+
+A unit is an attempt, one surplus worker of an elastic job, or a promise that nothing holds yet. The
+units of a pool are looked up node by node and remembered within a cycle; what changes is looked up
+anew (a node's holds when the node was touched, a workload's units when it is not the same value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.stops import FOR_OTHERS, GOES_ON, MOVE
+from gpucommons.scheduler.core.model.demand import (
+    bounds,
+    class_of_worker,
+    elastic,
+    placed_milli_gpu,
+)
+from gpucommons.scheduler.core.model.holds import Hold, HoldKey
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    HoldClass,
+    NodeId,
+    PoolName,
+    TeamName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.placement.admission import Unit, condemned, place_of
+from gpucommons.scheduler.core.queue import lending
+from gpucommons.scheduler.core.quota.quota import Use
+
+#: May this workload's workers of this class be taken?
+Takeable = Callable[[Workload, HoldClass], bool]
+#: Work lost, whole jobs stopped anew, jobs touched anew, units; of equals the newest goes.
+Cost = tuple[int, int, int, int, int]
+#: Ids are compared as numbers of so many bytes: a UUID as text.
+_ID_LENGTH = 36
+_NO_COST: Cost = (0, 0, 0, 0, 0)
+
+
+def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
+    """Milli-GPU·ms of work since the last checkpoint that a stop now throws away."""
+    if attempt.started_ms is None:
+        return 0
+    since = attempt.started_ms
+    saved = workload.checkpoint
+    if saved is not None and saved.attempt_id == attempt.attempt_id:
+        since = max(since, saved.at_ms)
+    held = sum(placed_milli_gpu(one) for one in attempt.placements)
+    return held * max(0, now_ms - since)
+
+
+def cost(taken: Iterable[Unit], paid: Collection[WorkloadId] = ()) -> Cost:
+    """What it costs to take these units beside what is stopped already: the smaller, the better."""
+    lost: dict[WorkloadId, int] = {}
+    whole: set[WorkloadId] = set()
+    count = newest = 0
+    for unit in taken:
+        count += 1
+        newest = max(newest, unit.since_ms)
+        if not unit.ending:
+            if unit.workload_id not in paid:
+                lost[unit.workload_id] = unit.lost
+            if unit.whole:
+                whole.add(unit.workload_id)
+    return (sum(lost.values()), len(whole), len(lost), count, -newest) if count else _NO_COST
+
+
+def rank(taken: Sequence[Unit], paid: Collection[WorkloadId] = ()) -> tuple[Cost, int]:
+    """Order sets of victims by cost, and equals by id: ids grow with time, the newest goes."""
+    newest = max((unit.workload_id for unit in taken), default="")
+    return cost(taken, paid), -int.from_bytes(newest.encode().ljust(_ID_LENGTH, b"\0"))
+
+
+def dearness(unit: Unit) -> tuple[bool, int, bool, int, str]:
+    """What is spared first comes last: work lost, whole jobs, the oldest."""
+    return (not unit.ending, unit.lost, unit.whole, -unit.since_ms, unit.workload_id)
+
+
+class Units:
+    """Everything in a pool that may be taken by one right."""
+
+    def __init__(
+        self,
+        draft: Draft,
+        pool: PoolName,
+        takeable: Takeable,
+        team: TeamName | None = None,
+        *,
+        to_borrow: bool = False,
+    ) -> None:
+        """``team``: nobody else's work may be taken, so nobody else's is asked about. ``to_borrow``: what
+        ends and is not lent at once is not to be had.
+        """
+        self.draft = draft
+        self._team = team
+        self._to_borrow = to_borrow
+        self.nodes: Mapping[NodeId, NodeRoom] = {
+            node.node.node_id: node for node in draft.room.usable(pool)
+        }
+        self._takeable = takeable
+        self._condemned = condemned(draft)
+        self._whole = _whole_units(draft)
+        #: What was found on nodes that have not changed since.
+        self._seen: dict[NodeId, tuple[NodeRoom, int, list[tuple[HoldKey | None, Unit]]]] = {}
+        self._known: dict[WorkloadId, tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]] = {}
+        self._all: tuple[tuple[int, int], list[Unit]] | None = None
+
+    def of(self, workload_id: WorkloadId) -> tuple[Unit, ...]:
+        """Units of one workload."""
+        return self._look_up(workload_id)[1]
+
+    def on(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
+        """Units that hold something of a node, hold by hold; promises come without a hold."""
+        seen = self._seen.get(node.node.node_id)
+        if seen is None or seen[0] is not node or seen[1] != node.version:
+            seen = self._seen[node.node.node_id] = (node, node.version, self._look_at(node))
+        return seen[2]
+
+    def _look_at(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
+        found: list[tuple[HoldKey | None, Unit]] = []
+        for key, hold in self._in_question(node):
+            unit = self._look_up(hold.workload_id)[2].get(key)
+            if unit is not None:
+                found.append((key, unit))
+        for workload_id in sorted(node.promised_by):
+            found.extend((None, unit) for unit in self._that_carry_the_promise(workload_id))
+        return found
+
+    def _in_question(self, node: NodeRoom) -> Iterable[tuple[HoldKey, Hold]]:
+        """Holds of the team, and of those who end anyway."""
+        team = self._team
+        if team is None:
+            return node.holds.items()
+        ending = self.draft.register.stopping
+        return [
+            (key, hold)
+            for key, hold in node.holds.items()
+            if hold.team == team or hold.workload_id in ending
+        ]
+
+    def all(self) -> list[Unit]:
+        """All units, in one fixed order; the caller must not change them."""
+        state = self.draft.state
+        if self._all is None or self._all[0] != state:
+            nodes = self.nodes.values()
+            there = {hold.workload_id for node in nodes for _, hold in self._in_question(node)}
+            there.update(one for node in nodes for one in node.promised_by)
+            self._all = (state, [unit for one in sorted(there) for unit in self.of(one)])
+        return self._all[1]
+
+    def nodes_of(self, unit: Unit) -> set[NodeId]:
+        """Where a unit lies."""
+        workload = self.draft.workloads[unit.workload_id]
+        attempt, promise = workload.current, workload.nomination
+        found = set()
+        if attempt is not None:
+            found = {attempt.placements[key.rank].node_id for key in unit.keys}
+        if promise is not None and unit in self._that_carry_the_promise(unit.workload_id):
+            found |= {one.node_id for one in promise.placements} & self.nodes.keys()
+        return found
+
+    def _that_carry_the_promise(self, workload_id: WorkloadId) -> list[Unit]:
+        """Where a promise may be taken alone, it is that unit's and no other's."""
+        whole = [unit for unit in self.of(workload_id) if unit.whole]
+        return [unit for unit in whole if not unit.keys] or whole
+
+    def _look_up(
+        self, workload_id: WorkloadId
+    ) -> tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]:
+        workload = self.draft.workloads[workload_id]
+        known = self._known.get(workload_id)
+        if known is None or known[0] is not workload:
+            found = tuple(self._split(workload))
+            known = (workload, found, {key: unit for unit in found for key in unit.keys})
+            self._known[workload_id] = known
+        return known
+
+    def _split(self, workload: Workload) -> Iterator[Unit]:
+        attempt, promise = workload.current, workload.nomination
+        if attempt is not None:
+            # One that lies partly on a node that takes no work cannot be seen to end.
+            if not all(one.node_id in self.nodes for one in attempt.placements):
+                return
+            if attempt.stop is not None or elastic(workload.spec):
+                yield from self._of_attempt(workload, attempt)
+            elif self._takeable(workload, attempt.hold_class):
+                yield self._whole_unit(workload, attempt)
+        elif (
+            promise is not None
+            and promise.placements[0].node_id in self.nodes
+            and self._takeable(workload, promise.hold_class)
+        ):
+            yield Unit(workload.workload_id, (), 0, promise.decided_ms)
+
+    def _whole_unit(self, workload: Workload, attempt: Attempt) -> Unit:
+        """A job that goes on undisturbed and is taken whole or not at all, by whatever right."""
+        known = self._whole.get(workload.workload_id)
+        if known is None or known[0] is not workload:
+            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+            lost = work_lost(workload, attempt, self.draft.now_ms)
+            unit = Unit(workload.workload_id, keys, lost, attempt.reserved_ms)
+            known = self._whole[workload.workload_id] = (workload, unit)
+        return known[1]
+
+    def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[Unit]:
+        stop = attempt.stop
+        resizing = stop is not None and stop.why in GOES_ON
+        final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
+        if final and not resizing:
+            if self._to_borrow and lending.is_kept(self.draft, workload, attempt):
+                return
+            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
+            yield Unit(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
+            return
+        takes = {attempt.hold_class: self._takeable(workload, attempt.hold_class)}
+        if stop is not None or any(one.surplus for one in attempt.placements):
+            takes[HoldClass.OVER_QUOTA] = self._takeable(workload, HoldClass.OVER_QUOTA)
+        if not any(takes.values()):
+            return
+        # Notice was given for somebody who still waits: it ends without a further loss.
+        ending = attempt.attempt_id in self._condemned
+        lost = 0 if ending else work_lost(workload, attempt, self.draft.now_ms)
+        surplus = _surplus(workload, attempt)
+        promise = workload.nomination
+        kept = set() if promise is None else set(map(place_of, promise.placements))
+        rest = []
+        for number, one in enumerate(attempt.placements):
+            key = HoldKey(attempt.attempt_id, number)
+            may = takes[class_of_worker(attempt.hold_class, one)]
+            freed = resizing and place_of(one) not in kept
+            if freed and (final or may):
+                yield Unit(
+                    workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
+                )
+            elif number in surplus and not freed and may:
+                yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
+            else:
+                rest.append(key)
+        if (
+            stop is not None
+            and stop.why == MOVE
+            and promise is not None
+            and takes[promise.hold_class]
+        ):
+            # The place it is to move to may be taken like any promise.
+            yield Unit(workload.workload_id, (), 0, promise.decided_ms)
+        if rest and takes[attempt.hold_class]:
+            whole_ending = ending and not resizing
+            yield Unit(
+                workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
+            )
+
+
+def _whole_units(draft: Draft) -> dict[WorkloadId, tuple[Workload, Unit]]:
+    """What all rights have in common, remembered for the cycle."""
+    key = ("whole units",)
+    found = draft.searches.get(key)
+    if not isinstance(found, dict):
+        found = draft.searches[key] = {}
+    return found
+
+
+def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
+    """Ranks that an elastic job can do without."""
+    low, high = bounds(workload.spec)
+    if low == high:
+        return set()
+    first = workload.spec.roles[0].name
+    ranks = [
+        number
+        for number, one in enumerate(attempt.placements)
+        if one.role == first and one.device_ids
+    ]
+    return set(ranks[low:])
+
+
+def held_by(draft: Draft, unit: Unit) -> Use:
+    """What a unit counts for in its team's use."""
+    workload = draft.workloads[unit.workload_id]
+    attempt, promise = workload.current, workload.nomination
+    use = Use()
+    if attempt is not None:
+        for key in unit.keys:
+            one = attempt.placements[key.rank]
+            use = use.plus(class_of_worker(attempt.hold_class, one), placed_milli_gpu(one))
+    elif promise is not None:
+        for one in promise.placements:
+            use = use.plus(class_of_worker(promise.hold_class, one), placed_milli_gpu(one))
+    return use
+
+
+def units_of(  # noqa: PLR0913 - what tells one right from another
+    draft: Draft,
+    right: tuple[object, ...],
+    pool: PoolName,
+    takeable: Takeable,
+    team: TeamName | None = None,
+    *,
+    to_borrow: bool = False,
+) -> Units:
+    """Return the units that a right may take, remembered for the cycle under the right's name."""
+    key = ("units", pool, *right)
+    found = draft.searches.get(key)
+    if not isinstance(found, Units):
+        found = draft.searches[key] = Units(draft, pool, takeable, team, to_borrow=to_borrow)
+    return found

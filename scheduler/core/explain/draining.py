@@ -1,0 +1,91 @@
+"""What is said to somebody who is next: how much is being cleared, and who has to go first.
+
+All who may read the waiting workload read this sentence, so another team's jobs are not named in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices import format_gpus
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.stops import MOVE
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    Nomination,
+    Reason,
+    ReasonClass,
+    Workload,
+)
+
+#: So many names are said; of more, only how many.
+_NAMES = 5
+
+
+def draining(
+    draft: Draft, workload: Workload, promise: Nomination, half_free: Callable[[], str]
+) -> Reason:
+    """Why a nominated workload still waits. ``half_free`` tells which halves a move joins."""
+    found = [draft.holder_of(victim) for victim in promise.victims]
+    there = [other for other in found if other is not None]
+    who = _in_the_way(workload, there)
+    if there and all(o.current and o.current.stop and o.current.stop.why == MOVE for o in there):
+        halves = half_free()
+        text = f"{halves}; moving" if halves else "Next in line: moving"
+        text = f"{text} {who} {'frees one' if halves else 'makes room'}."
+    else:
+        size = milli_gpu(must_have(workload.spec))
+        what = f"{format_gpus(size)} {'is' if size <= WHOLE_MILLI_GPU else 'are'}"
+        verb = "ends" if len(there) == 1 else "end"
+        text = (
+            f"Next in line: {what if size else 'room is'} being cleared, {who} {verb} there first."
+        )
+    return Reason(code=ReasonClass.DRAINING, text=text)
+
+
+def would_stop(
+    before: Cluster, after: Cluster, workload: Workload, promise: Nomination
+) -> str | None:
+    """What a submit would do to others; None where all who are in its way are being stopped anyway."""
+    victims = set(promise.victims)
+    there = [w for w in after.workloads.values() if w.current and w.current.attempt_id in victims]
+    fresh = [one for one in there if not _stops(before.workloads.get(one.workload_id))]
+    if not fresh:
+        return None
+    moves = all(one.current and one.current.stop and one.current.stop.why == MOVE for one in fresh)
+    who = _in_the_way(workload, fresh, whose=True)
+    return (
+        f"Would {'move' if moves else 'stop'} {who},"
+        f" which {'goes' if len(fresh) == 1 else 'go'} on {'elsewhere' if moves else 'later'}."
+    )
+
+
+def _stops(workload: Workload | None) -> bool:
+    return bool(workload and workload.current and workload.current.stop)
+
+
+def _in_the_way(workload: Workload, there: Sequence[Workload], *, whose: bool = False) -> str:
+    """Those who have to go: of its own team by name, of others only what they are."""
+    owner = workload.spec.owner if whose else None
+    names, others, borrowed = list[str](), 0, 0
+    for other in there:
+        if is_lease(other):
+            names.append("a notebook")
+        elif other.spec.team == workload.spec.team:
+            names.append(f"{other.spec.name}{' (yours)' if other.spec.owner == owner else ''}")
+        else:
+            others += 1
+            borrowed += bool(other.current and other.current.hold_class is HoldClass.OVER_QUOTA)
+    names.sort()
+    if len(names) > _NAMES:
+        names = [*names[:_NAMES], f"{len(names) - _NAMES} more"]
+    if others:
+        kind = "borrowed job" if borrowed == others else "job"
+        names.append(
+            f"a {kind} of another team" if others == 1 else f"{others} {kind}s of other teams"
+        )
+    return ", ".join(names)

@@ -1,0 +1,123 @@
+"""What a change of a team, a pool or the policy says of itself in the audit: each field, old → new.
+
+Made from the fields that these have, so that none that is added later can be changed in silence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
+
+#: So many of those who come or go are named; the event's data has them all.
+_NAMED = 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Changes:
+    """Two states of one setting, compared."""
+
+    #: ``leads −bob +ann, max workers none → 4``; empty where nothing changed.
+    text: str
+    #: The changed fields alone, ``{"old": {…}, "new": {…}}``.
+    data: dict[str, Any]
+
+
+def of_team(old: Team, new: Team) -> Changes:
+    """All but the quotas, which are audited pool by pool."""
+    return _of(replace(old, quotas={}), replace(new, quotas={}))
+
+
+def of_pool(old: Pool, new: Pool) -> Changes:
+    """What admins set of a pool, and what its nodes say."""
+    return _of(old, new)
+
+
+def of_policy(old: Policy, new: Policy) -> Changes:
+    """The rules."""
+    return _of(old, new)
+
+
+def of_quota(was: Quota, now: Quota) -> Changes:
+    """The four amounts."""
+    text = ", ".join(
+        f"{name} {old} → {new}"
+        for (name, old), (_, new) in zip(_words(was), _words(now), strict=True)
+        if old != new
+    )
+    return Changes(text=text, data={"old": asdict(was), "new": asdict(now)})
+
+
+def _words(one: Quota) -> tuple[tuple[str, str], ...]:
+    limit = "none" if one.limit_milli_gpu is None else format_milli_gpu(one.limit_milli_gpu)
+    return (
+        ("fixed", format_milli_gpu(one.fixed_milli_gpu)),
+        ("guaranteed", format_milli_gpu(one.guaranteed_milli_gpu)),
+        ("limit", limit),
+        ("weight", str(one.over_quota_weight)),
+    )
+
+
+def _of(old: Any, new: Any) -> Changes:
+    found = list(_changed(old, new))
+    return Changes(
+        text=", ".join(_said(name, was, now) for name, was, now in found),
+        data={
+            "old": {name: _plain(was) for name, was, _ in found},
+            "new": {name: _plain(now) for name, _, now in found},
+        },
+    )
+
+
+def _changed(old: Any, new: Any) -> Iterator[tuple[str, Any, Any]]:
+    for one in fields(old):
+        was, now = getattr(old, one.name), getattr(new, one.name)
+        if isinstance(was, Policy):
+            yield from _changed(was, now)
+        elif was != now:
+            yield one.name, was, now
+
+
+def _said(name: str, was: Any, now: Any) -> str:
+    words = name.removesuffix("_ms").removesuffix("_milli_gpu").replace("milli_gpu", "GPUs")
+    words = words.replace("_", " ")
+    if isinstance(was, frozenset):
+        gone = [f"−{one}" for one in sorted(was - now)]
+        come = [f"+{one}" for one in sorted(now - was)]
+        return f"{words} {_some(gone + come)}"
+    return f"{words} {_value(name, was)} → {_value(name, now)}"
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return " ".join(names[:_NAMED]) + more
+
+
+def _value(name: str, value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if is_dataclass(value):
+        parts = ((one.name, getattr(value, one.name)) for one in fields(value))
+        return " ".join(f"{part} {said}" for part, said in parts if said)
+    return _amount(name, value)
+
+
+def _amount(name: str, value: Any) -> str:
+    if name.endswith("_ms"):
+        return f"{value / 1000:g} s"
+    if isinstance(value, tuple):
+        return " ".join(format_milli_gpu(size) for size in value)
+    return format_milli_gpu(value) if "milli_gpu" in name else str(value)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, frozenset | tuple):
+        return sorted(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    return value

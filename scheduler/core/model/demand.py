@@ -1,0 +1,122 @@
+"""What a workload asks for, worker by worker: the shape that placement works on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.model.types import HoldClass, Kind, Role, Spec, WorkerPlacement
+
+#: The smallest block of a fixed quota: an eighth of a GPU.
+SMALLEST_BLOCK = 125
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """One worker of a gang."""
+
+    role: str
+    index: int
+    milli_gpu: int
+    gpu_kind: str | None
+    cpu_milli: int
+    memory_mib: int
+
+    @property
+    def whole_gpus(self) -> int:
+        """How many whole devices it takes; 0 for a share of one or none."""
+        return self.milli_gpu // WHOLE_MILLI_GPU
+
+
+def bounds(spec: Spec) -> tuple[int, int]:
+    """Fewest and most workers of the first role; equal for a rigid job."""
+    count = spec.roles[0].count
+    low = count if spec.min_workers is None else spec.min_workers
+    high = max(low, count if spec.max_workers is None else spec.max_workers)
+    return low, high
+
+
+def elastic(spec: Spec) -> bool:
+    """It may run with fewer workers than it likes."""
+    if spec.min_workers is None and spec.max_workers is None:
+        return False
+    low, high = bounds(spec)
+    return low < high
+
+
+def _of_role(role: Role, first: int, end: int) -> tuple[Worker, ...]:
+    return tuple(
+        Worker(role.name, i, role.milli_gpu, role.gpu_kind, role.cpu_milli, role.memory_mib)
+        for i in range(first, end)
+    )
+
+
+def must_have(spec: Spec) -> tuple[Worker, ...]:
+    """Workers without which it does not start."""
+    roles = spec.roles
+    low = roles[0].count if spec.min_workers is None else spec.min_workers
+    # Asked several times at every turn: to hash the roles would cost more than all the rest.
+    seen = _SEEN.get(id(roles))
+    if seen is None or seen[0] is not roles or seen[1] != low:
+        if len(_SEEN) >= _MOST_SEEN:
+            _SEEN.clear()
+        seen = _SEEN[id(roles)] = (roles, low, _needed(roles, low))
+    return seen[2]
+
+
+#: Workers of roles by identity; the roles are kept too, so that no others get their identity.
+_SEEN: dict[int, tuple[tuple[Role, ...], int, tuple[Worker, ...]]] = {}
+_MOST_SEEN = 4096
+
+
+@lru_cache(maxsize=4096)
+def _needed(roles: tuple[Role, ...], low: int) -> tuple[Worker, ...]:
+    first, *others = roles
+    rest = tuple(worker for role in others for worker in _of_role(role, 0, role.count))
+    return _of_role(first, 0, low) + rest
+
+
+def may_have(spec: Spec) -> tuple[Worker, ...]:
+    """Workers an elastic job takes where there is room."""
+    low, high = bounds(spec)
+    return _of_role(spec.roles[0], low, high) if low < high else ()
+
+
+def milli_gpu(workers: tuple[Worker, ...]) -> int:
+    """Milli-GPU of all workers together."""
+    if len(workers) == 1:
+        return workers[0].milli_gpu
+    return sum([worker.milli_gpu for worker in workers])
+
+
+def placed_milli_gpu(placement: WorkerPlacement) -> int:
+    """Milli-GPU one placed worker holds."""
+    return placement.milli_gpu * len(placement.device_ids)
+
+
+def on_cpu_only(spec: Spec) -> bool:
+    """It asks for no GPU at all."""
+    roles = spec.roles
+    return not roles[0].milli_gpu and not any(role.milli_gpu for role in roles)
+
+
+def class_of_worker(hold_class: HoldClass, placement: WorkerPlacement) -> HoldClass:
+    """Under which quota this one worker holds its devices."""
+    if placement.surplus and hold_class is HoldClass.GUARANTEED:
+        return HoldClass.OVER_QUOTA
+    return hold_class
+
+
+def is_block_size(milli: int) -> bool:
+    """A power of two of the smallest block: a size that notebooks may have."""
+    units, rest = divmod(milli, SMALLEST_BLOCK)
+    return rest == 0 and units > 0 and units & (units - 1) == 0
+
+
+def shape(spec: Spec) -> tuple[object, ...]:
+    """Equal for specs that fit the same places, so one failed search answers for all of them."""
+    roles = tuple(
+        [(r.count, r.milli_gpu, r.gpu_kind, r.cpu_milli, r.memory_mib) for r in spec.roles]
+    )
+    return (spec.kind is Kind.NOTEBOOK, spec.pools, roles, spec.min_workers, spec.max_workers)

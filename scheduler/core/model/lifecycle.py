@@ -1,0 +1,188 @@
+"""Which state may follow which, for jobs, attempts and leases; everything else is an error.
+
+These tables are the only place where states change, so a surprising report (an end seen twice, a
+pause of something that is over) is refused here instead of leaving a workload half-moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptState,
+    Kind,
+    Millis,
+    State,
+    Workload,
+)
+from gpucommons.scheduler.errors import InvalidTransition
+
+#: States a workload never leaves. A released lease may still be marked ended.
+FINAL_STATES = frozenset(
+    {State.SUCCEEDED, State.FAILED, State.CANCELLED, State.RELEASED, State.ENDED}
+)
+#: Leases that ended so long ago are remembered: how they ended may still be told, and a server that
+#: gave its GPU back is still to start again.
+LEASES_REMEMBERED_MS = 120_000
+#: What left the line after others had been stopped for it is remembered, and counts, for so long.
+WITHDRAWALS_REMEMBERED_MS = 3_600_000
+#: States in which a job or a ticket waits for devices.
+WAITING_STATES = frozenset({State.QUEUED, State.NOMINATED, State.WAITING})
+#: What counts as waiting of a user's: a paused job may be back in line at any time.
+PENDING_STATES = WAITING_STATES | {State.PAUSED}
+
+_LIVE_JOB: Mapping[State, frozenset[State]] = {
+    State.QUEUED: frozenset({State.NOMINATED, State.ADMITTED, State.PAUSED, State.FAILED}),
+    State.NOMINATED: frozenset({State.ADMITTED, State.QUEUED, State.PAUSED}),
+    State.ADMITTED: frozenset(
+        {State.STARTING, State.PREEMPTING, State.PAUSING, State.FAILED, State.QUEUED}
+    ),
+    State.STARTING: frozenset(
+        {State.RUNNING, State.PREEMPTING, State.PAUSING, State.FAILED, State.QUEUED}
+    ),
+    State.RUNNING: frozenset(
+        {State.SUCCEEDED, State.PREEMPTING, State.PAUSING, State.FAILED, State.QUEUED}
+    ),
+    State.PREEMPTING: frozenset({State.QUEUED, State.SUCCEEDED, State.FAILED}),
+    State.PAUSING: frozenset({State.PAUSED, State.SUCCEEDED, State.FAILED}),
+    State.PAUSED: frozenset({State.QUEUED}),
+}
+JOB_MOVES: Mapping[State, frozenset[State]] = {
+    **{state: to | {State.CANCELLING} for state, to in _LIVE_JOB.items()},
+    State.CANCELLING: frozenset({State.CANCELLED}),
+    State.CANCELLED: frozenset(),
+    State.SUCCEEDED: frozenset(),
+    State.FAILED: frozenset(),
+}
+LEASE_MOVES: Mapping[State, frozenset[State]] = {
+    State.WAITING: frozenset({State.GRANTED, State.ENDED}),
+    State.GRANTED: frozenset({State.ACTIVE, State.WAITING, State.ENDED}),
+    State.ACTIVE: frozenset({State.WARNED, State.ENDED}),
+    State.WARNED: frozenset({State.RELEASED, State.ACTIVE, State.ENDED}),
+    State.RELEASED: frozenset({State.ENDED}),
+    State.ENDED: frozenset(),
+}
+ATTEMPT_MOVES: Mapping[AttemptState, frozenset[AttemptState]] = {
+    AttemptState.RESERVED: frozenset(
+        {AttemptState.STARTING, AttemptState.STOPPING, AttemptState.ENDED}
+    ),
+    AttemptState.STARTING: frozenset(
+        {AttemptState.RUNNING, AttemptState.STOPPING, AttemptState.ENDED}
+    ),
+    AttemptState.RUNNING: frozenset({AttemptState.STOPPING, AttemptState.ENDED}),
+    AttemptState.STOPPING: frozenset({AttemptState.ENDED}),
+    AttemptState.ENDED: frozenset(),
+}
+
+
+def is_lease(workload: Workload) -> bool:
+    """Notebooks hold leases; everything else is a job."""
+    return workload.spec.kind is Kind.NOTEBOOK
+
+
+def is_final(workload: Workload) -> bool:
+    """Nothing more will happen to it."""
+    return workload.state in FINAL_STATES
+
+
+def check_over(workload: Workload) -> None:
+    """Refuse to go on from what still goes on by itself.
+
+    Raises
+    ------
+    InvalidTransition
+        With what to do.
+    """
+    if not is_final(workload):
+        message = f"{workload.spec.name} is {workload.state}: it goes on by itself; resume it if it is paused."
+        raise InvalidTransition(message)
+
+
+def move(workload: Workload, to: State, now_ms: Millis, **changes: Any) -> Workload:
+    """Return the workload in its next state; other fields may change with it.
+
+    Raises
+    ------
+    InvalidTransition
+        When the table has no such move.
+    """
+    _check_move(workload, workload.state, to)
+    if to in FINAL_STATES:
+        changes = {
+            "ended_ms": now_ms,
+            "nomination": None,
+            "reason": None,
+        } | changes
+    return evolve(workload, state=to, since_ms=now_ms, **changes)
+
+
+def admitted(workload: Workload, now_ms: Millis, **changes: Any) -> Workload:
+    """Return a job that is admitted and told to start at once: both moves in one copy.
+
+    Raises
+    ------
+    InvalidTransition
+        When the table lacks one of the moves.
+    """
+    _check_move(workload, workload.state, State.ADMITTED)
+    _check_move(workload, State.ADMITTED, State.STARTING)
+    return evolve(workload, state=State.STARTING, since_ms=now_ms, **changes)
+
+
+def _check_move(workload: Workload, state: State, to: State) -> None:
+    moves = LEASE_MOVES if is_lease(workload) else JOB_MOVES
+    if to not in moves.get(state, ()):
+        message = (
+            f"{workload.spec.name or 'The notebook'} is {state}: it cannot become {to} from there."
+        )
+        raise InvalidTransition(message)
+
+
+def move_attempt(workload: Workload, to: AttemptState, **changes: Any) -> Workload:
+    """Return the workload with its current attempt in its next state.
+
+    Raises
+    ------
+    InvalidTransition
+        When there is no current attempt or the table has no such move.
+    """
+    return with_attempt(workload, attempt_moved(workload, to, **changes))
+
+
+def attempt_moved(workload: Workload, to: AttemptState, **changes: Any) -> Attempt:
+    """Return a workload's current attempt in its next state.
+
+    Raises
+    ------
+    InvalidTransition
+        When there is no current attempt or the table has no such move.
+    """
+    attempt = workload.current
+    if attempt is None or to not in ATTEMPT_MOVES[attempt.state]:
+        found = "no attempt" if attempt is None else f"an attempt that is {attempt.state}"
+        message = f"{workload.spec.name} has {found}: it cannot become {to}."
+        raise InvalidTransition(message)
+    return evolve(attempt, state=to, **changes)
+
+
+def with_attempt(workload: Workload, attempt: Attempt) -> Workload:
+    """Return the workload with its newest attempt replaced."""
+    return evolve(workload, attempts=(*workload.attempts[:-1], attempt))
+
+
+def is_remembered(workload: Workload, now_ms: int) -> bool:
+    """It is over and known all the same: something may still follow from it."""
+    withdrawn = workload.withdrawn_ms
+    late = bool(withdrawn) and withdrawn[-1] > now_ms - WITHDRAWALS_REMEMBERED_MS
+    return is_final(workload) and (late or is_ended_lease(workload, now_ms))
+
+
+def is_ended_lease(workload: Workload, now_ms: int) -> bool:
+    """A lease that ended a moment ago: its server may still be told so."""
+    ended = workload.ended_ms
+    if workload.spec.kind is not Kind.NOTEBOOK or ended is None:
+        return False
+    return ended > now_ms - LEASES_REMEMBERED_MS

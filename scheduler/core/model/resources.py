@@ -1,0 +1,151 @@
+"""What exists and who pays: nodes in pools, teams with quotas, and blocks of devices kept for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.slices import MpsDaemon
+from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
+
+
+class NodeState(StrEnum):
+    """Whether a node takes work."""
+
+    READY = "ready"
+    #: Keeps what runs, takes nothing new.
+    CORDONED = "cordoned"
+    #: Not heard of: what ran there counts as live until it is fenced.
+    LOST = "lost"
+    #: An admin states that nothing runs or can write there.
+    FENCED = "fenced"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    """One machine of a pool."""
+
+    node_id: NodeId
+    pool: PoolName
+    devices: tuple[Device, ...]
+    cpu_milli: int
+    memory_mib: int
+    state: NodeState = NodeState.READY
+    #: Nodes of one rack are close to each other; None where that is not known.
+    rack: str | None = None
+    #: The cluster cordons it: lifted when the cluster lifts it.
+    cordoned_outside: bool = False
+    #: An admin here cordoned it: lifted by an admin only, also where it was away in between.
+    cordoned_here: bool = False
+    #: Names of the sets of data that lie on it.
+    data: frozenset[str] = frozenset()
+    #: Since when its executor has it no more; None while it has.
+    missing_since_ms: Millis | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Pool:
+    """Nodes alike enough to be one choice, and the settings they share."""
+
+    name: PoolName
+    #: Name of the executor that runs work here.
+    executor: str = "local"
+    #: GPU model of its nodes; None for CPU nodes.
+    gpu_kind: str | None = None
+    #: From the announcement of a stop to SIGTERM.
+    notice_ms: int = 30_000
+    #: From SIGTERM to SIGKILL.
+    grace_ms: int = 30_000
+    #: Sent with the announcement of a stop: ``SIGUSR1`` or ``none``. A job may ask for another.
+    notice_signal: str = "none"
+    #: Unused fixed-block GPUs that are never lent.
+    headroom_milli_gpu: int = 0
+    #: GPUs that a team's guaranteed work gives up are lent to others only after so long: as long as
+    #: a borrower should at least have them. Who is stopped sooner has gained nothing by them.
+    lend_after_ms: int = 1_800_000
+    #: Of a thousand GPUs, how many are kept from borrowers while guarantees are unused, so that who
+    #: comes back to a guarantee mostly stops nobody. Two in a hundred: no more than stand still in
+    #: a full pool anyway while jobs come and go.
+    unlent_permille: int = 20
+    #: A job runs at least so long before it is stopped for fair share or priority: as long as jobs
+    #: commonly run until their first checkpoint.
+    min_run_ms: int = 1_800_000
+    #: Of a thousand running jobs, how many may be moved within an hour to make room for one that
+    #: waits only for lack of a place; at least one, unless it is 0. Two in a hundred is what packing
+    #: gains most from; each move costs a job a restart.
+    moved_permille: int = 20
+    #: What was borrowed so long ago counts half when the surplus is divided.
+    half_life_ms: int = 24 * 3_600_000
+    #: Notebook sizes offered, in milli-GPU; block sizes (1000 · 2^k, k ≥ -3).
+    notebook_sizes: tuple[int, ...] = (250, 500, 1000)
+    #: Isolation in force on its nodes, one of ``gpu.usage.ISOLATION_MODES``.
+    isolation: str = "none"
+    simulated: bool = False
+    #: The daemon that fractions of its GPUs go through; None = the pool did not opt in to MPS.
+    mps: MpsDaemon | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quota:
+    """What a team may hold in one pool, in milli-GPU."""
+
+    fixed_milli_gpu: int = 0
+    guaranteed_milli_gpu: int = 0
+    #: Cap on guaranteed + borrowed; None for no cap.
+    limit_milli_gpu: int | None = None
+    #: Divides the surplus among teams that borrow; 0 = never borrows.
+    over_quota_weight: int = 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Policy:
+    """Rules of a team or pool; a refusal names the rule (the field's name)."""
+
+    #: Environments (images, kernels) that may be used; empty = all.
+    environments: frozenset[str] = frozenset()
+    max_run_ms: int | None = None
+    priorities: frozenset[str] = frozenset({"low", "normal", "high"})
+    max_milli_gpu_per_job: int | None = None
+    max_workers: int | None = None
+    max_pending_per_user: int = 100
+    retrain_in_guarantee: bool = False
+    #: Show owners' names of other teams' workloads.
+    show_names: bool = False
+    #: Members may run jobs from what each other's jobs of the team ran from.
+    share_snapshots: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Team:
+    """Who pays. Quotas live on leaf teams; parents sum."""
+
+    name: TeamName
+    parent: TeamName | None = None
+    #: Hub groups whose members belong to the team.
+    groups: frozenset[str] = frozenset()
+    #: Members named one by one (no hub, or beside its groups).
+    members: frozenset[UserName] = frozenset()
+    #: Users who see and steer everything of this team.
+    leads: frozenset[UserName] = frozenset()
+    quotas: Mapping[PoolName, Quota] = field(default_factory=dict)
+    policy: Policy = field(default_factory=Policy)
+    #: The service that alone may change the team; None = every admin may.
+    managed_by: UserName | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Block:
+    """A part of a team's fixed quota, laid out on devices.
+
+    ``milli_gpu`` is 1000·2^k: below 1000 it lies aligned on one device (``offset`` a multiple of
+    its size), from 1000 on it is whole devices of one node.
+    """
+
+    team: TeamName
+    pool: PoolName
+    node_id: NodeId
+    device_ids: tuple[DeviceId, ...]
+    offset: int
+    milli_gpu: int

@@ -1,0 +1,55 @@
+"""By which right work is stopped for somebody, in the words of notices and receipts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from gpucommons.scheduler.core.model.types import Attempt, HoldClass, TeamName, Workload
+
+#: Rules by which work is stopped that has as much right as its beneficiary: not again and again.
+SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
+AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
+
+
+class Right(NamedTuple):
+    """Why somebody's work has to go."""
+
+    #: ``reclaim`` from other teams or ``preempt`` inside one.
+    why: str
+    #: "for nlp (its guarantee)".
+    text: str
+    #: "guarantee of nlp".
+    rule: str
+
+
+def of_notebooks(team: TeamName) -> Right:
+    """Fixed quota wins back what is lent."""
+    return Right("reclaim", f"for {team} (its notebooks)", f"fixed quota of {team}")
+
+
+def of_guarantee(team: TeamName) -> Right:
+    """A guarantee wins back what is lent."""
+    return Right("reclaim", f"for {team} (its guarantee)", f"guarantee of {team}")
+
+
+def of_share(team: TeamName) -> Right:
+    """Teams that borrow too much for their weight give back."""
+    return Right("reclaim", f"for {team} (its share)", SHARE)
+
+
+def of_priority(name: str) -> Right:
+    """Inside a team higher priority goes first."""
+    return Right("preempt", f"for {name} (higher priority)", PRIORITY)
+
+
+def of_heir(heir: Workload, victim: Workload, attempt: Attempt) -> Right:
+    """The right of one who waits for what another's right had stopped."""
+    team, nomination = heir.spec.team, heir.nomination
+    hold_class = HoldClass.OVER_QUOTA if nomination is None else nomination.hold_class
+    if hold_class is HoldClass.FIXED:
+        return of_notebooks(team)
+    if hold_class is HoldClass.GUARANTEED and attempt.hold_class is not HoldClass.GUARANTEED:
+        return of_guarantee(team)
+    if team == victim.spec.team:
+        return of_priority(heir.spec.name)
+    return of_guarantee(team) if hold_class is HoldClass.GUARANTEED else of_share(team)

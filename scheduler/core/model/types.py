@@ -1,0 +1,390 @@
+"""The words of the core as types: what is asked, and who holds what.
+
+What exists and who pays stands in :mod:`.resources`.
+
+Everything is frozen. A change is a new value, made by :mod:`.lifecycle` and :mod:`.advance`, so a
+cycle can be simulated, replayed and thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.slices import SliceId
+from gpucommons.scheduler.core.model.evolving import quick
+
+# A part of this vocabulary; it stands in a file of its own for its length alone.
+from gpucommons.scheduler.core.model.waiting import Reason as Reason  # noqa: PLC0414 - for others
+from gpucommons.scheduler.core.model.waiting import ReasonClass as ReasonClass  # noqa: PLC0414 - for others
+
+#: Lowercase UUIDv7.
+WorkloadId = NewType("WorkloadId", str)
+#: Lowercase UUIDv7.
+AttemptId = NewType("AttemptId", str)
+#: Lowercase UUIDv7.
+IntentId = NewType("IntentId", str)
+NodeId = NewType("NodeId", str)
+PoolName = NewType("PoolName", str)
+TeamName = NewType("TeamName", str)
+UserName = NewType("UserName", str)
+#: UTC milliseconds; one value per cycle, never decreasing.
+Millis = NewType("Millis", int)
+
+#: The source of what a script tells of itself, beside whatever is read of it.
+REPORTED = "report"
+
+
+class Kind(StrEnum):
+    """What kind of workload."""
+
+    #: Interactive; holds a lease; uses fixed quota; never preempted inside it.
+    NOTEBOOK = "notebook"
+    #: A job; uses guaranteed quota and borrows.
+    TRAINING = "training"
+    #: A job started by a schedule or trigger; over-quota only unless its team says otherwise.
+    RETRAIN = "retrain"
+
+
+class State(StrEnum):
+    """States of jobs and leases; :mod:`.lifecycle` holds the tables of moves between them."""
+
+    # jobs
+    QUEUED = "queued"
+    NOMINATED = "nominated"
+    ADMITTED = "admitted"
+    STARTING = "starting"
+    RUNNING = "running"
+    PREEMPTING = "preempting"
+    PAUSING = "pausing"
+    PAUSED = "paused"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    # leases
+    WAITING = "waiting"
+    GRANTED = "granted"
+    ACTIVE = "active"
+    WARNED = "warned"
+    RELEASED = "released"
+    ENDED = "ended"
+
+
+class AttemptState(StrEnum):
+    """States of one attempt. Devices are held from RESERVED until ENDED."""
+
+    RESERVED = "reserved"
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    ENDED = "ended"
+
+
+#: A member of an enumeration costs ten times a name before Python 3.12, and this one is asked for of every
+#: workload in every cycle.
+_ENDED = AttemptState.ENDED
+
+
+class HoldClass(StrEnum):
+    """Under which quota an attempt or a lease holds its devices."""
+
+    #: A notebook inside its team's fixed quota.
+    FIXED = "fixed"
+    #: A job whose devices all lie outside fixed blocks and inside its team's guarantee.
+    GUARANTEED = "guaranteed"
+    #: Borrowed: preemptible.
+    OVER_QUOTA = "over-quota"
+    #: Asks for no GPU.
+    CPU = "cpu"
+
+
+# --- what is asked ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Role:
+    """Like workers of a job."""
+
+    name: str = "worker"
+    count: int = 1
+    #: Per worker: 0, a share (1…999), or whole GPUs on one node (multiples of 1000).
+    milli_gpu: int = 0
+    gpu_kind: str | None = None
+    cpu_milli: int = 1000
+    memory_mib: int = 1024
+    command: tuple[str, ...] = ()
+    #: It was asked for by GPU memory: ``milli_gpu`` is the smallest slice that has so much; 0 = not.
+    gpu_memory_mib: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Spec:
+    """What was asked: canonical, versioned, immutable; the same from panel, CLI, YAML and REST."""
+
+    kind: Kind
+    #: Readable and unique in its team (``digits-7``); for a lease the server's name.
+    name: str
+    team: TeamName
+    owner: UserName
+    submitted_by: UserName
+    #: Pools in order of preference; a gang lies in one of them.
+    pools: tuple[PoolName, ...]
+    roles: tuple[Role, ...]
+    version: int = 1
+    #: Elastic bounds on the first role's count; None = rigid.
+    min_workers: int | None = None
+    max_workers: int | None = None
+    #: ``low`` < ``normal`` < ``high``.
+    priority: str = "normal"
+    #: False: runs inside the guarantee or not at all.
+    over_quota: bool = True
+    max_run_ms: int | None = None
+    start_timeout_ms: int = 300_000
+    #: Runs only after these have succeeded.
+    after: tuple[WorkloadId, ...] = ()
+    #: Rather where these run, and where this data lies; never a reason to wait.
+    near: tuple[WorkloadId, ...] = ()
+    data: tuple[str, ...] = ()
+    #: Not before this time.
+    not_before_ms: Millis = Millis(0)
+    parent: WorkloadId | None = None
+    #: The job whose place and saved progress this one took over when it was submitted.
+    resume_from: WorkloadId | None = None
+    launcher: str = "plain"
+    #: Content hash of the uploaded files; None = nothing to unpack.
+    snapshot: str | None = None
+    #: Folder inside the snapshot where commands start.
+    working_dir: str = "."
+    #: Folder of its Python environment with all links followed, or an image by name or digest;
+    #: "" = the default of the place where it runs.
+    environment: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    #: Variable name → name of the owner's secret. Values never come here.
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    checkpoints_kept: int = 3
+    #: Automatic new attempts after a loss or a non-zero exit.
+    max_restarts: int = 0
+    #: Folder below the owner's home for results and executed notebooks; None = stay with the job.
+    results_to: str | None = None
+    #: What an exit with 0 after a signal means: ``preempted``, or ``success``.
+    exit_after_signal: str = "preempted"
+    #: Sent when a stop of it is announced: ``SIGUSR1`` or ``none``; None = as its pool says.
+    notice_signal: str | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    #: What the snapshot left out, linked from the same place below ``links_from`` in the home.
+    links: tuple[str, ...] = ()
+    links_from: str | None = None
+    #: Leases: the hub's server name.
+    server_name: str = ""
+    #: Tickets: what others than we handle of the options that were chosen with it, as a form sent them.
+    other_options: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+# --- who holds what --------------------------------------------------------------------------
+
+
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WorkerPlacement:
+    """Where one worker lies. Shares of the same device belong to one worker each."""
+
+    role: str
+    #: Index within its role.
+    index: int
+    node_id: NodeId
+    #: Empty for a worker without GPU.
+    device_ids: tuple[DeviceId, ...] = ()
+    #: Per device: 1000 for whole devices, else the share.
+    milli_gpu: int = 0
+    #: Aligned start of a share on its device, in milli-GPU.
+    offset: int = 0
+    cpu_milli: int = 0
+    memory_mib: int = 0
+    slice_id: SliceId | None = None
+    #: A worker of an elastic job beyond its guarantee: borrowed, though its attempt is not.
+    surplus: bool = False
+    #: Memory limit of its slice where an admin changed it; None = its share's.
+    limit_mib: int | None = None
+    #: What it holds of its device for memory beyond its share.
+    extra_offset: int = 0
+    extra_milli: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Stop:
+    """An announced end of an attempt or lease."""
+
+    #: ``preempt``, ``pause``, ``cancel``, ``timeout``, ``withdraw``, ``resize``, ``cull``, …
+    why: str
+    #: For people: "for nlp (its guarantee)".
+    text: str
+    announced_ms: Millis
+    #: SIGTERM at the latest.
+    term_ms: Millis
+    #: SIGKILL.
+    kill_ms: Millis
+    beneficiary: WorkloadId | None = None
+    #: By which right, for the receipt: "guarantee of nlp", "fair share".
+    rule: str = ""
+    #: True once SIGTERM may have been sent: from then on the stop cannot be taken back.
+    signalled: bool = False
+    #: A notebook that gave its GPU back: its server is to start again without one.
+    restart_on_cpu: bool = False
+    #: Sent with the announcement: ``SIGUSR1``, or nothing.
+    notice_signal: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Checkpoint:
+    """A complete checkpoint whose receipt was accepted while its attempt was current."""
+
+    attempt_id: AttemptId
+    step: int
+    #: Below the attempt's folder.
+    path: str
+    size_bytes: int
+    sha256: str
+    at_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Progress:
+    """How far a running attempt is, as it was told last."""
+
+    step: int = 0
+    total_steps: int | None = None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    at_ms: Millis = Millis(0)
+    #: Where it was read; ``report`` = the script itself told it.
+    source: str = REPORTED
+    #: What steps count, where the source says so.
+    unit: str = ""
+
+
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Attempt:
+    """One run of a job between start and end; devices belong to it. A lease has one as well."""
+
+    attempt_id: AttemptId
+    workload_id: WorkloadId
+    #: 1, 2, …
+    number: int
+    state: AttemptState
+    hold_class: HoldClass
+    placements: tuple[WorkerPlacement, ...]
+    reserved_ms: Millis
+    #: When the whole gang ran.
+    started_ms: Millis | None = None
+    ended_ms: Millis | None = None
+    stop: Stop | None = None
+    #: Set when ended: 0…255, or -signal; None where it was never seen.
+    exit_code: int | None = None
+    #: Why it ended, for people.
+    ended_text: str | None = None
+    resumed_from: Checkpoint | None = None
+    #: When an announced stop was taken back; the executor is told until the attempt ends.
+    spared_ms: Millis | None = None
+    #: How many files it changed in its working folder that the next attempt finds; None = not known.
+    files_kept: int | None = None
+    #: When it told that its work is done.
+    finished_ms: Millis | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Nomination:
+    """Devices promised to a workload; victims on them are draining."""
+
+    placements: tuple[WorkerPlacement, ...]
+    hold_class: HoldClass
+    victims: tuple[AttemptId, ...]
+    decided_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Idleness:
+    """What the culler said of a lease."""
+
+    #: Since when nothing was active; None = active or unknown.
+    idle_since_ms: Millis | None = None
+    warned_ms: Millis | None = None
+    #: When it will be returned unless something happens.
+    returns_ms: Millis | None = None
+    keeps_left: int = 2
+    #: No culling before this, by the user's *Keep 30 min*.
+    kept_until_ms: Millis = Millis(0)
+    #: The return is an admin's wish: it ends what was kept before; work and a later *Keep* end it.
+    reclaimed: bool = False
+
+
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PausedSpan:
+    """A stretch of time in which its people kept a job out of the line."""
+
+    from_ms: Millis
+    to_ms: Millis
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much the workers of a job's first role ask for, and how many they are."""
+
+    milli_gpu: int
+    workers: int
+    cpu_milli: int
+    memory_mib: int
+    min_workers: int | None = None
+    max_workers: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Resized:
+    """A job's size was changed while it waited: from what was submitted to what it asks for now."""
+
+    submitted: Size
+    now: Size
+
+
+@quick
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Workload:
+    """A job or a lease: what was asked, where it stands, what it holds."""
+
+    workload_id: WorkloadId
+    spec: Spec
+    state: State
+    submitted_ms: Millis
+    #: Since when it is in this state.
+    since_ms: Millis
+    #: All attempts, oldest first; at most the last one is not ended.
+    attempts: tuple[Attempt, ...] = ()
+    nomination: Nomination | None = None
+    reason: Reason | None = None
+    #: Not considered before this (back-off).
+    not_before_ms: Millis = Millis(0)
+    checkpoint: Checkpoint | None = None
+    progress: Progress | None = None
+    idleness: Idleness | None = None
+    #: Automatic new attempts so far, after failures and losses.
+    restarts: int = 0
+    ended_ms: Millis | None = None
+    ended_text: str | None = None
+    #: A granted lease that is not redeemed by then goes back to waiting.
+    redeem_by_ms: Millis | None = None
+    #: Its newest pauses that are over, oldest first.
+    pauses: tuple[PausedSpan, ...] = ()
+    #: When it left the line, or was paused, after others had been stopped for it; newest last.
+    withdrawn_ms: tuple[Millis, ...] = ()
+    #: None where it asks for what was submitted; else ``spec`` has the size that is asked for now.
+    resized: Resized | None = None
+
+    @property
+    def current(self) -> Attempt | None:
+        """The attempt that holds devices, if any."""
+        last = self.attempts[-1] if self.attempts else None
+        return last if last is not None and last.state is not _ENDED else None

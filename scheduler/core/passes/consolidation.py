@@ -1,0 +1,256 @@
+"""Where only fragmentation keeps a job waiting, a few running jobs move and make room for it.
+
+Everyone who moves has a place promised in the same cycle, goes on from its checkpoint and counts
+as moved, not as preempted. Nobody moves for nothing, nobody moves twice, and only few move at all:
+a move costs its job a restart, for the sake of somebody who might as well have waited.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.cycle_state.draft import Draft, Guarantees
+from gpucommons.scheduler.core.cycle_state.stops import MOVE, pool_settings
+from gpucommons.scheduler.core.eviction.search import Lacking, Search, inside_guarantee
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, shape
+from gpucommons.scheduler.core.model.holds import mask_of
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.rights import CONSOLIDATION
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    NodeId,
+    Nomination,
+    PoolName,
+    Reason,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.passes import guarantee, moves, surplus, turns
+from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
+from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement.admission import Plan, nominate, promise
+from gpucommons.scheduler.core.queue import ordering
+from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
+
+#: Moves are counted over the last hour: about as often as somebody looks why a job waits.
+PERIOD_MS = 3_600_000
+_RIGHT = ("move",)
+
+
+def consolidate(
+    draft: Draft, obstacles: Mapping[WorkloadId, Reason], guarantees: Guarantees
+) -> None:
+    """Give everyone who still waits a turn, while moves are left."""
+    left: dict[PoolName, int] = {}
+    unused = {pool: _unused(draft, pool) for pool in draft.pools}
+
+    def is_enough(workload: Workload) -> bool:
+        need = milli_gpu(must_have(workload.spec))
+        return need > 0 and any(unused.get(pool, 0) >= need for pool in workload.spec.pools)
+
+    # Nobody who moves holds less afterwards: what was too little stays too little.
+    for workload in ordering.by_priority(draft, obstacles, is_enough):
+        if workload.nomination is None:
+            _consider(draft, workload, guarantees, left)
+
+
+def moves_left(draft: Draft, pool: PoolName) -> int:
+    """How many jobs of a pool may still be moved now."""
+    share = draft.pools[pool].moved_permille
+    if not share:
+        return 0
+    since_ms = draft.now_ms - PERIOD_MS
+    told = [draft.workloads[workload_id] for workload_id in draft.register.moved]
+    moved = sum(_moved_since(one, since_ms) and _lies_in(draft, one, pool) for one in told)
+    holding = draft.register.holding
+    if max(1, len(holding) * share // 1000) <= moved:
+        return 0
+    here = sum(_lies_in(draft, draft.workloads[workload_id], pool) for workload_id in holding)
+    return max(0, max(1, here * share // 1000) - moved)
+
+
+def _lies_in(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    attempt = workload.current
+    if attempt is None or is_lease(workload):
+        return False
+    return pool_of(draft.nodes, attempt.placements) == pool
+
+
+def next_moves(draft: Draft) -> Iterator[int]:
+    """When a move is forgotten, so that somebody who still waits may have the next one."""
+    for workload_id in draft.register.moved & draft.workloads.keys():
+        for one in draft.workloads[workload_id].attempts:
+            if one.stop is not None and one.stop.why == MOVE:
+                yield one.stop.announced_ms + PERIOD_MS
+
+
+def _moved_since(workload: Workload, since_ms: int) -> bool:
+    return any(
+        one.stop is not None and one.stop.why == MOVE and one.stop.announced_ms > since_ms
+        for one in workload.attempts
+    )
+
+
+def may_be_moved(draft: Draft, workload: Workload, hold_class: HoldClass) -> bool:
+    """A job that runs, has had its minimum run time, loses little, and was never moved before.
+
+    Nor is it moved for a borrower as long as it may not be stopped for one.
+    """
+    attempt = workload.current
+    if (
+        attempt is None
+        or is_lease(workload)
+        or attempt.state is not AttemptState.RUNNING
+        or attempt.started_ms is None
+        or attempt.stop is not None
+        or workload.nomination is not None
+    ):
+        return False
+    ran_ms = draft.now_ms - attempt.started_ms
+    if ran_ms < pool_settings(draft, attempt).min_run_ms or _moved_since(workload, -1):
+        return False
+    if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(draft, workload):
+        return False
+    # Without a checkpoint no more may be lost than the time that a start may take anyway.
+    return workload.checkpoint is not None or ran_ms <= workload.spec.start_timeout_ms
+
+
+def _may_move_for(hold_class: HoldClass, workload: Workload) -> bool:
+    """Work inside a guarantee makes room for its like only, and for nobody who borrows."""
+    attempt = workload.current
+    inside = attempt is not None and attempt.hold_class is HoldClass.GUARANTEED
+    return hold_class is HoldClass.GUARANTEED or not inside
+
+
+def _consider(
+    draft: Draft, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
+) -> None:
+    asked, need = shape(workload.spec), milli_gpu(must_have(workload.spec))
+    for pool in workload.spec.pools:
+        if pool not in draft.pools or _unused(draft, pool) < need:
+            continue  # not scattered but too little
+        if pool not in left:
+            left[pool] = moves_left(draft, pool)
+        if left[pool] <= 0:
+            continue
+        for hold_class in _classes(draft, workload, pool, guarantees):
+            if hold_class is HoldClass.OVER_QUOTA and _lendable(draft, pool) < need:
+                continue  # nobody who moves for a borrower is inside a guarantee either
+            miss = ("move", hold_class, asked, pool)
+            if miss in draft.misses:
+                continue
+            found = _find(draft, workload, pool, hold_class, left[pool])
+            if found is not None:
+                left[pool] -= len(found.units)
+                _carry_out(draft, workload, found, hold_class)
+                return
+            draft.misses.add(miss)
+
+
+def _unused(draft: Draft, pool: PoolName) -> int:
+    """Milli-GPU of a pool that nobody holds or was promised, however scattered."""
+    uses = [use for (_, where), use in draft.uses.items() if where == pool]
+    used = sum(use.fixed + use.training for use in uses)
+    return WHOLE_MILLI_GPU * sum(len(n.devices) for n in draft.room.usable(pool)) - used
+
+
+def _lendable(draft: Draft, pool: PoolName) -> int:
+    """What is unused and not kept for guarantees."""
+    return _unused(draft, pool) - WHOLE_MILLI_GPU * draft.room.held_back(pool)
+
+
+def _classes(
+    draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
+) -> Iterator[HoldClass]:
+    """Under which quota it could start now if it had a place."""
+    spec, need = workload.spec, milli_gpu(must_have(workload.spec))
+    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+    if limit is not None and draft.use(spec.team, pool).training + need > limit:
+        return
+    if guarantee.covers(draft, workload, guarantees, pool):
+        yield HoldClass.GUARANTEED
+    borrows = spec.over_quota and surplus.may_borrow(draft, spec.team, pool) >= need
+    if borrows and turns.left_to(draft, workload, pool) is None:
+        yield HoldClass.OVER_QUOTA
+
+
+def _find(
+    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
+) -> moves.Moves | None:
+    spec = workload.spec
+    inside = hold_class is HoldClass.GUARANTEED
+    without = proportions.too_lean(draft, spec, pool) if inside else frozenset[NodeId]()
+    right = (*_RIGHT, hold_class, without)
+    key = ("movable", pool, *right)
+    units = draft.searches.get(key)
+    if not isinstance(units, moves.Movable):
+
+        def movable(draft: Draft, one: Workload) -> bool:
+            return may_be_moved(draft, one, hold_class) and _may_move_for(hold_class, one)
+
+        units = draft.searches[key] = moves.Movable(draft, pool, movable, without)
+    lacking = Lacking(spec.team)
+    if inside:
+        search = inside_guarantee(spec, pool, units, right, lacking)
+    else:
+        search = Search(draft, pool, must_have(spec), hold_class, units, right, lacking)
+    kept = draft.reservations.get(workload.workload_id, ())
+    _reserve(draft, kept, kept=False)
+    found = moves.find(search, most)
+    if found is None:
+        _reserve(draft, kept, kept=True)
+    return found
+
+
+def _reserve(draft: Draft, placements: Iterable[WorkerPlacement], *, kept: bool) -> None:
+    """Keep a place for in-guarantee work, or let it go: what is its own is not in its way."""
+    for one in placements:
+        node = draft.room.nodes[one.node_id]
+        node.touch()
+        for device_id in one.device_ids:
+            device = node.devices[device_id]
+            bits = device.reserved & ~mask_of(one)
+            device.reserved = bits | mask_of(one) if kept else bits
+
+
+def _carry_out(draft: Draft, workload: Workload, found: moves.Moves, hold_class: HoldClass) -> None:
+    """Promise everybody a place, then give notice."""
+    team = workload.spec.team
+    own = all(draft.workloads[one].spec.team == team for one in found.destinations)
+    # All who move read the same sentence: another team's job is not named to them.
+    text = f"to make room for {workload.spec.name if own else f'a job of {team}'}, and goes on elsewhere"
+    plan = Plan(found.placements, hold_class, found.units, MOVE, text, CONSOLIDATION)
+    nominate(draft, workload, plan)
+    movers = [draft.workloads[workload_id] for workload_id in found.destinations]
+    leaving = [one.current for one in movers if one.current is not None]
+    for mover in movers:
+        attempt = mover.current
+        if attempt is None:
+            continue
+        placements = found.destinations[mover.workload_id]
+        nomination = Nomination(
+            placements=placements,
+            hold_class=attempt.hold_class,
+            victims=_ends_first(attempt, placements, leaving),
+            decided_ms=draft.now_ms,
+        )
+        promise(draft, draft.put(replace(mover, nomination=nomination)))
+    draft.searches.clear()
+
+
+def _ends_first(
+    attempt: Attempt, placements: tuple[WorkerPlacement, ...], leaving: list[Attempt]
+) -> tuple[AttemptId, ...]:
+    """Itself, and those whose devices, processors or memory it takes over."""
+    nodes = {one.node_id for one in placements}
+    return tuple(
+        one.attempt_id
+        for one in leaving
+        if one is attempt or any(placement.node_id in nodes for placement in one.placements)
+    )

@@ -1,0 +1,347 @@
+"""Notebooks within fixed quota: at once from free or headroom blocks, else after one reclaim.
+
+A notebook lies in a block of its team. Where that part of the block is lent, an unused block
+elsewhere (another team's, or free area of the same size) swaps places with it first; only then is
+a borrower asked to go. Another team's notebook is never in the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.eviction.clearing import Case
+from gpucommons.scheduler.core.eviction.units import Units, cost
+from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
+from gpucommons.scheduler.core.model.holds import Load, mask_of
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.resources import Block
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    PoolName,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.passes.reclaim import lent_in
+from gpucommons.scheduler.core.placement.admission import (
+    Plan,
+    Unit,
+    nominate,
+    pool_of,
+    promise,
+    unpromise,
+)
+from gpucommons.scheduler.core.queue import withdrawals
+from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
+from gpucommons.scheduler.core.quota.quota import quota_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Option:
+    """A part of a block that could take the notebook, and where the block would lie."""
+
+    block: Block
+    home: Region
+    area: Region
+    #: Size of the free group around the area: the tightest is taken first.
+    group: int
+
+
+def admit_or_reclaim(draft: Draft, workload: Workload) -> bool:
+    """Grant a notebook its slice, or nominate it for one; False where it has to wait on."""
+    unpromise(draft, workload)
+    for pool in workload.spec.pools:
+        if pool not in draft.pools or not within_quota(draft, workload, pool):
+            continue
+        option = _best(draft, workload, pool)
+        if option is not None:
+            _swap(draft, option)
+            plan = Plan((_placed(draft, workload, option),), HoldClass.FIXED, (), "", "", "")
+            promise(draft, workload)
+            nominate(draft, workload, plan)
+            return True
+    promise(draft, workload)
+    if workload.nomination is not None:
+        return True
+    return workload.workload_id not in draft.redeeming and _reclaim(draft, workload)
+
+
+def starts_now(draft: Draft, workload: Workload) -> bool:
+    """It would get a free slice in this cycle."""
+    return any(
+        _is_free(draft, workload, option)
+        for pool in workload.spec.pools
+        if pool in draft.pools and within_quota(draft, workload, pool)
+        for option in _options(draft, workload, pool)
+    )
+
+
+def free_place(draft: Draft, workload: Workload) -> WorkerPlacement | None:
+    """Where it would lie if it were granted a free slice in this cycle."""
+    for pool in workload.spec.pools:
+        if pool in draft.pools and within_quota(draft, workload, pool):
+            option = _best(draft, workload, pool)
+            if option is not None:
+                return _placed(draft, workload, option)
+    return None
+
+
+def could_reclaim(draft: Draft, workload: Workload) -> bool:
+    """It would get a slice once borrowers have gone."""
+    return any(
+        _victims(draft, workload, option, lent_in(draft, pool)) is not None
+        for pool in workload.spec.pools
+        if pool in draft.pools and within_quota(draft, workload, pool)
+        for option in _options(draft, workload, pool)
+    )
+
+
+def within_quota(draft: Draft, workload: Workload, pool: PoolName, *, ending: int = 0) -> bool:
+    """Its team's fixed quota has room for it, once so many milli-GPU are given back."""
+    spec = workload.spec
+    fixed = quota_of(draft.teams, spec.team, pool).fixed_milli_gpu
+    return draft.use(spec.team, pool).fixed - ending + milli_gpu(must_have(spec)) <= fixed
+
+
+def _ending(draft: Draft) -> dict[tuple[TeamName, PoolName], int]:
+    """Milli-GPU that notebooks of a team are giving back: who is first in line has them next.
+
+    A block is as large as the quota it stands for. Who finds a place in one without those that end
+    has room in the quota when they have ended.
+    """
+    key = ("notebooks ending",)
+    known = draft.searches.get(key)
+    if isinstance(known, dict):
+        return known
+    found: dict[tuple[TeamName, PoolName], int] = {}
+    for workload in draft.among(draft.register.stopping):
+        attempt = workload.current
+        if is_lease(workload) and attempt is not None:
+            there = (workload.spec.team, pool_of(draft, attempt.placements))
+            given = sum(placed_milli_gpu(one) for one in attempt.placements)
+            found[there] = found.get(there, 0) + given
+    draft.searches[key] = found
+    return found
+
+
+def _reclaim(draft: Draft, workload: Workload) -> bool:
+    for pool in workload.spec.pools:
+        ending = _ending(draft).get((workload.spec.team, pool), 0)
+        if pool not in draft.pools or not within_quota(draft, workload, pool, ending=ending):
+            continue
+        if not withdrawals.may_win_back(draft, workload, pool):
+            continue
+        best: tuple[tuple[object, ...], _Option, tuple[Unit, ...]] | None = None
+        lent = lent_in(draft, pool)
+        for option in _options(draft, workload, pool):
+            taken = _victims(draft, workload, option, lent)
+            if taken is None:
+                continue
+            rank = (*cost(taken), option.home != region_of(option.block), option.group)
+            if best is None or rank < best[0]:
+                best = (rank, option, taken)
+        if best is not None:
+            _, option, taken = best
+            _swap(draft, option)
+            placement = _placed(draft, workload, option)
+            right = rights.of_notebooks(workload.spec.team)
+            nominate(draft, workload, Plan((placement,), HoldClass.FIXED, taken, *right))
+            return True
+    return False
+
+
+def _best(draft: Draft, workload: Workload, pool: PoolName) -> _Option | None:
+    """The free part of a block that leaves the others most useful; where blocks lie, if there is one."""
+    for swap in (False, True):
+        options = _options(draft, workload, pool, swap=swap)
+        free = [option for option in options if _is_free(draft, workload, option)]
+        if free:
+            return min(free, key=lambda one: one.group)
+    return None
+
+
+def _options(
+    draft: Draft, workload: Workload, pool: PoolName, *, swap: bool = True
+) -> Iterator[_Option]:
+    size = milli_gpu(must_have(workload.spec))
+    team = workload.spec.team
+    mine = sorted(
+        (b for b in draft.blocks if b.team == team and b.pool == pool and b.milli_gpu >= size),
+        key=lambda block: block.milli_gpu,
+    )
+    usable = {node.node.node_id: node for node in draft.room.usable(pool)}
+    for block in mine:
+        homes = _homes(draft, block, usable.values()) if swap else (region_of(block),)
+        for home in homes:
+            node = usable.get(home.node_id)
+            if node is None or not _suits(node, home, workload):
+                continue
+            for area in areas_of(node, home, size):
+                if not _firmly_taken(draft, node, area):
+                    yield _Option(block, home, area, _group(node, home, area))
+
+
+def _suits(node: NodeRoom, home: Region, workload: Workload) -> bool:
+    kind = workload.spec.roles[0].gpu_kind
+    return kind is None or all(node.devices[d].device.kind == kind for d in home.device_ids)
+
+
+def _homes(draft: Draft, block: Block, nodes: Iterable[NodeRoom]) -> Iterator[Region]:
+    """Where a block may lie: where it is, or swapped with an unused equal place."""
+    yield region_of(block)
+    if _has_notebook(draft, region_of(block)):
+        return
+    for node in nodes:
+        for region in regions(node, block.milli_gpu):
+            if _may_swap(draft, node, block, region):
+                yield region
+
+
+def _may_swap(draft: Draft, node: NodeRoom, block: Block, region: Region) -> bool:
+    if region == region_of(block) or _has_notebook(draft, region):
+        return False
+    there = [b for b in draft.blocks if overlap(region_of(b), region)]
+    if there:
+        return len(there) == 1 and region_of(there[0]) == region and there[0].team != block.team
+    # Free area outside blocks: what is held there must not be in-guarantee work, and the share of
+    # processor and memory moves with the block.
+    if _firmly_taken(draft, node, region):
+        return False
+    if any(node.devices[d].promised & region.mask for d in region.device_ids):
+        return False
+    if node.node.node_id == block.node_id:
+        return True
+    firm = node.firm.minus(node.fixed).plus(node.block_share).plus(node.promised)
+    return node.total.minus(firm).at_least(node.share(block.milli_gpu))
+
+
+def overlap(one: Region, other: Region) -> bool:
+    """Both use some of the same bits."""
+    return (
+        one.node_id == other.node_id
+        and bool(one.mask & other.mask)
+        and not set(one.device_ids).isdisjoint(other.device_ids)
+    )
+
+
+def _has_notebook(draft: Draft, region: Region) -> bool:
+    """A notebook lies there or has been promised a part of it."""
+    node = draft.room.nodes.get(region.node_id)
+    if node is None:
+        return False
+    if any(
+        hold.hold_class is HoldClass.FIXED and _covers(hold.placement, region)
+        for hold in node.holds.values()
+    ):
+        return True
+    return any(
+        _covers(one, region)
+        for workload_id in draft.room.promises
+        for one in _fixed_promise(draft, workload_id)
+    )
+
+
+def _fixed_promise(draft: Draft, workload_id: WorkloadId) -> Sequence[WorkerPlacement]:
+    workload = draft.workloads[workload_id]
+    found = workload.nomination
+    if found is None or found.hold_class is not HoldClass.FIXED:
+        return ()
+    return found.placements
+
+
+def _covers(placement: WorkerPlacement, region: Region) -> bool:
+    return (
+        placement.node_id == region.node_id
+        and bool(mask_of(placement) & region.mask)
+        and not set(placement.device_ids).isdisjoint(region.device_ids)
+    )
+
+
+def _firmly_taken(draft: Draft, node: NodeRoom, region: Region) -> bool:
+    """A notebook or in-guarantee work holds some of it, and does not surely end."""
+    for hold in node.holds.values():
+        if hold.firm and _covers(hold.placement, region):
+            attempt = draft.workloads[hold.workload_id].current
+            stop = None if attempt is None else attempt.stop
+            if stop is None or stop.why == "resize":
+                return True
+            if stop.why in stops.FOR_OTHERS and not stop.signalled:
+                return True  # it may be spared yet
+    return False
+
+
+def _group(node: NodeRoom, home: Region, area: Region) -> int:
+    """Size of the largest free aligned part of the block around an area."""
+    size = area.milli_gpu
+    while size < home.milli_gpu:
+        around = next((one for one in areas_of(node, home, 2 * size) if overlap(one, area)), None)
+        if around is None:
+            return size
+        rest = [node.devices[d].held | node.devices[d].promised for d in around.device_ids]
+        if any(taken & around.mask for taken in rest):
+            return size
+        size *= 2
+    return size
+
+
+def _need(node: NodeRoom, workload: Workload) -> Load:
+    """What the notebook asks of the node, at most what goes with its share of the GPUs."""
+    role = workload.spec.roles[0]
+    return Load(role.cpu_milli, role.memory_mib).lower(node.share(role.milli_gpu))
+
+
+def _fits(node: NodeRoom, workload: Workload, area: Region) -> bool:
+    if any(node.devices[d].blocked(HoldClass.FIXED) & area.mask for d in area.device_ids):
+        return False
+    return node.free(HoldClass.FIXED).at_least(_need(node, workload))
+
+
+def _is_free(draft: Draft, workload: Workload, option: _Option) -> bool:
+    return _fits(draft.room.nodes[option.area.node_id], workload, option.area)
+
+
+def _placed(draft: Draft, workload: Workload, option: _Option) -> WorkerPlacement:
+    node = draft.room.nodes[option.area.node_id]
+    need = _need(node, workload)
+    return WorkerPlacement(
+        role=workload.spec.roles[0].name,
+        index=0,
+        node_id=option.area.node_id,
+        device_ids=option.area.device_ids,
+        milli_gpu=min(option.area.milli_gpu, WHOLE_MILLI_GPU),
+        offset=option.area.offset,
+        cpu_milli=need.cpu_milli,
+        memory_mib=need.memory_mib,
+    )
+
+
+def _victims(
+    draft: Draft, workload: Workload, option: _Option, lent: Units
+) -> tuple[Unit, ...] | None:
+    node = draft.room.nodes[option.area.node_id]
+    case = Case(draft.room, node, lent.on(node), HoldClass.FIXED)
+    bits = dict.fromkeys(option.area.device_ids, option.area.mask)
+    return case.area(bits, _need(node, workload))
+
+
+def _swap(draft: Draft, option: _Option) -> None:
+    """Move the block; whoever's unused block lay there gets the old place."""
+    if option.home == region_of(option.block):
+        return
+    old = region_of(option.block)
+
+    def swapped(block: Block) -> Block:
+        if block == option.block:
+            return moved(block, option.home)
+        return moved(block, old) if region_of(block) == option.home else block
+
+    blocks = tuple(swapped(block) for block in draft.blocks)
+    draft.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
+    draft.room.set_blocks(draft.blocks)

@@ -1,0 +1,107 @@
+"""Inside one team: work of higher priority takes the place of work of lower priority.
+
+Only jobs, only after their minimum run time, and again the fewest with the least work lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.eviction import amounts
+from gpucommons.scheduler.core.eviction.search import Lacking, Search, inside_guarantee
+from gpucommons.scheduler.core.eviction.units import units_of
+from gpucommons.scheduler.core.eviction.victims import cheapest
+from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
+from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
+from gpucommons.scheduler.core.placement.admission import Plan
+from gpucommons.scheduler.core.queue.ordering import HIGHEST, priority
+from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """Who has work that a job of its own team may be put above."""
+
+    #: The lowest priority of a job that holds or was promised devices, by team.
+    held: dict[TeamName, int]
+    #: The same, of jobs that may be stopped now.
+    stoppable: dict[TeamName, int]
+    #: Pools in which something ends anyway: it may be had whoever it belongs to.
+    ending: frozenset[PoolName | None]
+
+    def hopeful(self, workload: Workload) -> bool:
+        """Its team runs something below it, and that, or another that ends, can make room."""
+        mine, team = priority(workload), workload.spec.team
+        if mine <= self.held.get(team, HIGHEST):
+            return False
+        can_stop = mine > self.stoppable.get(team, HIGHEST)
+        return can_stop or not self.ending.isdisjoint(workload.spec.pools)
+
+
+def below(draft: Draft) -> Below:
+    """Look at all who hold or were promised devices; what is stopped or too young gives nothing."""
+    held: dict[TeamName, int] = {}
+    stoppable: dict[TeamName, int] = {}
+    for workload_id in draft.register.holding | draft.register.nominated:
+        workload = draft.workloads[workload_id]
+        if is_lease(workload):
+            continue
+        team, mine = workload.spec.team, priority(workload)
+        if mine < held.get(team, HIGHEST):
+            held[team] = mine
+        if mine < stoppable.get(team, HIGHEST) and may_be_stopped(draft, workload):
+            stoppable[team] = mine
+    stopping = (draft.workloads[i].current for i in draft.register.stopping)
+    ending = frozenset(pool_of(draft.nodes, one.placements) for one in stopping if one is not None)
+    return Below(held, stoppable, ending)
+
+
+def for_priority(
+    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+) -> Plan | None:
+    """Find lower-priority jobs of the same team whose devices and quota let this one start."""
+    spec = workload.spec
+
+    def takeable(other: Workload, held: HoldClass) -> bool:
+        return (
+            not is_lease(other)
+            # In-guarantee work would win its devices back from a borrower at its next turn.
+            and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
+            and other.spec.team == spec.team
+            and priority(other) < priority(workload)
+            and may_be_stopped(draft, other)
+        )
+
+    right = ("priority", spec.team, priority(workload), hold_class)
+    to_borrow = hold_class is not HoldClass.GUARANTEED
+    units = units_of(draft, right, pool, takeable, spec.team, to_borrow=to_borrow)
+    if not amounts.may_suffice(draft, pool, must_have(spec), hold_class, units):
+        return None
+    lacking = _lacking(draft, workload, pool, hold_class, guarantee)
+    if hold_class is HoldClass.GUARANTEED:
+        search = inside_guarantee(spec, pool, units, right, lacking)
+    else:
+        search = Search(draft, pool, must_have(spec), hold_class, units, right, lacking)
+    found = cheapest(search)
+    if found is None or not found[0]:
+        return None
+    return Plan(found[1], hold_class, found[0], *rights.of_priority(spec.name))
+
+
+def _lacking(
+    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+) -> Lacking:
+    """Quota that its team must get back from its own work."""
+    team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
+    limit = quota_of(draft.teams, team, pool).limit_milli_gpu
+    use = draft.use(team, pool)
+    inside = hold_class is HoldClass.GUARANTEED
+    return Lacking(
+        team,
+        guaranteed=use.guaranteed + need - guarantee if inside else 0,
+        training=0 if limit is None else use.training + need - limit,
+    )

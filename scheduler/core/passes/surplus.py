@@ -1,0 +1,141 @@
+"""Over-quota work: what is idle goes by weighted share to whoever asks, and can be taken back.
+
+Work without a GPU comes along here: it needs processor and memory only, and counts against no
+GPU quota.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpucommons.scheduler.core.capacity.wishes import wishes_of
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.demand import (
+    may_have,
+    milli_gpu,
+    must_have,
+    on_cpu_only,
+    shape,
+)
+from gpucommons.scheduler.core.model.lifecycle import with_attempt
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    PoolName,
+    State,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+)
+from gpucommons.scheduler.core.passes import reclaim, turns
+from gpucommons.scheduler.core.placement.admission import (
+    admit,
+    in_order,
+    nominate,
+    promise,
+    unpromise,
+    with_slices,
+)
+from gpucommons.scheduler.core.placement.placement import place
+from gpucommons.scheduler.core.quota import quota
+
+#: More than any cluster has: no limit.
+UNLIMITED = 1 << 60
+
+
+def may_borrow(draft: Draft, team: TeamName, pool: PoolName) -> int:
+    """How much more a team may borrow in a pool before its weight or limit stops it."""
+    found = quota.quota_of(draft.teams, team, pool)
+    if found.over_quota_weight == 0:
+        return 0
+    if found.limit_milli_gpu is None:
+        return UNLIMITED
+    return found.limit_milli_gpu - draft.use(team, pool).training
+
+
+def consider(draft: Draft, workload: Workload) -> None:
+    """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
+    if workload.nomination and workload.nomination.hold_class is HoldClass.GUARANTEED:
+        return  # what it has been promised is better
+    if draft.has_no_place(_class(workload), workload):
+        return
+    unpromise(draft, workload)
+    for pool in workload.spec.pools:
+        placements, hold_class = _place_free(draft, workload, pool)
+        if placements:
+            promise(draft, workload)
+            admit(draft, workload, placements, hold_class)
+            return
+    promise(draft, workload)
+    if workload.nomination is None and not on_cpu_only(workload.spec):
+        _take_share(draft, workload)
+
+
+def _class(workload: Workload) -> HoldClass:
+    return HoldClass.CPU if on_cpu_only(workload.spec) else HoldClass.OVER_QUOTA
+
+
+def _place_free(
+    draft: Draft, workload: Workload, pool: PoolName
+) -> tuple[tuple[WorkerPlacement, ...], HoldClass]:
+    spec = workload.spec
+    workers, optional = must_have(spec), may_have(spec)
+    hold_class = _class(workload)
+    miss = (hold_class, shape(spec), pool)
+    # Others of this shape may have had less, and leave nothing to anybody.
+    left = (*miss, spec.team)
+    if pool not in draft.pools or draft.misses & {miss, left}:
+        return (), hold_class
+    if hold_class is HoldClass.OVER_QUOTA:
+        room_left = may_borrow(draft, spec.team, pool) if spec.over_quota else 0
+        room_left -= milli_gpu(workers)
+        if room_left < 0:
+            return (), hold_class
+        optional = optional[: room_left // max(1, spec.roles[0].milli_gpu)]
+    wishes = wishes_of(spec, draft.nodes, draft.workloads)
+    with turns.respected(draft, workload, pool) as leaves_some:
+        found = place(draft.room, workers, hold_class, pool, optional, wishes=wishes)
+    if not found:
+        draft.misses.add(left if leaves_some else miss)
+    return found, hold_class
+
+
+def _take_share(draft: Draft, workload: Workload) -> None:
+    spec = workload.spec
+    for pool in spec.pools:
+        miss = ("share", shape(spec), pool, spec.team)
+        if not spec.over_quota or miss in draft.misses:
+            continue
+        if may_borrow(draft, spec.team, pool) < milli_gpu(must_have(spec)):
+            continue
+        with turns.respected(draft, workload, pool):
+            plan = reclaim.for_share(draft, workload, pool)
+        if plan is not None:
+            nominate(draft, workload, plan)
+            return
+        draft.misses.add(miss)
+
+
+def grow(draft: Draft, workload: Workload) -> None:
+    """Add borrowed workers to an elastic job that was admitted a moment ago."""
+    attempt = workload.current
+    spec = workload.spec
+    if attempt is None or workload.state is not State.STARTING or not spec.over_quota:
+        return
+    if attempt.hold_class is not HoldClass.GUARANTEED:
+        return
+    optional = may_have(spec)[len(attempt.placements) - len(must_have(spec)) :]
+    pool = draft.nodes[attempt.placements[0].node_id].pool
+    room_left = may_borrow(draft, spec.team, pool)
+    optional = optional[: max(0, room_left) // max(1, spec.roles[0].milli_gpu)]
+    wishes = wishes_of(spec, draft.nodes, draft.workloads)
+    added = place(draft.room, (), HoldClass.OVER_QUOTA, pool, optional, wishes=wishes)
+    if not added:
+        return
+    marked = tuple(replace(one, surplus=True) for one in added)
+    placements = in_order(workload, (*attempt.placements, *marked))
+    before = attempt
+    attempt = replace(attempt, placements=with_slices(attempt.attempt_id, placements))
+    draft.room.remove_attempt(before)
+    workload = draft.put(with_attempt(workload, attempt))
+    draft.room.add(workload, attempt)
+    quota.count(draft.uses, (spec.team, pool), attempt.hold_class, marked)

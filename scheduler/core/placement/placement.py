@@ -1,0 +1,55 @@
+"""Where workers go: all of a gang in one pool, each worker on one node, or nothing.
+
+One worker goes where the packing policy loses least (:mod:`.packing.foresight`), outside fixed
+blocks first; a gang goes to the tightest part of the pool that takes all of it
+(:mod:`.domains`). What a job wishes for (:mod:`.wishes`) breaks ties of the latter, and goes before
+packing. The same input always gives the same place, and nothing is ever taken: a search
+gives back what it tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.spots import give_back, placed, take
+from gpucommons.scheduler.core.capacity.wishes import NONE, Wishes
+from gpucommons.scheduler.core.model.demand import Worker
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPlacement
+from gpucommons.scheduler.core.placement import domains
+from gpucommons.scheduler.core.placement.finding import find
+
+
+def place(  # noqa: PLR0913 - one question; most leave the last two out
+    room: Room,
+    workers: Sequence[Worker],
+    hold_class: HoldClass,
+    pool: PoolName,
+    optional: Sequence[Worker] = (),
+    *,
+    wishes: Wishes = NONE,
+) -> tuple[WorkerPlacement, ...]:
+    """Place all of ``workers`` and as many of ``optional`` as fit; () when not all fit.
+
+    The room is as before when it returns.
+    """
+    if len(workers) == 1 and not optional:
+        spot = find(room, pool, workers[0], hold_class, wishes)
+        return () if spot is None else (placed(workers[0], spot),)
+    found = domains.together(room, pool, workers, hold_class, wishes) if workers else ()
+    if found is None:
+        return ()
+    done = list(zip(workers, found, strict=True))
+    try:
+        for worker, spot in done:
+            take(spot, worker)
+        for worker in optional:
+            more = find(room, pool, worker, hold_class, wishes)
+            if more is None:
+                break
+            take(more, worker)
+            done.append((worker, more))
+    finally:
+        for worker, spot in reversed(done):
+            give_back(spot, worker)
+    return tuple(placed(worker, spot) for worker, spot in done)

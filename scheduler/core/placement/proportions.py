@@ -1,0 +1,184 @@
+"""What a guarantee includes beside GPUs: their part of the processor and memory of their node.
+
+Work inside a guarantee is never taken back for another team. Could it take more than the part of a
+node that goes with its GPUs, an eighth of a GPU with all processors would void everybody else's
+guarantee there. So a job is inside only where what it has on each node is in proportion; then what
+is left of a node always covers the GPUs that are left of it. Larger work borrows as a whole. A team
+that has a pool's guarantees to itself can harm nobody but itself: there any proportion is inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.wishes import NONE, Wishes
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.demand import Worker, placed_milli_gpu
+from gpucommons.scheduler.core.model.holds import Load
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import (
+    HoldClass,
+    NodeId,
+    PoolName,
+    Role,
+    Spec,
+    TeamName,
+    WorkerPlacement,
+)
+from gpucommons.scheduler.core.placement.placement import place
+
+_NO_NODES: frozenset[NodeId] = frozenset()
+
+
+def part_of(node: Node, milli_gpu: int) -> Load:
+    """The part of a node's processor and memory that goes with so many of its GPUs."""
+    whole = WHOLE_MILLI_GPU * max(1, len(node.devices))
+    return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
+
+
+def nodes_of(draft: Draft, pool: PoolName, kind: str | None = None) -> list[Node]:
+    """Nodes of a pool that have GPUs (of a kind) and take work."""
+    return [
+        room.node for room in draft.room.usable(pool) if room.node.devices and _has(room.node, kind)
+    ]
+
+
+def _has(node: Node, kind: str | None) -> bool:
+    return kind is None or any(device.kind == kind for device in node.devices)
+
+
+def matter(draft: Draft, team: TeamName, pool: PoolName) -> bool:
+    """Another team has a guarantee here that work out of proportion would void."""
+    return any(
+        other.name != team and pool in other.quotas and other.quotas[pool].guaranteed_milli_gpu > 0
+        for other in draft.teams.values()
+    )
+
+
+def lean(draft: Draft, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
+    """Nodes of a pool whose part for one of the workers is less than what it asks for."""
+    cpu_milli, memory_mib = _per_gpu(draft, pool)
+    for role in spec.roles:
+        size = role.milli_gpu
+        if size and (
+            role.cpu_milli * WHOLE_MILLI_GPU > cpu_milli * size
+            or role.memory_mib * WHOLE_MILLI_GPU > memory_mib * size
+        ):
+            break
+    else:
+        return _NO_NODES  # mostly: asked at every turn
+    asks = [role for role in spec.roles if role.milli_gpu]
+    needs = tuple(
+        {(one.milli_gpu, one.gpu_kind, Load(one.cpu_milli, one.memory_mib)) for one in asks}
+    )
+    key = ("lean", pool, needs)
+    found = draft.searches.get(key)
+    if not isinstance(found, frozenset):
+        found = draft.searches[key] = frozenset(
+            node.node_id
+            for node in nodes_of(draft, pool)
+            if not all(
+                part_of(node, milli_gpu).at_least(load)
+                for milli_gpu, kind, load in needs
+                if _has(node, kind)
+            )
+        )
+    return found
+
+
+def _per_gpu(draft: Draft, pool: PoolName) -> Load:
+    """What goes with one GPU of the leanest node."""
+    key = ("leanest", pool)
+    found = draft.searches.get(key)
+    if not isinstance(found, Load):
+        parts = [part_of(node, WHOLE_MILLI_GPU) for node in nodes_of(draft, pool)]
+        found = draft.searches[key] = Load(
+            min((part.cpu_milli for part in parts), default=0),
+            min((part.memory_mib for part in parts), default=0),
+        )
+    return found
+
+
+def most_beside(draft: Draft, role: Role, pool: PoolName) -> Load | None:
+    """The processor and memory nearest to what a worker asks for; None without such nodes."""
+    parts = [part_of(node, role.milli_gpu) for node in nodes_of(draft, pool, role.gpu_kind)]
+    return nearest(parts, Load(role.cpu_milli, role.memory_mib))
+
+
+def nearest(there: Iterable[Load], asked: Load) -> Load | None:
+    """The one of these that leaves most of what is asked for: of processors and of memory."""
+
+    def left(load: Load) -> tuple[int, int, Load]:
+        pairs = zip(load, asked, strict=True)
+        shares = [min(1000, has * 1000 // wanted) if wanted else 1000 for has, wanted in pairs]
+        return min(shares), sum(shares), load
+
+    return max(there, key=left, default=None)
+
+
+def may_be_kept(draft: Draft, spec: Spec, pool: PoolName) -> bool:
+    """There is a node on which each worker asks for no more than goes with its GPUs."""
+    avoided = too_lean(draft, spec, pool)
+    if not avoided:
+        return True
+    kind = max(spec.roles, key=lambda role: role.milli_gpu).gpu_kind
+    return any(node.node_id not in avoided for node in nodes_of(draft, pool, kind))
+
+
+def too_lean(draft: Draft, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
+    """Nodes on which a job may not be inside its guarantee, wherever it lies there."""
+    found = lean(draft, spec, pool)
+    return found if found and matter(draft, spec.team, pool) else _NO_NODES
+
+
+def are_kept(
+    draft: Draft, team: TeamName, pool: PoolName, placements: Iterable[WorkerPlacement]
+) -> bool:
+    """What lies on each node is in proportion to its GPUs there.
+
+    A node without a GPU gives nothing that goes with anybody's GPU.
+    """
+    used: dict[NodeId, tuple[int, Load]] = {}
+    for one in placements:
+        milli_gpu, load = used.get(one.node_id, (0, Load()))
+        here = load.plus(Load(one.cpu_milli, one.memory_mib))
+        used[one.node_id] = (milli_gpu + placed_milli_gpu(one), here)
+    return all(
+        not node.devices or part_of(node, milli_gpu).at_least(load)
+        for node, milli_gpu, load in ((draft.nodes[i], *found) for i, found in used.items())
+    ) or not matter(draft, team, pool)
+
+
+def _always_kept(draft: Draft, spec: Spec, pool: PoolName) -> bool:
+    """Each worker is in proportion on every node, so any of them together are."""
+    return not lean(draft, spec, pool) and all(role.milli_gpu for role in spec.roles)
+
+
+def place_kept(  # noqa: PLR0913 - what :func:`.placement.place` asks for, and whose it is
+    draft: Draft,
+    spec: Spec,
+    pool: PoolName,
+    workers: Sequence[Worker],
+    optional: Sequence[Worker],
+    *,
+    wishes: Wishes = NONE,
+) -> tuple[WorkerPlacement, ...]:
+    """Place work inside a guarantee, in proportion on every node; () where that is impossible."""
+    room = draft.room
+    found = place(room, workers, HoldClass.GUARANTEED, pool, optional, wishes=wishes)
+    if not found or _always_kept(draft, spec, pool) or are_kept(draft, spec.team, pool, found):
+        return found
+    avoided = too_lean(draft, spec, pool)
+    if not avoided:
+        return ()
+    found = place(
+        Room({i: node for i, node in room.nodes.items() if i not in avoided}),
+        workers,
+        HoldClass.GUARANTEED,
+        pool,
+        optional,
+        wishes=wishes,
+    )
+    return found if found and are_kept(draft, spec.team, pool, found) else ()

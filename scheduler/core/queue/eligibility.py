@@ -1,0 +1,147 @@
+"""Whether a waiting workload may be considered at all: a list of questions, each with its reason.
+
+What is not eligible is not in line: it holds nobody up and reserves nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
+from gpucommons.scheduler.core.model.resources import Policy
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Reason, ReasonClass, State, Workload, WorkloadId
+
+Question = Callable[[Draft, Workload], Reason | None]
+
+
+def policies(draft: Draft | Cluster, workload: Workload) -> tuple[Policy, ...]:
+    """All policies a workload is under: the hub's and its team's."""
+    team = draft.teams.get(workload.spec.team)
+    return (draft.policy,) if team is None else (draft.policy, team.policy)
+
+
+def known(draft: Draft, workload: Workload) -> Reason | None:
+    """Its team and one of its pools still exist, and notebooks ask for a block size."""
+    spec = workload.spec
+    text, unblock = None, None
+    if spec.team not in draft.teams:
+        text = f"The team {spec.team} does not exist any more."
+    elif not any(pool in draft.pools for pool in spec.pools):
+        text = f"None of its pools ({', '.join(spec.pools)}) exists."
+        unblock = f"Submit it for one of: {', '.join(sorted(draft.pools))}."
+    elif is_lease(workload) and not is_block_size(milli_gpu(must_have(spec))):
+        asked = format_milli_gpu(milli_gpu(must_have(spec)))
+        text = f"A notebook cannot have {asked} GPU: sizes are ⅛, ¼, ½, 1, 2, 4, …"
+    if text is None:
+        return None
+    return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock=unblock)
+
+
+def paused(_: Draft, workload: Workload) -> Reason | None:
+    """Nobody has paused it."""
+    if workload.state is not State.PAUSED:
+        return None
+    return Reason(code=ReasonClass.PAUSED, text="Paused.", unblock="Resume it.")
+
+
+def _name(draft: Draft, workload_id: WorkloadId) -> str:
+    found = draft.workloads.get(workload_id)
+    return workload_id if found is None else found.spec.name
+
+
+def dependencies(draft: Draft, workload: Workload) -> Reason | None:
+    """What it runs after has succeeded."""
+    for before in workload.spec.after:
+        found = draft.workloads.get(before)
+        if found is not None and found.state is State.SUCCEEDED:
+            continue
+        if found is not None and is_final(found):
+            text = f"{found.spec.name}, after which it should run, has {found.state}."
+            return Reason(code=ReasonClass.DEPENDENCY, text=text, unblock="Run that again.")
+        text = f"Runs after {_name(draft, before)}, which has not finished."
+        return Reason(code=ReasonClass.DEPENDENCY, text=text)
+    return None
+
+
+def schedule(draft: Draft, workload: Workload) -> Reason | None:
+    """Its time has come."""
+    if workload.spec.not_before_ms <= draft.now_ms:
+        return None
+    # Counted from the submit and not from now: a sentence that changes by itself would be written
+    # to the store every second.
+    seconds = -(-(workload.spec.not_before_ms - workload.submitted_ms) // 1000)
+    text = f"Scheduled to start {duration(seconds)} after it was submitted."
+    return Reason(code=ReasonClass.BACKOFF, text=text)
+
+
+def back_off(draft: Draft, workload: Workload) -> Reason | None:
+    """It has not just failed."""
+    if workload.not_before_ms <= draft.now_ms:
+        return None
+    seconds = -(-(workload.not_before_ms - workload.since_ms) // 1000)
+    ended = workload.attempts[-1].ended_text if workload.attempts else None
+    text = f"{ended or 'The last start did not work'}. Tries again after {duration(seconds)}."
+    return Reason(code=ReasonClass.BACKOFF, text=text)
+
+
+def policy(draft: Draft, workload: Workload) -> Reason | None:
+    """No policy that came after it was submitted forbids it."""
+    spec = workload.spec
+    asked, workers = milli_gpu(must_have(spec)), bounds(spec)[0]
+    for rules in policies(draft, workload):
+        if spec.priority not in rules.priorities:
+            allowed = ", ".join(sorted(rules.priorities))
+            text = f"Policy `priorities`: {spec.priority} is not allowed, only {allowed}."
+        elif rules.max_milli_gpu_per_job is not None and asked > rules.max_milli_gpu_per_job:
+            most = format_milli_gpu(rules.max_milli_gpu_per_job)
+            text = f"Policy `max_milli_gpu_per_job`: asks for {format_milli_gpu(asked)} GPUs, at most {most}."
+        elif rules.max_workers is not None and workers > rules.max_workers:
+            text = f"Policy `max_workers`: asks for {workers} workers, at most {rules.max_workers}."
+        elif rules.environments and spec.environment not in rules.environments:
+            text = f"Policy `environments`: {spec.environment or 'the default'} is not allowed."
+        else:
+            continue
+        return Reason(code=ReasonClass.POLICY, text=text, unblock="Ask an admin, or submit less.")
+    return None
+
+
+def duration(seconds: int) -> str:
+    """Write a wait for people: ``40 s``, ``5 min``, ``2 h``."""
+    if seconds < 120:  # noqa: PLR2004 - below two minutes, seconds say more
+        return f"{seconds} s"
+    minutes = -(-seconds // 60)
+    return f"{minutes} min" if minutes < 120 else f"{-(-minutes // 60)} h"  # noqa: PLR2004 - as above
+
+
+QUESTIONS: tuple[Question, ...] = (known, paused, dependencies, schedule, back_off, policy)
+
+
+def obstacle(draft: Draft, workload: Workload) -> Reason | None:
+    """The first reason why it is not in line; None when it is."""
+    for question in QUESTIONS:
+        reason = question(draft, workload)
+        if reason is not None:
+            return reason
+    return None
+
+
+def obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
+    """Everyone who is not in line, with the reason."""
+    register = draft.register
+    found: dict[WorkloadId, Reason] = {}
+    for workload in draft.among(register.paused | register.tickets | register.hindered):
+        reason = obstacle(draft, workload)
+        if reason is not None:
+            found[workload.workload_id] = reason
+    for line in register.lines.values():
+        # Rules look at what all of a line have in common, so one of them answers for all.
+        first = draft.workloads[line.members[0].workload_id]
+        reason = known(draft, first) or policy(draft, first)
+        if reason is not None:
+            for one in line.members:
+                found.setdefault(one.workload_id, reason)
+    return found

@@ -1,0 +1,65 @@
+"""Free GPU time that lies in pieces: enough for a job together, and nowhere in one."""
+
+from __future__ import annotations
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.node_room import NodeRoom, blocked
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.demand import must_have
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Workload
+
+
+def held(draft: Draft, workload: Workload) -> str:
+    """``3 half-free GPUs, none whole`` where that is what a job for one GPU waits for.
+
+    What is held now counts, whatever is promised: the sentence stays true until somebody ends.
+    """
+    pools = [pool for pool in workload.spec.pools if pool in draft.pools]
+    if _asked(workload) != WHOLE_MILLI_GPU:
+        return ""
+    return _in_words(WHOLE_MILLI_GPU, _by_node(draft, pools[0], None))
+
+
+def free(draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
+    """The same of what its class may use, and for a job of several whole GPUs on one node."""
+    asked = _asked(workload)
+    if asked == 0:
+        return ""
+    return held(draft, workload) or _in_words(asked, _by_node(draft, pool, hold_class))
+
+
+def _asked(workload: Workload) -> int:
+    """What one worker asks for in whole GPUs; 0 for gangs and for less than a GPU."""
+    first, *others = must_have(workload.spec)
+    return 0 if others or first.milli_gpu % WHOLE_MILLI_GPU else first.milli_gpu
+
+
+def _by_node(draft: Draft, pool: PoolName, hold_class: HoldClass | None) -> list[list[int]]:
+    """What is free of each device, in milli-GPU, for a class; for None, what nobody holds."""
+    key = ("free-by-node", draft.room.changes, pool, hold_class)
+    found = draft.searches.get(key)
+    if not isinstance(found, list):
+        found = draft.searches[key] = [
+            [WHOLE_MILLI_GPU - bits.bit_count() for bits in _taken(node, hold_class)]
+            for node in draft.room.usable(pool)
+        ]
+    return found
+
+
+def _taken(node: NodeRoom, hold_class: HoldClass | None) -> list[int]:
+    if hold_class is None:
+        return [device.held for device in node.devices.values()]
+    return blocked(node.devices.values(), hold_class)
+
+
+def _in_words(asked: int, nodes: list[list[int]]) -> str:
+    """``1 whole and 2 half-free GPUs``; empty where they would not be enough, or one node has it."""
+    free = [milli for node in nodes for milli in node if milli]
+    whole = [milli for milli in free if milli == WHOLE_MILLI_GPU]
+    partly = len(free) - len(whole)
+    enough_there = any(node.count(WHOLE_MILLI_GPU) * WHOLE_MILLI_GPU >= asked for node in nodes)
+    if enough_there or not partly or sum(free) < asked:
+        return ""
+    if not whole:
+        return f"{partly} half-free GPU{'s' if partly > 1 else ''}, none whole"
+    return f"{len(whole)} whole and {partly} half-free GPU{'s' if partly > 1 else ''}"

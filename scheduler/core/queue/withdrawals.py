@@ -1,0 +1,112 @@
+"""Who leaves the line after others were stopped for it, again and again: it may stop nobody for a while.
+
+A grant that nobody takes up, or a start that comes to nothing, is a try in vain (:mod:`.tries`), and so is
+leaving once the work in the way has been told to stop: that work is stopped all the same, for nothing. All
+are noted on the workload and remembered, so neither another ticket nor a restart of the scheduler forgets a
+try.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from itertools import chain
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    Millis,
+    PoolName,
+    Stop,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.core.queue import tries
+
+#: So often, within the time that it is remembered, one may leave what others were stopped for.
+MOST = 3
+
+
+def noted(draft: Draft, workload: Workload) -> Workload:
+    """Return a workload that leaves the line, is paused, lets its turn pass, or does not start, with a note
+    if others were stopped for it.
+    """
+    last = workload.attempts[-1] if workload.attempts else None
+    if workload.nomination is None and (last is None or tries.ran(last)):
+        return workload
+    stopped_ms = _stopped(draft).get(workload.workload_id)
+    if stopped_ms is None or stopped_ms < _since_ms(workload):
+        return workload
+    withdrawn = (*workload.withdrawn_ms, draft.now_ms)[-MOST:]
+    return evolve(workload, withdrawn_ms=withdrawn)
+
+
+def _since_ms(workload: Workload) -> int:
+    """Who was stopped for it before that has served, or has been noted."""
+    ran = [one.ended_ms or 0 for one in workload.attempts if tries.ran(one)]
+    return max((*ran, *workload.withdrawn_ms), default=0)
+
+
+def had_others_stopped(draft: Draft, workload: Workload) -> bool:
+    """What it holds, or held, was won back."""
+    return workload.workload_id in _stopped(draft)
+
+
+def _stopped(draft: Draft) -> Mapping[WorkloadId, int]:
+    """For whom others were told to stop and cannot be spared, and when that was announced last."""
+    key = ("stopped for",)
+    found = draft.searches.get(key)
+    if not isinstance(found, dict):
+        attempts = chain.from_iterable(one.attempts for one in draft.workloads.values())
+        told = [
+            one.stop for one in attempts if one.stop is not None and _was_stopped(one, one.stop)
+        ]
+        found = draft.searches[key] = {
+            stop.beneficiary: stop.announced_ms
+            for stop in sorted(told, key=lambda one: one.announced_ms)
+            if stop.beneficiary is not None and stop.why in stops.FOR_OTHERS
+        }
+    return found
+
+
+def _was_stopped(attempt: Attempt, stop: Stop) -> bool:
+    """Also what saved and left within its notice, as it is asked to; not what came to its own end."""
+    return stop.signalled or (attempt.ended_ms is not None and attempt.exit_code != 0)
+
+
+def held_back(draft: Draft) -> Mapping[tuple[UserName, PoolName], Millis]:
+    """Who may win nothing back for now, where, and until when."""
+    key = ("held back",)
+    found = draft.searches.get(key)
+    if not isinstance(found, dict):
+        found = draft.searches[key] = _held_back(draft)
+    return found
+
+
+def _held_back(draft: Draft) -> dict[tuple[UserName, PoolName], Millis]:
+    left: dict[tuple[UserName, PoolName], list[int]] = defaultdict(list)
+    for workload in draft.among(draft.register.withdrawn):
+        for pool in workload.spec.pools:
+            left[workload.spec.owner, pool].extend(workload.withdrawn_ms)
+    until = {
+        whose: Millis(sorted(times)[-MOST] + WITHDRAWALS_REMEMBERED_MS)
+        for whose, times in left.items()
+        if len(times) >= MOST
+    }
+    return {whose: at for whose, at in until.items() if at > draft.now_ms}
+
+
+def may_win_back(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+    """Its owner has not left too often what was won back."""
+    return (workload.spec.owner, pool) not in held_back(draft)
+
+
+def answers_for_its_line(draft: Draft, workload: Workload) -> bool:
+    """Where it gets nothing, nobody who asks for the same would: it is kept back by nothing of its own."""
+    return not held_back(draft) or all(
+        may_win_back(draft, workload, pool) for pool in workload.spec.pools
+    )

@@ -1,0 +1,43 @@
+"""Where the next notebooks with a part of a GPU would lie, before anybody has asked for one.
+
+On a cluster a pod must hold a card before parts of it can be given away, and that pod needs longer to
+start than a person should wait for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import PoolName, TeamName, UserName, WorkerPlacement
+from gpucommons.scheduler.core.passes.notebooks import free_place
+from gpucommons.scheduler.core.whatif.preview import hypothetical_ids, hypothetical_notebook
+
+
+def next_shares(cluster: Cluster, pools: Iterable[PoolName]) -> frozenset[DeviceId]:
+    """The device that each team's next such notebook would be given in each of these pools."""
+    wanted = frozenset(pools)
+    owners = sorted({(b.team, b.pool) for b in cluster.blocks if b.pool in wanted})
+    if not owners:
+        return frozenset()
+    draft = Draft.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
+    draft.survey()
+    found = (_next(draft, team, pool) for team, pool in owners)
+    return frozenset(slot for place in found if place is not None for slot in place.device_ids)
+
+
+def _next(draft: Draft, team: TeamName, pool: PoolName) -> WorkerPlacement | None:
+    """Where the largest part that has a place would lie: a smaller one finds room there, too."""
+    if pool not in draft.pools or team not in draft.teams:
+        return None
+    parts = [size for size in draft.pools[pool].notebook_sizes if size < WHOLE_MILLI_GPU]
+    ask = hypothetical_notebook(team, pool, UserName(""))
+    for size in sorted(parts, reverse=True):
+        role = replace(ask.spec.roles[0], milli_gpu=size)
+        place = free_place(draft, replace(ask, spec=replace(ask.spec, roles=(role,))))
+        if place is not None:
+            return place
+    return None
