@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
@@ -24,6 +26,7 @@ from gpucommons.labextension.proxy import ProxyHandler
 from gpucommons.labextension.reporter import Reporter
 from gpucommons.labextension.results import FetchResultsHandler, Results
 from gpucommons.labextension.sampler import Sampler
+from gpucommons.labextension.terminals import shell_command
 from gpucommons.labextension.websocket import TabHandler
 from gpucommons.scheduler.client import AsyncSchedulerClient
 
@@ -48,6 +51,17 @@ class GpuCommonsExtension(ExtensionApp):
         )
         self.settings[SETTING] = self.parts
         self._tasks: list[asyncio.Task[None]] = []
+        self._put_programs_into_terminals()
+
+    def _put_programs_into_terminals(self) -> None:
+        """Before Jupyter's own extension for terminals, which comes later by its name, is made."""
+        server = self.serverapp
+        # Jupyter opens login shells just where it was not started in a terminal itself.
+        if server is None or sys.stdout.isatty() or "shell_command" in server.terminado_settings:
+            return
+        command = shell_command(os.environ, programs=Path(sys.executable).parent)
+        if command is not None:
+            server.terminado_settings = {**server.terminado_settings, "shell_command": command}
 
     def initialize_handlers(self) -> None:
         """All routes below ``gpucommons/``."""
