@@ -86,9 +86,10 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     guarantees = guarantee.in_force(draft)
     entitled = partial(guarantee.entitled, draft)
     borrowers = guarantee.upgradable(draft, guarantees)
+    borrow = partial(_borrow_what_is_idle, draft, obstacles)
     for workload in ordering.for_guarantee(draft, usage, obstacles, entitled, borrowers):
-        guarantee.consider(draft, workload, guarantees)
-    lending.hold_back(draft, guarantees)
+        guarantee.consider(draft, workload, guarantees, borrow)
+    _keep_back(draft)
     turns.decide(draft, obstacles, surplus.may_borrow)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
     for workload in ordering.for_surplus(draft, usage, obstacles):
@@ -104,6 +105,15 @@ def _turns(draft: Draft, obstacles: dict[WorkloadId, Reason]) -> None:
     consolidation.consolidate(draft, obstacles, guarantees)
     if draft.register.nominated - claims:
         second_turns.after_a_notice(draft)  # what is being cleared for them may do for others, too
+
+
+def _borrow_what_is_idle(
+    draft: Draft, obstacles: dict[WorkloadId, Reason], workload: Workload
+) -> bool:
+    """Start a job on what borrowers may have now, before anybody is stopped for it."""
+    _keep_back(draft)
+    turns.decide(draft, obstacles, surplus.may_borrow)
+    return surplus.borrow(draft, workload)
 
 
 def _keep_back(draft: Draft) -> None:

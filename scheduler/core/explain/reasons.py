@@ -346,10 +346,9 @@ def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
             if _fits(draft, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
-        if guarantee.covers(draft, workload, guarantees, pool):
-            # What is inside of a guarantee takes back what is lent before it borrows itself.
-            fits = _fits(draft, workers, HoldClass.GUARANTEED, pool)
-            return HoldClass.GUARANTEED if fits else None
+        inside = guarantee.covers(draft, workload, guarantees, pool)
+        if inside and _fits(draft, workers, HoldClass.GUARANTEED, pool):
+            return HoldClass.GUARANTEED
         if left_to(draft, workload, pool) is None and _would_borrow(draft, workload, pool):
             return HoldClass.OVER_QUOTA
     return None

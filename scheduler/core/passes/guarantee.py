@@ -1,12 +1,13 @@
 """In-guarantee work: what a team's guarantee covers starts on devices outside fixed blocks.
 
-It takes free devices, else wins them back from borrowers, else (other in-guarantee work is in the
-way) reserves a place that later in-guarantee work may not fill; borrowers may, for a while.
+It takes free devices, else borrows what is free (a part of a fixed block, say), else wins devices
+back from borrowers, else (other in-guarantee work is in the way) reserves a place that later
+in-guarantee work may not fill; borrowers may, for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpucommons.scheduler.core.capacity.wishes import wishes_of
 from gpucommons.scheduler.core.cycle_state.draft import Draft, Guarantees
@@ -40,6 +41,9 @@ from gpucommons.scheduler.core.placement.admission import admit, nominate, promi
 from gpucommons.scheduler.core.queue import withdrawals
 from gpucommons.scheduler.core.queue.ordering import priority
 from gpucommons.scheduler.core.quota import quota
+
+#: Start a job as a borrower on what is free; False where nothing that it may have is.
+Borrow = Callable[[Workload], bool]
 
 
 def in_force(draft: Draft) -> Guarantees:
@@ -78,7 +82,7 @@ def left(draft: Draft, guarantees: Guarantees, team: TeamName, pool: PoolName) -
     return guarantees.get(pool, {}).get(team, 0) - draft.use(team, pool).guaranteed
 
 
-def consider(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
+def consider(draft: Draft, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> None:
     """Give one workload its turn: upgrade what runs, admit what waits, or reclaim for it."""
     if workload.current is not None:
         upgrade(draft, workload, guarantees)
@@ -95,7 +99,7 @@ def consider(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
             admit(draft, workload, placements, HoldClass.GUARANTEED)
             return
     promise(draft, workload)
-    if workload.nomination is None and not _reclaim(draft, workload, guarantees):
+    if workload.nomination is None and not _reclaim(draft, workload, guarantees, borrow):
         _reserve(draft, workload, guarantees)
 
 
@@ -125,7 +129,7 @@ def _place_free(
     return found
 
 
-def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
+def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> bool:
     spec = workload.spec
     for pool in spec.pools:
         miss = ("reclaim", shape(spec), pool, spec.team)
@@ -135,7 +139,10 @@ def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
             continue
         plan = reclaim.for_guarantee(draft, workload, pool)
         if plan is not None:
-            nominate(draft, workload, plan)
+            # Nobody is stopped for what fits where nobody is. Should an owner want that place, the
+            # guarantee can win devices back then.
+            if not borrow(workload):
+                nominate(draft, workload, plan)
             return True
         draft.misses.add(miss)
     return False

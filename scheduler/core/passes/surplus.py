@@ -54,20 +54,35 @@ def may_borrow(draft: Draft, team: TeamName, pool: PoolName) -> int:
 
 def consider(draft: Draft, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
-    if workload.nomination and workload.nomination.hold_class is HoldClass.GUARANTEED:
-        return  # what it has been promised is better
-    if draft.has_no_place(_class(workload), workload):
+    if _is_sure_of_better(draft, workload) or draft.has_no_place(_class(workload), workload):
         return
+    if borrow(draft, workload):
+        return
+    if workload.nomination is None and not on_cpu_only(workload.spec):
+        _take_share(draft, workload)
+
+
+def borrow(draft: Draft, workload: Workload) -> bool:
+    """Start it on what is free to borrowers; False where nothing fits it."""
     unpromise(draft, workload)
     for pool in workload.spec.pools:
         placements, hold_class = _place_free(draft, workload, pool)
         if placements:
             promise(draft, workload)
             admit(draft, workload, placements, hold_class)
-            return
+            return True
     promise(draft, workload)
-    if workload.nomination is None and not on_cpu_only(workload.spec):
-        _take_share(draft, workload)
+    return False
+
+
+def _is_sure_of_better(draft: Draft, workload: Workload) -> bool:
+    """Its guarantee is being cleared, and who is in the way cannot be spared any more."""
+    nomination = workload.nomination
+    if nomination is None or nomination.hold_class is not HoldClass.GUARANTEED:
+        return False
+    holders = (draft.holder_of(attempt_id) for attempt_id in nomination.victims)
+    stops = (one.current.stop for one in holders if one is not None and one.current is not None)
+    return any(stop is not None and stop.signalled for stop in stops)
 
 
 def _class(workload: Workload) -> HoldClass:

@@ -204,8 +204,8 @@ def _line(
         )
     if asked <= saved - used:
         return (
-            "Borrowed. Only GPUs that are kept for others fit it now, so this job borrows"
-            f" {amount}: {consequence}"
+            "Borrowed. Only GPUs that are kept for notebooks or for other guarantees fit it now, so this job"
+            f" borrows {amount} and stops nobody: {consequence} Its guarantee may win GPUs back then."
         )
     left = format_milli_gpu(max(0, saved - used))
     free = f"{team} has {left} of {format_milli_gpu(saved)} guaranteed GPUs free"

@@ -102,3 +102,68 @@ def test_who_did_not_start_in_time_meanwhile_ends_as_soon_as_it_is_spared() -> N
     assert world.outcome.wake_ms == world.now + 1
     world.wait(1)
     assert world.stop_of(late).why == "timeout"
+
+
+def the_demo() -> World:
+    """Two fixed blocks and one GPU outside them, as in the demo."""
+    vision = a_team(fixed_milli_gpu=2000, guaranteed_milli_gpu=500, limit_milli_gpu=4000)
+    nlp = a_team("nlp", fixed_milli_gpu=1000, guaranteed_milli_gpu=500, limit_milli_gpu=4000)
+    return World(a_node(gpus=4), teams=[vision, nlp])
+
+
+def test_a_guaranteed_job_that_fits_beside_a_notebook_stops_nobody() -> None:
+    world = the_demo()
+    world.submit(a_notebook(), redeem=True)
+    borrower = world.run(a_job("train", 2000))
+    filler = world.run(a_job("filler", 1000, team="nlp", owner="bob"))
+
+    small = world.submit(a_job("small", 250))
+
+    assert world.state(small) is State.STARTING
+    assert [world.stop_of(job) for job in (borrower, filler)] == [None, None]
+    held = world.get(small).current
+    assert held is not None
+    assert held.hold_class is HoldClass.OVER_QUOTA, "a notebook may take the rest of its GPU back"
+    assert world.step().changes.empty
+
+
+def test_a_guaranteed_job_that_a_notebook_stops_wins_back_what_its_guarantee_gives_it() -> None:
+    world = the_demo()
+    notebook = world.submit(a_notebook(), redeem=True)
+    borrower = world.run(a_job("train", 2000))
+    world.run(a_job("filler", 1000, team="nlp", owner="bob"))
+    small = world.run(a_job("small", 250))
+    other = world.submit(a_notebook("ada", 500))
+    assert world.stop_of(small).beneficiary == other, world.get(notebook)
+    world.wait(30_000)
+
+    world.end(small, 143)
+
+    assert world.state(other) is State.GRANTED
+    assert world.state(small) is State.NOMINATED
+    assert world.stop_of(borrower).text == "for vision (its guarantee)"
+
+
+def test_a_job_that_does_not_want_to_borrow_wins_its_guarantee_back_at_once() -> None:
+    world = the_demo()
+    world.submit(a_notebook(), redeem=True)
+    borrower = world.run(a_job("train", 2000))
+    firm = world.submit(a_job("firm", 250, over_quota=False))
+    assert world.state(firm) is State.NOMINATED
+    assert world.stop_of(borrower).beneficiary == firm
+
+
+def test_what_becomes_free_within_the_notice_is_taken_and_the_victim_goes_on() -> None:
+    world = the_demo()
+    world.submit(a_notebook(), redeem=True)
+    borrower = world.run(a_job("train", 2000))
+    fillers = [world.run(a_job(f"filler-{size}", size, team="nlp")) for size in (1000, 500)]
+    small = world.submit(a_job("small", 250))
+    assert world.state(small) is State.NOMINATED
+    assert world.stop_of(borrower) is not None
+
+    world.end(fillers[1])
+
+    assert world.state(small) is State.STARTING
+    assert world.stop_of(borrower) is None
+    assert world.step().changes.empty

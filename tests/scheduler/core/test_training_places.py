@@ -328,18 +328,19 @@ def test_a_reason_names_the_smaller_size_that_would_start_now() -> None:
     assert job.reason.startable_milli_gpu == 3000
 
 
-def test_a_size_for_which_others_would_be_stopped_is_not_said_to_start_now() -> None:
-    """A guaranteed share takes back what is lent, though the free half of a notebook's GPU fits it."""
+def test_a_smaller_size_that_fits_beside_a_notebook_starts_now_and_stops_nobody() -> None:
     team = a_team(fixed_milli_gpu=1000, guaranteed_milli_gpu=500)
     world = World(a_node(gpus=2), teams=[team])
     world.run(a_notebook())
-    world.run(a_job("d-1"))
+    borrower = world.run(a_job("d-1"))
     job = world.get(world.submit(a_job("d-2")))
     assert job.reason is not None
-    assert job.reason.startable_milli_gpu is None
-    assert job.reason.unblock is None
+    assert job.reason.startable_milli_gpu == 500
+    assert job.reason.unblock == "Would start now with ½ GPU."
     told = [way.text for way in ways(world.cluster, job.workload_id, world.now)]
-    assert "Would be next with ½ GPU: others would be stopped for it." in told
+    assert "Would start now with ½ GPU." in told
+    assert world.state(world.submit(a_job("d-3", 500))) is State.STARTING
+    assert world.stop_of(borrower) is None
 
 
 def test_what_starts_now_is_said_beside_the_headroom_that_the_next_cycle_keeps() -> None:
