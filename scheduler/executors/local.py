@@ -43,6 +43,7 @@ from gpucommons.scheduler.executors.supervision import (
     kill_overdue,
     wake,
 )
+from gpucommons.scheduler.executors.told import has_finished
 from gpucommons.scheduler.executors.watch import Watch
 from gpucommons.scheduler.training import alone
 from gpucommons.scheduler.working_folder.holders import kill_holders
@@ -301,7 +302,7 @@ class LocalExecutor:
                 return None
             text = "Its supervisor was killed from outside."
             never = {"exit_code": None, "start_failed": False, "killed": True, "text": text}
-            result = {**never, "kept": kept}
+            result = {**never, "kept": kept, "finished": has_finished(folder.run)}
         if not self._slices.are_empty(attempt, were_used=not result["start_failed"]):
             return None
         return AttemptEnded(

@@ -58,13 +58,22 @@ class Told:
         return {
             "exit_code": exit_code,
             "told": told,
-            "finished": self._says(FINISHED_FILE),
+            "finished": has_finished(self._run),
             "signals_ms": dict(self._sent_ms),
         }
 
     def _says(self, name: str) -> bool:
-        # Whether the name is there: nothing is opened and no link followed.
-        return os.path.lexists(self._run / name)
+        return _is_there(self._run, name)
+
+
+def has_finished(run: Path) -> bool:
+    """The job has left word in its folder that its work is done."""
+    return _is_there(run, FINISHED_FILE)
+
+
+def _is_there(run: Path, name: str) -> bool:
+    # Whether the name is there: nothing is opened and no link followed.
+    return os.path.lexists(run / name)
 
 
 def is_done(facts: Mapping[str, Any], after_signal: str) -> bool:

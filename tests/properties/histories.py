@@ -73,6 +73,7 @@ step = st.one_of(
                 "stubborn",
                 "slow",
                 "repeat",
+                "vanish",
             ]
         ),
         small,
@@ -324,6 +325,11 @@ class History:
         report = None if job is None else self.machines.checkpoint(job, step_number)
         if report is not None:
             self.world.step(report)
+
+    def _vanish(self, number: int, done: int, *_: int) -> None:
+        job = self.live(number, Kind.TRAINING, Kind.RETRAIN)
+        if job is not None:
+            self.machines.vanish(job, done=done % 2 == 1)
 
     def _stubborn(self, number: int, *_: int) -> None:
         alive = [one for one in self.machines.processes.values() if one.alive]

@@ -56,6 +56,8 @@ class Process:
     told: bool = False
     #: It left word that its work is done.
     done: bool = False
+    #: Its end was reported.
+    heard: bool = False
 
     @property
     def manner(self) -> int:
@@ -165,6 +167,7 @@ class Machines:
             if process.alive and not self.slow and not process.signalled:
                 found.append(AttemptStarted(attempt_id=attempt_id))
             if not process.alive:
+                process.heard = True
                 end = AttemptEnded(
                     attempt_id=attempt_id,
                     exit_code=process.exit_code,
@@ -190,6 +193,13 @@ class Machines:
                 process.alive, process.exit_code = False, exit_code
                 # Some say so; the others leave as those do who obey.
                 process.done = exit_code == 0 and process.manner == 0
+
+    def vanish(self, workload: Workload, *, done: bool) -> None:
+        """Whoever watches over a job's processes is killed, and they are with it."""
+        if workload.current is not None:
+            process = self.processes.get(workload.current.attempt_id)
+            if process is not None and process.alive:
+                process.alive, process.exit_code, process.done = False, None, done
 
     def checkpoint(self, workload: Workload, step: int) -> Observation | None:
         """A running job saves."""

@@ -40,13 +40,27 @@ def _agrees(history: History, workload: Workload, last: Attempt) -> None:
     succeeded = workload.state is State.SUCCEEDED
     if process.told and not process.done:
         assert not succeeded, f"{process} obeyed and is called done"
+    if not process.heard:
+        return
     unhindered = last.started_ms is not None and workload.state is not State.CANCELLED
     if process.exit_code == 0 and unhindered and (process.done or not process.told):
         assert succeeded, f"{process} was done and is {workload.state}"
+    if process.done and unhindered:
+        assert succeeded, f"{process} said that it was done and is {workload.state}"
+
+
+#: The supervisor of a job that has said so, and has its notice, is killed.
+DONE_BEFORE_ITS_SUPERVISOR_DIED = [
+    ("submit", 0, 4, 0, 0),
+    ("stubborn", 0, 0, 0, 0),
+    ("pause", 0, 0, 0, 0),
+    ("vanish", 0, 1, 0, 0),
+]
 
 
 @many
 @given(anything)
+@example(DONE_BEFORE_ITS_SUPERVISOR_DIED)
 @example(DONE_WITHIN_ITS_GRACE)
 def test_a_job_has_succeeded_when_it_was_done_and_not_when_it_obeyed(steps: Any) -> None:
     History(check).play(steps)

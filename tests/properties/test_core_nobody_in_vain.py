@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, example, given, settings
 from properties import truths
 from properties.histories import History, days, step
 
-from gpucommons.scheduler.core.lifecycle import is_lease
-from gpucommons.scheduler.core.state import Cluster
-from gpucommons.scheduler.core.types import HoldClass, Workload
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import HoldClass, Workload
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand histories take their time.

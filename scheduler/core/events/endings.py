@@ -86,7 +86,8 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
 def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
     """What its end means, with what was asked of it taken into account."""
     stop = attempt.stop
-    ran = attempt.started_ms is not None and not end.start_failed
+    finished = end.finished or attempt.finished_ms is not None
+    ran = (attempt.started_ms is not None or finished) and not end.start_failed
     if stop is not None and (workload.state is State.CANCELLING or not ran):
         return Meaning.STOPPED
     if end.start_failed:
@@ -96,7 +97,7 @@ def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
             exit_code=end.exit_code,
             announced=stop is not None or attempt.spared_ms is not None,
             told=end.told or end.killed,
-            finished=end.finished or attempt.finished_ms is not None,
+            finished=finished,
             after_signal=workload.spec.exit_after_signal,
         )
     )

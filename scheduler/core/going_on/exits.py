@@ -2,6 +2,8 @@
 
 A script that saves at a signal and leaves with 0 has not finished. So after a signal, or after it was
 told by ``should_stop`` to leave, only ``finished``, posted, counts; before that, its exit status does.
+Who posted it and was then killed, or was not seen to end, has done its work all the same; an error
+of its own after it is an error.
 """
 
 from __future__ import annotations
@@ -13,6 +15,8 @@ from enum import StrEnum
 SUCCESS, PREEMPTED = "success", "preempted"
 #: What leaves because it was told to: SIGTERM itself, and the status of a shell for it.
 _LEFT = frozenset({-15, 143})
+#: Above it a shell tells which signal ended its command.
+_SHELL_SIGNALS = 128
 
 
 class Meaning(StrEnum):
@@ -47,6 +51,8 @@ class Exit:
 def meaning(end: Exit) -> Meaning:
     """What an end means for the job."""
     code = end.exit_code
+    if end.finished and _is_ended_by_others(code):
+        return Meaning.SUCCEEDED
     if code is None:
         return Meaning.LOST
     told = end.told or (end.announced and code in _LEFT)
@@ -55,3 +61,8 @@ def meaning(end: Exit) -> Meaning:
     # What is done stays done, also where the very signal ended what was left of it.
     done = end.finished or (code == 0 and end.after_signal == SUCCESS)
     return Meaning.SUCCEEDED if done else Meaning.STOPPED
+
+
+def _is_ended_by_others(code: int | None) -> bool:
+    """By a signal, or with those who watch over it."""
+    return code is None or code < 0 or code > _SHELL_SIGNALS

@@ -9,8 +9,16 @@ from builders import World, a_job, a_node, a_team
 
 from gpucommons.scheduler.core.events.endings import LONGEST_BACK_OFF_MS
 from gpucommons.scheduler.core.going_on.exits import PREEMPTED, SUCCESS, Exit, Meaning, meaning
-from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptFinished, Cancel, Pause
-from gpucommons.scheduler.core.model.types import State, TeamName, UserName
+from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.state import (
+    AttemptEnded,
+    AttemptFinished,
+    Cancel,
+    NodesObserved,
+    Pause,
+    SetNodeState,
+)
+from gpucommons.scheduler.core.model.types import NodeId, State, TeamName, UserName
 from gpucommons.scheduler.core.queue.tries import LOSSES
 from gpucommons.scheduler.storage.command import exit_status
 
@@ -171,9 +179,60 @@ def test_what_a_pod_ends_with_means_what_its_command_did(after_signal: str) -> N
             assert meaning(seen) is meaning(known), (code, told, finished)
         else:
             assert status == code
-            assert meaning(known) is Meaning.FAILED
+            done = finished and code > 128
+            assert meaning(known) is (Meaning.SUCCEEDED if done else Meaning.FAILED)
 
 
-def test_a_script_without_a_status_is_lost_whatever_it_said() -> None:
-    end = Exit(exit_code=None, announced=True, told=True, finished=True)
-    assert meaning(end) is Meaning.LOST
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize(
+    ("exit_code", "finished", "means"),
+    [
+        (None, True, Meaning.SUCCEEDED),
+        (-9, True, Meaning.SUCCEEDED),
+        (137, True, Meaning.SUCCEEDED),
+        (None, False, Meaning.LOST),
+    ],
+)
+def test_who_said_that_the_work_is_done_is_done_also_if_it_was_killed_or_not_seen_to_end(
+    exit_code: int | None, told: bool, finished: bool, means: Meaning
+) -> None:
+    end = Exit(exit_code=exit_code, announced=told, told=told, finished=finished)
+    assert meaning(end) is means
+
+
+def test_an_error_of_its_own_after_it_said_so_is_an_error() -> None:
+    end = Exit(exit_code=1, announced=False, told=False, finished=True)
+    assert meaning(end) is Meaning.FAILED
+
+
+@pytest.mark.parametrize("asks", [None, "pause", "claim"])
+def test_a_job_that_is_done_has_succeeded_though_its_supervisor_was_killed(
+    asks: str | None,
+) -> None:
+    world = World(a_node(gpus=2), teams=[a_team(), a_team("nlp", guaranteed_milli_gpu=2000)])
+    job = world.run(a_job(workers=2))
+    if asks == "pause":
+        world.ask(Pause(workload_id=job))
+    if asks == "claim":
+        world.submit(a_job("claim", 2000, team=TeamName("nlp"), owner=UserName("bob")))
+        world.wait(30_000)
+    world.step(AttemptFinished(attempt_id=world.attempt_id(job)))
+    world.end(job, None, killed=True, text="Its supervisor was killed from outside.")
+    assert world.state(job) is State.SUCCEEDED
+    assert not {"lost", "evicted", "stopped"} & set(world.kinds())
+
+
+def test_a_job_that_is_done_before_its_start_was_reported_has_succeeded(world: World) -> None:
+    job = world.submit(a_job())
+    world.step(AttemptFinished(attempt_id=world.attempt_id(job)))
+    world.ask(Pause(workload_id=job))
+    world.end(job, None, killed=True)
+    assert world.state(job) is State.SUCCEEDED
+
+
+def test_a_job_that_is_done_on_a_node_that_is_lost_has_succeeded(world: World) -> None:
+    job = world.run(a_job())
+    world.step(AttemptFinished(attempt_id=world.attempt_id(job)))
+    world.step(NodesObserved(executor="fake", nodes=()))
+    world.ask(SetNodeState(node_id=NodeId("n1"), state=NodeState.FENCED), "admin")
+    assert world.state(job) is State.SUCCEEDED

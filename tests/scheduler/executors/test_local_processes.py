@@ -113,6 +113,25 @@ def test_a_killed_supervisor_takes_its_workers_with_it_and_the_attempt_is_lost(
     assert gone(int(lines(executor, launch)[0]))
 
 
+def test_what_a_job_said_of_its_work_is_known_though_its_supervisor_was_killed(
+    executor: LocalExecutor,
+) -> None:
+    says_so = (
+        "import os, pathlib, time;"
+        " pathlib.Path(os.environ['GPUCOMMONS_ATTEMPT_DIR'], '.finished').touch();"
+        " print('done', flush=True); time.sleep(600)"
+    )
+    launch = a_launch(*python(says_so))
+    executor.start(launch)
+    until(lambda: lines(executor, launch))
+    folder = executor.folder(launch.attempt.attempt_id)
+    os.kill(json.loads(folder.supervisor.read_text())["pid"], signal.SIGKILL)
+
+    over = ended(executor)
+
+    assert (over.exit_code, over.finished) == (None, True)
+
+
 def test_a_full_log_says_so_and_the_job_goes_on(executor: LocalExecutor) -> None:
     launch = a_launch(*python("print('x' * 100_000); print('end')"))
     executor.start(launch)
