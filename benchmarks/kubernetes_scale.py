@@ -55,8 +55,8 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.ids import IdSource

@@ -24,13 +24,13 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
 from gpucommons.scheduler.core.whatif.next_shares import next_shares
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import LeaseHeld, Leases
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
-from gpucommons.scheduler.executors.kubernetes.homes import WithHome
-from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles, PlannedFiles
-from gpucommons.scheduler.executors.kubernetes.notebooks import LeaseHeld, Leases
+from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.premises import Asked
 from gpucommons.scheduler.service.slices import slice_ids

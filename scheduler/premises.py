@@ -138,7 +138,7 @@ def _cluster(
     from gpucommons.scheduler.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
     from gpucommons.scheduler.cluster_parts import make_parts  # noqa: PLC0415 - see above
     from gpucommons.scheduler.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
-    from gpucommons.scheduler.executors.kubernetes.notebook_images import (  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import (  # noqa: PLC0415 - see above
         NotebookImages,
     )
     from gpucommons.scheduler.executors.kubernetes.settings import (  # noqa: PLC0415 - see above

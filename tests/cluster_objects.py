@@ -30,9 +30,9 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes import names
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError
-from gpucommons.scheduler.executors.kubernetes.seen import JobSeen, PodSeen
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen
 
 ATTEMPT_ID = AttemptId("0190aaaa-0000-7000-8000-000000000001")
 JOB = f"gc-{ATTEMPT_ID}"

@@ -22,7 +22,7 @@ WORDS = re.compile(
 PYTHON = (
     "scheduler/core/**/*.py",
     "scheduler/environments/*.py",
-    "scheduler/executors/kubernetes/sentences.py",
+    "scheduler/executors/kubernetes/attempts/sentences.py",
     "scheduler/failures/*.py",
     "scheduler/forecast/*.py",
     "scheduler/intake/*.py",

@@ -17,12 +17,12 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName, State
 from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
-from gpucommons.scheduler.executors.kubernetes.offer import Offer, offer_of
-from gpucommons.scheduler.executors.kubernetes.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer, offer_of
+from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.service import jobs, leases, quotes
 from gpucommons.scheduler.service.slices import Slices

@@ -16,8 +16,8 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, NodeId, PoolName, Stop
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from tests.kubernetes.api import wait_for

@@ -14,8 +14,8 @@ from kubernetes import client
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import Millis, PoolName
 from gpucommons.scheduler.executors.base import Executor, Launch
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PodAdditions
 

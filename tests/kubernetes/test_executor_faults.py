@@ -14,8 +14,8 @@ from kubernetes.client.exceptions import ApiException
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Millis, NodeId
-from gpucommons.scheduler.executors.kubernetes.connection import UNPROCESSABLE, ApiError
-from gpucommons.scheduler.executors.kubernetes.requests import Requests
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import UNPROCESSABLE, ApiError
+from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.simulated_nodes import SimulatedNodes

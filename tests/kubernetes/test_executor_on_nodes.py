@@ -11,7 +11,7 @@ from kubernetes import client
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Role
-from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.node_parts import start_plugin_of_instances

@@ -12,10 +12,10 @@ import pytest
 from kubernetes import client
 
 from gpucommons.scheduler.core.model.state import AttemptEnded
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
-from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, read_node
-from gpucommons.scheduler.executors.kubernetes.watching import Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, read_node
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster import Cluster
 from tests.kubernetes.cluster_of_jobs import Jobs

@@ -11,7 +11,7 @@ from kubernetes import client
 
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.simulated_nodes import SimulatedNodes

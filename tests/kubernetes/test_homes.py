@@ -11,10 +11,10 @@ from launches import a_launch
 
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
-from gpucommons.scheduler.executors.kubernetes.homes import WithHome
-from gpucommons.scheduler.executors.kubernetes.job_files import WithoutFiles
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.settings import HomeVolume, KubernetesSettings
 
 

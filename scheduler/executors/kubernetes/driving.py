@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId
-from gpucommons.scheduler.executors.kubernetes import judging, sentences
-from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView
-from gpucommons.scheduler.executors.kubernetes.connection import NOT_FOUND, ApiError
-from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles
-from gpucommons.scheduler.executors.kubernetes.judging import Failing, Seen
-from gpucommons.scheduler.executors.kubernetes.laying_out import LayOut
-from gpucommons.scheduler.executors.kubernetes.orders import Orders, Turn
-from gpucommons.scheduler.executors.kubernetes.records import Record
-from gpucommons.scheduler.executors.kubernetes.refusals import is_refusal
-from gpucommons.scheduler.executors.kubernetes.requests import Requests
-from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, read_job
-from gpucommons.scheduler.executors.kubernetes.traces import Trace
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import NOT_FOUND, ApiError
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders, Turn
+from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
+from gpucommons.scheduler.executors.kubernetes.attempts import judging, sentences
+from gpucommons.scheduler.executors.kubernetes.attempts.judging import Failing, Seen
+from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import LayOut
+from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
+from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, read_job
+from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
 
 #: A kill time so much earlier than the pods' own grace gives is worth a request.
 _EARLIER_MS = 5_000

@@ -26,26 +26,26 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Bound, Launch, Live, LogChunk
-from gpucommons.scheduler.executors.kubernetes import complaints, judging
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.attempts import complaints, judging
+from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
+from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Witnesses
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import StrayNotebooks
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import offer_of
+from gpucommons.scheduler.executors.kubernetes.cluster_state.strangers import Strangers
 from gpucommons.scheduler.executors.kubernetes.driving import Driver, Hands
-from gpucommons.scheduler.executors.kubernetes.judging import Remains
-from gpucommons.scheduler.executors.kubernetes.laying_out import expected_of, lay_out
 from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
 from gpucommons.scheduler.executors.kubernetes.looks import Looks
-from gpucommons.scheduler.executors.kubernetes.notebooks import StrayNotebooks
+from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import expected_of, lay_out
+from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
 from gpucommons.scheduler.executors.kubernetes.nudge import EVERY_S, Nudge
-from gpucommons.scheduler.executors.kubernetes.offer import offer_of
-from gpucommons.scheduler.executors.kubernetes.orders import Orders
-from gpucommons.scheduler.executors.kubernetes.records import Record
-from gpucommons.scheduler.executors.kubernetes.requests import Requests
-from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why
+from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why
+from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.executors.kubernetes.strangers import Strangers
-from gpucommons.scheduler.executors.kubernetes.traces import Trace
-from gpucommons.scheduler.executors.kubernetes.witnesses import Witnesses
 
 _LOG = logging.getLogger(__name__)
 

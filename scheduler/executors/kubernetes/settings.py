@@ -16,7 +16,7 @@ from pydantic import Field, ValidationError, model_validator
 
 from gpucommons.scheduler.environments.images import is_pinned
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.executors.kubernetes import names
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.models.fields import Model
 
 #: The resource of NVIDIA's device plugin.

@@ -19,8 +19,8 @@ from gpucommons.scheduler.environments.images import (
     pinned,
 )
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError
-from gpucommons.scheduler.executors.kubernetes.notebook_images import NotebookImages
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
 from gpucommons.scheduler.service import environments, jobs, quotes, settings
 
 HEX = "a" * 64

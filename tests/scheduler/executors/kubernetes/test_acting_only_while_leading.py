@@ -12,11 +12,11 @@ from cluster_objects import ATTEMPT_ID, JOB, SilentWatches, a_pod, a_stop, an_at
 
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptId, Millis
-from gpucommons.scheduler.executors.kubernetes import names
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
-from gpucommons.scheduler.executors.kubernetes.orders import Orders
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 LABELS = {names.INSTANCE: "gpucommons", names.ATTEMPT: ATTEMPT_ID, names.KIND: "training"}

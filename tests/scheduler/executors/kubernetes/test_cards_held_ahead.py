@@ -13,16 +13,16 @@ from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.installed import Installed
-from gpucommons.scheduler.executors.kubernetes.offer import Offer
-from gpucommons.scheduler.executors.kubernetes.reservations import (
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer
+from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
+from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     read_reservation,
     reservation_name,
 )
-from gpucommons.scheduler.executors.kubernetes.reserving import Reservations
-from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, Why
+from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, Why
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 ONE, TWO = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-1")

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from kubernetes.config import incluster_config
 
-from gpucommons.scheduler.executors.kubernetes.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 
 
 def sent(connection: object) -> dict[str, str]:

@@ -11,11 +11,15 @@ import pytest
 import urllib3
 
 from gpucommons.scheduler.core.model.types import AttemptId
-from gpucommons.scheduler.executors.kubernetes import connection as connections
 from gpucommons.scheduler.executors.kubernetes import logs
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection, Streaming
+from gpucommons.scheduler.executors.kubernetes.api_server import connection as connections
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
+    ApiError,
+    Connection,
+    Streaming,
+)
 from gpucommons.scheduler.executors.kubernetes.logs import PodLogs
-from gpucommons.scheduler.executors.kubernetes.seen import PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
 
 ATTEMPT = AttemptId("a")
 POD = PodSeen(name="p", namespace="n", uid="u", attempt_id=ATTEMPT, job="j", index=0)

@@ -17,10 +17,18 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes import names
-from gpucommons.scheduler.executors.kubernetes.homes import WithHome
-from gpucommons.scheduler.executors.kubernetes.job_files import JobFiles, PlannedFiles, WithoutFiles
-from gpucommons.scheduler.executors.kubernetes.laying_out import LayOut, expected_of, lay_out
+from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import (
+    JobFiles,
+    PlannedFiles,
+    WithoutFiles,
+)
+from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import (
+    LayOut,
+    expected_of,
+    lay_out,
+)
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import (
     HomeVolume,
     KubernetesSettings,

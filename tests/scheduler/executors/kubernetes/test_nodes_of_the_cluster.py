@@ -10,12 +10,12 @@ import pytest
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
+from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
     nodes_of,
     taken_by_others,
 )
-from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, OtherPod
+from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, OtherPod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 TRAIN = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40")

@@ -14,12 +14,10 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound
-from gpucommons.scheduler.executors.kubernetes import names
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.cluster_view import ClusterView, Hears
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
-from gpucommons.scheduler.executors.kubernetes.installed import Installed
-from gpucommons.scheduler.executors.kubernetes.notebooks import (
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import ClusterView, Hears
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import (
     PATIENCE_MS,
     LeaseHeld,
     Leases,
@@ -27,9 +25,11 @@ from gpucommons.scheduler.executors.kubernetes.notebooks import (
     StrayNotebooks,
     read_notebook,
 )
-from gpucommons.scheduler.executors.kubernetes.offer import Offer
-from gpucommons.scheduler.executors.kubernetes.reservations import ReservationSeen
-from gpucommons.scheduler.executors.kubernetes.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer
+from gpucommons.scheduler.executors.kubernetes.cluster_state.reserving import Reservations
+from gpucommons.scheduler.executors.kubernetes.nodes.installed import Installed
+from gpucommons.scheduler.executors.kubernetes.nodes.reservations import ReservationSeen
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 SLOT, OTHER_SLOT = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-1")

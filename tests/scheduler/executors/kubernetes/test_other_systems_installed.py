@@ -15,8 +15,8 @@ from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.providers.hami import REGISTERED
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cluster_objects import a_pod_seen, a_stop, an_attempt
 
-from gpucommons.scheduler.executors.kubernetes import patches
+from gpucommons.scheduler.executors.kubernetes.manifests import patches
 
 NODE = {"kubernetes.io/hostname": "n0"}
 

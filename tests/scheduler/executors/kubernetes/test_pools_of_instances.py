@@ -11,15 +11,15 @@ from cluster_objects import a_launch, an_attempt
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import lay_out
+from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
     nodes_of,
     taken_by_others,
     why_no_part,
 )
-from gpucommons.scheduler.executors.kubernetes.job_files import WithoutFiles
-from gpucommons.scheduler.executors.kubernetes.laying_out import lay_out
-from gpucommons.scheduler.executors.kubernetes.seen import NodeSeen, read_node, read_other
+from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen, read_node, read_other
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 CUT = "nvidia.com/mig-1g.10gb"

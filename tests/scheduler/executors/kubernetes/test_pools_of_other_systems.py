@@ -15,16 +15,21 @@ from cluster_objects import JOB, a_launch, a_pod, an_attempt
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.executors.kubernetes import reservations, sentences
-from gpucommons.scheduler.executors.kubernetes.cluster_nodes import (
+from gpucommons.scheduler.executors.kubernetes.attempts import sentences
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import (
+    LayOut,
+    expected_of,
+    lay_out,
+)
+from gpucommons.scheduler.executors.kubernetes.nodes import reservations
+from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
     nodes_of,
     taken_by_others,
 )
-from gpucommons.scheduler.executors.kubernetes.job_files import WithoutFiles
-from gpucommons.scheduler.executors.kubernetes.laying_out import LayOut, expected_of, lay_out
-from gpucommons.scheduler.executors.kubernetes.other_systems import isolation_of, why_not
-from gpucommons.scheduler.executors.kubernetes.seen import (
+from gpucommons.scheduler.executors.kubernetes.nodes.other_systems import isolation_of, why_not
+from gpucommons.scheduler.executors.kubernetes.objects.seen import (
     NodeSeen,
     OtherPod,
     read_node,

@@ -6,7 +6,7 @@ from typing import Any
 
 from cluster_objects import ATTEMPT_ID, JOB, a_job_seen, a_pod, a_pod_seen, an_ended_pod
 
-from gpucommons.scheduler.executors.kubernetes.seen import (
+from gpucommons.scheduler.executors.kubernetes.objects.seen import (
     Why,
     indexes,
     read_job,
@@ -14,7 +14,7 @@ from gpucommons.scheduler.executors.kubernetes.seen import (
     read_other,
     read_pod,
 )
-from gpucommons.scheduler.executors.kubernetes.traces import DELETED, Traces
+from gpucommons.scheduler.executors.kubernetes.objects.traces import DELETED, Traces
 
 
 def worker(**state: Any) -> list[dict[str, Any]]:

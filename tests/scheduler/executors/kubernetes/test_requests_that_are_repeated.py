@@ -8,12 +8,12 @@ from typing import Any, cast
 import pytest
 from cluster_objects import ATTEMPT_ID, JOB, a_launch, a_pod_seen, an_attempt
 
-from gpucommons.scheduler.executors.kubernetes import names
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError
-from gpucommons.scheduler.executors.kubernetes.job_files import WithoutFiles
-from gpucommons.scheduler.executors.kubernetes.laying_out import LayOut, lay_out
-from gpucommons.scheduler.executors.kubernetes.refusals import is_refusal
-from gpucommons.scheduler.executors.kubernetes.requests import Requests
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import LayOut, lay_out
+from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
+from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 QUOTA = ApiError(

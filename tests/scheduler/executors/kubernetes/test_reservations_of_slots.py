@@ -10,7 +10,7 @@ from builders import a_node
 
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.executors.kubernetes import reservations
+from gpucommons.scheduler.executors.kubernetes.nodes import reservations
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
 
 SETTINGS = KubernetesSettings(pools={"build": PoolPlace(reservations="standing")})

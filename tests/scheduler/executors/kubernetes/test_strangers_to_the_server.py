@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 import urllib3
 
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
 
 
 @dataclass

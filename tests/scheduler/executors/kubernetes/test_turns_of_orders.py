@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpucommons.scheduler.executors.kubernetes.orders import Orders, Turn
+from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders, Turn
 
 _PATIENCE_S = 60
 

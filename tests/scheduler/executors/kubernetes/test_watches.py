@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 from launches import until
 
-from gpucommons.scheduler.executors.kubernetes import watching
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError
-from gpucommons.scheduler.executors.kubernetes.watching import Subject, Watch
+from gpucommons.scheduler.executors.kubernetes.api_server import watching
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
+from gpucommons.scheduler.executors.kubernetes.api_server.watching import Subject, Watch
 
 
 def seen(kind: str, version: str) -> bytes:

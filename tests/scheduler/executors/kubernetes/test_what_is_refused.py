@@ -22,11 +22,11 @@ from cluster_objects import (
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptState, Millis, PoolName
-from gpucommons.scheduler.executors.kubernetes import sentences
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.refusals import Refusals
+from gpucommons.scheduler.executors.kubernetes.attempts import sentences
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
-from gpucommons.scheduler.executors.kubernetes.refusals import Refusals
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 FORBIDDEN = ApiError(

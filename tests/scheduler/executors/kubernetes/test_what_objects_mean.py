@@ -17,10 +17,15 @@ from cluster_objects import (
 )
 
 from gpucommons.scheduler.core.model.types import Millis
-from gpucommons.scheduler.executors.kubernetes import endings, judging
-from gpucommons.scheduler.executors.kubernetes.judging import Expected, Failing, Remains, Seen
-from gpucommons.scheduler.executors.kubernetes.records import Record
-from gpucommons.scheduler.executors.kubernetes.seen import PodSeen, Why, seconds_of
+from gpucommons.scheduler.executors.kubernetes.attempts import endings, judging
+from gpucommons.scheduler.executors.kubernetes.attempts.judging import (
+    Expected,
+    Failing,
+    Remains,
+    Seen,
+)
+from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
+from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why, seconds_of
 
 GANG = an_attempt("worker", "worker")
 

@@ -27,13 +27,14 @@ from gpucommons.gpu.slices import SliceId
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, AttemptState, Millis, NodeId
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.executors.kubernetes import executor, patches
-from gpucommons.scheduler.executors.kubernetes.around import Around
-from gpucommons.scheduler.executors.kubernetes.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes import executor
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection
+from gpucommons.scheduler.executors.kubernetes.attempts.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Said, is_believed
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
-from gpucommons.scheduler.executors.kubernetes.judging import Remains
+from gpucommons.scheduler.executors.kubernetes.manifests import patches
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.executors.kubernetes.witnesses import Said, is_believed
 
 #: An hour after the node was last heard to change.
 NOW_MS = 3_600_000

@@ -10,19 +10,19 @@ import pytest
 from cluster_objects import ATTEMPT_ID, JOB, a_pod
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.executors.kubernetes import names
-from gpucommons.scheduler.executors.kubernetes.cluster_view import (
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import (
     AgentSeen,
     ClusterView,
     Hears,
 )
-from gpucommons.scheduler.executors.kubernetes.connection import Connection
-from gpucommons.scheduler.executors.kubernetes.notebooks import NotebookSeen
-from gpucommons.scheduler.executors.kubernetes.reservations import (
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import NotebookSeen
+from gpucommons.scheduler.executors.kubernetes.nodes.reservations import (
     ReservationSeen,
     reservation_name,
 )
-from gpucommons.scheduler.executors.kubernetes.seen import OtherPod, PodSeen
+from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.objects.seen import OtherPod, PodSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 
 SLOT = DeviceId("n1/gpu-0")

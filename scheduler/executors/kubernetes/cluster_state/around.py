@@ -1,0 +1,46 @@
+"""What the executor asks of the scheduler around it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucommons.gpu.devices import DeviceId
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import AttemptId, NodeId, PoolName
+from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Reading
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import Leases
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, WithoutFiles
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Around:
+    """What the executor asks of the scheduler around it."""
+
+    pools: Callable[[], tuple[Pool, ...]] = tuple
+    pool_of: Callable[[NodeId], Pool | None] = lambda _node: None
+    #: Slots that anything of ours holds.
+    held: Callable[[], Set[DeviceId]] = frozenset
+    #: Slots of which somebody holds a part.
+    fractions: Callable[[], Set[DeviceId]] = frozenset
+    #: Slots that the next notebooks with a part of a GPU would be given, in some pools.
+    next_shares: Callable[[Set[PoolName]], Set[DeviceId]] = lambda _pools: frozenset()
+    #: Leases that hold something, in the scheduler's books.
+    leases: Callable[[], Leases] = dict
+    #: Attempts that are on record as live; None where nobody says.
+    current: Callable[[], Set[AttemptId]] | None = None
+    #: Live processes of a slice, as the agent of its node sees them; None where there is none.
+    reading: Reading | None = None
+    on_change: Callable[[], None] = lambda: None
+    #: Whether this scheduler acts, and not another replica: asked by every thread before it does.
+    leading: Callable[[], bool] = lambda: True
+    files: JobFiles = field(default_factory=WithoutFiles)
+    #: Where logs of stopped workers are kept; None = nowhere.
+    logs: Path | None = None
+    now_ms: Callable[[], int] = _now_ms
