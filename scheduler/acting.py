@@ -10,8 +10,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.orders import (
+from gpucommons.scheduler.core.model.actions import (
     Act,
     AnnounceStop,
     RestartServer,
@@ -21,6 +20,7 @@ from gpucommons.scheduler.core.model.orders import (
     StartServer,
     StopServer,
 )
+from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,

@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler import attempt_tokens, models
 from gpucommons.scheduler.acting import executor_of
-from gpucommons.scheduler.core.events import acts
+from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cancel, Cluster, Restarted
@@ -174,7 +174,7 @@ def _servers(hub: Hub, asked: Asked, service: Callable[[], Service]) -> Servers:
         on_down=lambda lease: _server_is_down(service(), lease),
         on_restarted=lambda lease: _server_is_back(service(), lease),
         on_refused=lambda lease, text: _server_is_refused(service(), lease, text),
-        is_due=lambda act: asked.leading() and acts.is_due(asked.cluster().workloads, act),
+        is_due=lambda act: asked.leading() and due_actions.is_due(asked.cluster().workloads, act),
         wake=asked.wake,
     )
 

@@ -303,7 +303,7 @@ class Loop:
             What was decided is left to whoever leads now.
         """
         leadership = self._around.leadership
-        if leadership is None or not outcome.acts:
+        if leadership is None or not outcome.actions:
             return
         if outcome.changes.empty:
             # Else its commit has asked.
@@ -334,7 +334,7 @@ class Loop:
         self._inbox.drop(len(told))
         self._acting.forget_ended(seen, before, outcome.cluster)
         self._still_lead(outcome)
-        self._acting.perform(outcome.acts, outcome.cluster, now_ms)
+        self._acting.perform(outcome.actions, outcome.cluster, now_ms)
         self._keep_books(now_ms)
         return self._next_s(outcome, full=asked.count >= MAX_INTENTS)
 

@@ -17,7 +17,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
 from gpucommons.scheduler.core.events.leases import RELEASED
-from gpucommons.scheduler.core.model.orders import RestartServer, ServerAct, StartServer, StopServer
+from gpucommons.scheduler.core.model.actions import (
+    RestartServer,
+    ServerAct,
+    StartServer,
+    StopServer,
+)
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.hub import HubRefused, TooLarge

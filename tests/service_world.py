@@ -24,7 +24,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.api.app import ApiSettings, create_app
 from gpucommons.scheduler.api.authentication import AttemptDoor, Doors, HubDoor, MetricsDoor
 from gpucommons.scheduler.attempt_tokens import attempt_of, token_of
-from gpucommons.scheduler.core.model.orders import StartServer, StopServer
+from gpucommons.scheduler.core.model.actions import StartServer, StopServer
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster, Observation
 from gpucommons.scheduler.core.model.types import (

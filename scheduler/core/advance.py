@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpucommons.scheduler.core import cycle, deadlines
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.events import acts
-from gpucommons.scheduler.core.events import intents as asked
-from gpucommons.scheduler.core.events import observations as seen
+from gpucommons.scheduler.core import deadlines
+from gpucommons.scheduler.core.cycle import decide
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.events import applied_intents, due_actions
+from gpucommons.scheduler.core.events import observations as observed
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import (
     AttemptSignalled,
@@ -45,63 +45,63 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
     Without ``explain`` reasons and places in line stay as they were; the decisions are the same.
     """
     refused: dict[IntentId, str] = {}
-    draft = Draft.of(cluster, now_ms, new_ids)
+    cycle = CycleState.of(cluster, now_ms, new_ids)
     while True:
         for observation in observations:
-            seen.observe(draft, observation)
+            observed.observe(cycle, observation)
         for intent in intents:
             if intent.intent_id not in refused:
-                asked.apply(draft, intent)
-        if observations and not intents and draft.settled and _are_quiet(draft, observations):
-            draft.count()
+                applied_intents.apply(cycle, intent)
+        if observations and not intents and cycle.settled and _are_quiet(cycle, observations):
+            cycle.count()
         else:
-            cycle.decide(draft, explain=explain)
-        unmet = _unmet(draft, intents)
+            decide(cycle, explain=explain)
+        unmet = _unmet(cycle, intents)
         if not unmet:
             break
         # A start that got no slice must leave no trace, not even of what it would have replaced:
         # the step is decided again without it.
         refused.update(unmet)
-        draft = draft.again()
-    draft.verdicts.extend(
+        cycle = cycle.again()
+    cycle.verdicts.extend(
         Verdict(intent_id=intent_id, error=NoFreeSlice().code, text=text)
         for intent_id, text in refused.items()
     )
-    wake = deadlines.next_deadline(draft)
-    after, changes = draft.finish(wake)
+    wake = deadlines.next_deadline(cycle)
+    after, changes = cycle.finish(wake)
     return Outcome(
         cluster=after,
         changes=changes,
-        acts=acts.due(draft.among(draft.register.acting), draft.now_ms),
+        actions=due_actions.due(cycle.among(cycle.index.acting), cycle.now_ms),
         wake_ms=wake,
     )
 
 
-def _are_quiet(draft: Draft, observations: Sequence[Observation]) -> bool:
-    return all(isinstance(one, _QUIET) and not _is_awaited(draft, one) for one in observations)
+def _are_quiet(cycle: CycleState, observations: Sequence[Observation]) -> bool:
+    return all(isinstance(one, _QUIET) and not _is_awaited(cycle, one) for one in observations)
 
 
-def _is_awaited(draft: Draft, observation: Observation) -> bool:
+def _is_awaited(cycle: CycleState, observation: Observation) -> bool:
     """A job that may be stopped, or grow, as soon as it runs: somebody may have waited for that."""
     if not isinstance(observation, AttemptStarted):
         return False
-    workload = draft.holder_of(observation.attempt_id)
+    workload = cycle.holder_of(observation.attempt_id)
     return workload is not None and (
-        may_be_stopped(draft, workload) or workload.workload_id in draft.register.growable
+        may_be_stopped(cycle, workload) or workload.workload_id in cycle.index.growable
     )
 
 
-def _unmet(draft: Draft, intents: Sequence[Intent]) -> dict[IntentId, str]:
+def _unmet(cycle: CycleState, intents: Sequence[Intent]) -> dict[IntentId, str]:
     """Starts that were to have a slice in this cycle and have none, with the reason."""
     unmet: dict[IntentId, str] = {}
-    answers = {verdict.intent_id: verdict for verdict in draft.verdicts}
+    answers = {verdict.intent_id: verdict for verdict in cycle.verdicts}
     for intent in intents:
         verdict = answers.get(intent.intent_id)
         if not isinstance(intent.action, Submit) or not intent.action.redeem or verdict is None:
             continue
         if verdict.workload_id is None:
             continue
-        workload = draft.workloads[verdict.workload_id]
+        workload = cycle.workloads[verdict.workload_id]
         attempt = workload.current
         redeemed = attempt is not None and attempt.state is not AttemptState.RESERVED
         if is_final(workload) or workload.state is State.WAITING or not redeemed:

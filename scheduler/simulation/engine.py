@@ -14,14 +14,14 @@ from math import ceil
 
 from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
-from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
-from gpucommons.scheduler.core.model.orders import (
+from gpucommons.scheduler.core.model.actions import (
     SignalAttempt,
     StartAttempt,
     StartServer,
     StopServer,
 )
+from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.state import (
     Action,
     AttemptEnded,
@@ -166,7 +166,7 @@ class Simulation:
             for one in outcome.changes.workloads
             if one.current is not None
         }
-        for act in outcome.acts:
+        for act in outcome.actions:
             match act:
                 case StartAttempt():
                     self._start(act.attempt_id, started)

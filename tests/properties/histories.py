@@ -135,7 +135,7 @@ class Recorded(World):
             if not is_final(one) or workload_id in needed or is_remembered(one, now_ms)
         }
         loaded = replace(loaded, workloads=known, now_ms=now_ms)
-        assert loaded == replace(self.cluster, released=(), spare={}, kept={})
+        assert loaded == replace(self.cluster, released=(), spare={}, fair_share_reservations={})
         self.cluster = loaded
 
 
@@ -204,7 +204,7 @@ class History:
         return [*nodes, *self.machines.reports()]
 
     def _committed(self) -> None:
-        if not self.machines.act(self.world.outcome.acts):
+        if not self.machines.act(self.world.outcome.actions):
             self.world.restart()
             self.restarted = True
         self.machines.tick()

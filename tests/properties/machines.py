@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from builders import World
 
-from gpucommons.scheduler.core.model.orders import (
+from gpucommons.scheduler.core.model.actions import (
     Act,
     RestartServer,
     SignalAttempt,

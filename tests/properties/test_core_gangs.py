@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from properties.truths import Free
 
-from gpucommons.scheduler.core.capacity.wishes import Wishes
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.affinity import Affinity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import mask_of
 from gpucommons.scheduler.core.model.state import Cluster
@@ -82,10 +82,10 @@ def test_a_gang_gets_the_tightest_part_that_takes_it(
     jobs: list[tuple[int, bool]], gang: list[int]
 ) -> None:
     cluster = _cluster(jobs)
-    draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
-    draft.survey()
-    before = {node_id: node.fork() for node_id, node in draft.room.nodes.items()}
-    found = place(draft.room, _workers(gang), HoldClass.OVER_QUOTA, TRAIN)
+    cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
+    cycle.survey()
+    before = {node_id: node.fork() for node_id, node in cycle.capacity.nodes.items()}
+    found = place(cycle.capacity, _workers(gang), HoldClass.OVER_QUOTA, TRAIN)
     expected = _tightest(cluster, gang)
     if expected is None:
         assert not found
@@ -93,7 +93,7 @@ def test_a_gang_gets_the_tightest_part_that_takes_it(
         assert [one.index for one in found] == list(range(len(gang)))
         assert _level({one.node_id for one in found}) == expected
     for node_id, node in before.items():
-        after = draft.room.nodes[node_id]
+        after = cycle.capacity.nodes[node_id]
         assert after.devices == node.devices, "a search takes nothing"
         assert after.promised == node.promised, "a search takes nothing"
 
@@ -102,22 +102,22 @@ def test_roles_that_need_each_others_node_are_not_placed_greedily() -> None:
     # The four-GPU worker could lie on either node, the two others only where it must not.
     nodes = [a_node("n0", 4, cpu_milli=64_000), a_node("n1", 4, cpu_milli=8000)]
     world = World(*nodes, teams=[a_team()])
-    draft = Draft.of(world.cluster.apart(), world.cluster.now_ms, ids("x"))
-    draft.survey()
+    cycle = CycleState.of(world.cluster.apart(), world.cluster.now_ms, ids("x"))
+    cycle.survey()
     workers = (
         Worker("chief", 0, 4000, None, 4000, 100),
         Worker("data", 0, 2000, None, 30_000, 100),
         Worker("data", 1, 2000, None, 30_000, 100),
     )
-    found = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN)
+    found = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
     assert [one.node_id for one in found] == ["n1", "n0", "n0"]
 
 
-def _worth(placed: Sequence[WorkerPlacement], wishes: Wishes) -> int:
-    return sum(wishes.get(one.node_id, 0) for one in placed)
+def _worth(placed: Sequence[WorkerPlacement], affinity: Affinity) -> int:
+    return sum(affinity.get(one.node_id, 0) for one in placed)
 
 
-wished = st.dictionaries(st.sampled_from(sorted(RACKS)), st.integers(1, 4)).map(
+preferred = st.dictionaries(st.sampled_from(sorted(RACKS)), st.integers(1, 4)).map(
     lambda found: {NodeId(name): amount for name, amount in found.items()}
 )
 
@@ -126,17 +126,17 @@ wished = st.dictionaries(st.sampled_from(sorted(RACKS)), st.integers(1, 4)).map(
 @given(
     jobs=st.lists(st.tuples(sizes, st.booleans()), max_size=20),
     gang=gangs,
-    wishes=wished,
+    affinity=preferred,
 )
 def test_the_tightest_part_goes_first_and_wishes_break_ties(
-    jobs: list[tuple[int, bool]], gang: list[int], wishes: Wishes
+    jobs: list[tuple[int, bool]], gang: list[int], affinity: Affinity
 ) -> None:
     cluster = _cluster(jobs)
-    draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
-    draft.survey()
+    cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
+    cycle.survey()
     workers = _workers(gang)
-    plain = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN)
-    placed = place(draft.room, workers, HoldClass.OVER_QUOTA, TRAIN, wishes=wishes)
+    plain = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
+    placed = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN, affinity=affinity)
     # Wishes make nobody wait, and no gang lie less close together.
     assert bool(placed) == bool(plain)
     if not placed:
@@ -144,24 +144,24 @@ def test_the_tightest_part_goes_first_and_wishes_break_ties(
     assert _level({one.node_id for one in placed}) == _level({one.node_id for one in plain})
     if _level({one.node_id for one in placed}) == 0:
         able = [name for name in RACKS if _free(cluster, [name]).fits(gang)]
-        most = max(len(gang) * wishes.get(NodeId(name), 0) for name in able)
-        assert _worth(placed, wishes) == most
+        most = max(len(gang) * affinity.get(NodeId(name), 0) for name in able)
+        assert _worth(placed, affinity) == most
 
 
 @many
 @given(
     jobs=st.lists(st.tuples(sizes, st.booleans()), max_size=20),
     size=sizes,
-    wishes=wished,
+    affinity=preferred,
 )
 def test_one_worker_lies_where_it_is_most_wished_for(
-    jobs: list[tuple[int, bool]], size: int, wishes: Wishes
+    jobs: list[tuple[int, bool]], size: int, affinity: Affinity
 ) -> None:
     cluster = _cluster(jobs)
-    draft = Draft.of(cluster.apart(), cluster.now_ms, ids("x"))
-    draft.survey()
-    placed = place(draft.room, _workers([size]), HoldClass.OVER_QUOTA, TRAIN, wishes=wishes)
+    cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
+    cycle.survey()
+    placed = place(cycle.capacity, _workers([size]), HoldClass.OVER_QUOTA, TRAIN, affinity=affinity)
     able = [name for name in RACKS if _free(cluster, [name]).fits([size])]
     assert bool(placed) == bool(able)
     if placed:
-        assert _worth(placed, wishes) == max(wishes.get(NodeId(name), 0) for name in able)
+        assert _worth(placed, affinity) == max(affinity.get(NodeId(name), 0) for name in able)

@@ -220,7 +220,11 @@ def test_deciding_twice_changes_nothing(steps: Any, cpu_milli: int, min_run_ms: 
         before = history.world.cluster
         again = history.world.step()
         if history.restarted:  # since when room is idle or kept is not stored
-            before = replace(before, spare=again.cluster.spare, kept=again.cluster.kept)
+            before = replace(
+                before,
+                spare=again.cluster.spare,
+                fair_share_reservations=again.cluster.fair_share_reservations,
+            )
         assert again.changes.empty, again.changes
         assert again.cluster == before
 
@@ -259,7 +263,7 @@ def test_a_notebook_that_gave_its_gpu_back_comes_back_without_it(steps: Any) -> 
     history.play(steps)
     history.machines.fuse = None
     history.world.step()
-    history.machines.act(history.world.outcome.acts)
+    history.machines.act(history.world.outcome.actions)
     machines, now = history.machines, history.world.now
     recent = {lease for lease, at_ms in machines.down.items() if at_ms > now - 120_000}
     assert machines.dropped & recent <= machines.back

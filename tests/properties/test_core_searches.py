@@ -11,9 +11,9 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.spots import fragmentation, starts
-from gpucommons.scheduler.core.eviction import units
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.placement_slots import fragmentation, starts
+from gpucommons.scheduler.core.eviction import candidates
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.holds import FULL
 from gpucommons.scheduler.core.model.types import (
@@ -61,9 +61,9 @@ def test_what_is_placed_was_free_and_what_is_not_did_not_fit(
         world.submit(a_job(f"d-{number}", milli, workers=workers, cpu_milli=1))
     cluster = world.cluster
     free = truths.Free(cluster, [truths.held_by(cluster, *HoldClass)])
-    room = Room.of(cluster.nodes.values(), cluster.workloads.values(), cluster.blocks)
+    capacity = Capacity.of(cluster.nodes.values(), cluster.workloads.values(), cluster.blocks)
     workers = must_have(a_job("x", asked[0], workers=asked[1], cpu_milli=1))
-    found = place(room, workers, HoldClass.OVER_QUOTA, TRAIN)
+    found = place(capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
     assert bool(found) == free.fits([asked[0]] * asked[1])
     everyone = [one for _, a in truths.current_attempts(cluster) for one in a.placements]
     truths.held_bits([*everyone, *found])
@@ -76,7 +76,7 @@ def test_what_is_placed_was_free_and_what_is_not_did_not_fit(
 def test_a_layout_on_empty_nodes_fails_only_where_none_exists(
     eighths: list[int], nodes: list[int]
 ) -> None:
-    room = Room.of([a_node(f"n{i}", gpus) for i, gpus in enumerate(nodes)], (), ())
+    capacity = Capacity.of([a_node(f"n{i}", gpus) for i, gpus in enumerate(nodes)], (), ())
     quotas = {TeamName(f"t{i}"): n * 125 for i, n in enumerate(eighths) if n}
     largest = layout.largest_block(nodes)
     sizes = [s for milli in quotas.values() for s in layout.expansion(milli, largest)]
@@ -84,14 +84,14 @@ def test_a_layout_on_empty_nodes_fails_only_where_none_exists(
     rest = sum(s for s in sizes if s < 1000)
     possible = bool(nodes) and _packs(list(nodes), whole, -(-rest // 1000))
     try:
-        blocks = layout.lay_out(TRAIN, quotas, room, ())
+        blocks = layout.lay_out(TRAIN, quotas, capacity, ())
     except CannotLayOut:
         assert quotas
         assert not possible
     else:
         assert possible or not quotas
         assert sum(block.milli_gpu for block in blocks) == sum(quotas.values())
-        assert layout.lay_out(TRAIN, quotas, room, blocks) == blocks
+        assert layout.lay_out(TRAIN, quotas, capacity, blocks) == blocks
 
 
 def _packs(nodes: list[int], whole: list[int], single: int) -> bool:
@@ -137,7 +137,7 @@ def test_no_cheaper_set_of_victims_exists_for_a_single_worker(
     nomination = world.get(claim.workload_id).nomination
     assert nomination is not None
     lost = {
-        attempt.attempt_id: units.work_lost(world.get(job), attempt, world.now)
+        attempt.attempt_id: candidates.work_lost(world.get(job), attempt, world.now)
         for job, attempt in everyone.items()
         if attempt is not None and attempt.state is not AttemptState.ENDED
     }

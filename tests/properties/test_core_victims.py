@@ -11,8 +11,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from properties import truths
 
+from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.eviction.gangs import FEW
-from gpucommons.scheduler.core.eviction.units import work_lost
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.state import CheckpointReported, SetQuotas
 from gpucommons.scheduler.core.model.types import (

@@ -14,7 +14,12 @@ import pytest
 from builders import T0, a_notebook
 
 from gpucommons.scheduler.core.events.leases import RELEASED
-from gpucommons.scheduler.core.model.orders import RestartServer, ServerAct, StartServer, StopServer
+from gpucommons.scheduler.core.model.actions import (
+    RestartServer,
+    ServerAct,
+    StartServer,
+    StopServer,
+)
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,

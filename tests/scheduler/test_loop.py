@@ -11,7 +11,7 @@ import pytest
 
 from gpucommons.gpu.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.model.orders import Act, StartServer
+from gpucommons.scheduler.core.model.actions import Act, StartServer
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -510,7 +510,7 @@ def test_server_acts_go_to_the_hub_with_their_workload(machine: Machine) -> None
         cluster: Cluster, _intents: object, _seen: object, *, now_ms: Millis, new_ids: Iterator[str]
     ) -> Outcome:
         act = StartServer(workload_id=job)
-        return Outcome(cluster=cluster, changes=Changes(now_ms=now_ms), acts=(act,))
+        return Outcome(cluster=cluster, changes=Changes(now_ms=now_ms), actions=(act,))
 
     on_server_act: Callable[[Act, Workload], None] = lambda act, w: acts.append((act, w))  # noqa: E731 - short
     again = machine.loop(advance=one_act, on_server_act=on_server_act)

@@ -2,5 +2,5 @@
 work.
 
 Nothing here knows a queue, a quota or a victim.
-Read `room` first.
+Read `capacity` first.
 """

@@ -1,11 +1,11 @@
-"""What nominations keep of the room, and which of them are cleared by the same victims."""
+"""What nominations keep of the capacity, and which of them are cleared by the same victims."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.model.holds import HoldKey, Load
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -31,7 +31,7 @@ class Promise:
 
 def sharing(
     promises: Mapping[WorkloadId, Promise],
-    nodes: Mapping[NodeId, NodeRoom],
+    nodes: Mapping[NodeId, NodeCapacity],
     victims: frozenset[AttemptId],
     placements: Iterable[WorkerPlacement],
 ) -> list[Workload]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucommons.scheduler.core.capacity.spots import lowest, starts
+from gpucommons.scheduler.core.capacity.placement_slots import lowest, starts
 from gpucommons.scheduler.core.model.demand import is_block_size
 
 

@@ -1,8 +1,8 @@
-"""What each class of work sees of a pool, as arrays kept in step with the room.
+"""What each class of work sees of a pool, as arrays kept in step with the capacity.
 
-The room is the truth, in bits; a view mirrors it in milli-GPU per device, so that the best of
+The capacity is the truth, in bits; a view mirrors it in milli-GPU per device, so that the best of
 thousands of nodes is found by looking only at those that changed. A view is exact about amounts
-and knows nothing of alignment: the place it names is checked on the room, and left out if the bits
+and knows nothing of alignment: the place it names is checked on the capacity, and left out if the bits
 there do not line up.
 """
 
@@ -14,9 +14,9 @@ from functools import lru_cache
 import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom, blocked
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.wishes import Wishes
+from gpucommons.scheduler.core.capacity.affinity import Affinity
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity, blocked
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, PoolName
@@ -45,16 +45,20 @@ def policy_of(known: Known, kinds: tuple[str, ...], devices: tuple[int, ...]) ->
 class View:
     """The nodes of a pool as one class of work may use them."""
 
-    def __init__(self, nodes: Sequence[NodeRoom], hold_class: HoldClass, *, outside: bool) -> None:
+    def __init__(
+        self, nodes: Sequence[NodeCapacity], hold_class: HoldClass, *, outside: bool
+    ) -> None:
         """Mirror these nodes; ``outside`` leaves fixed blocks out though the class may use them."""
         self._hold_class = hold_class
         self._outside = outside
         #: Devices of each row, and where its node is.
-        self.places: list[tuple[NodeRoom, tuple[DeviceRoom, ...]]] = []
+        self.places: list[tuple[NodeCapacity, tuple[DeviceCapacity, ...]]] = []
         self._rows_of: dict[NodeId, range] = {}
         for node in nodes:
             first = len(self.places)
-            for kind in sorted({room.device.kind for room in node.devices.values()}) or [""]:
+            for kind in sorted({capacity.device.kind for capacity in node.devices.values()}) or [
+                ""
+            ]:
                 alike = tuple(d for d in node.devices.values() if d.device.kind == kind)
                 self.places.append((node, alike))
             self._rows_of[node.node.node_id] = range(first, len(self.places))
@@ -80,9 +84,9 @@ class View:
         for row in range(len(self.places)):
             self._write(row)
 
-    def board(self, room: Room, known: Known) -> Board:
+    def board(self, capacity: Capacity, known: Known) -> Board:
         """Scores as of now, resting on what is known of the work that comes."""
-        self.read(room)
+        self.read(capacity)
         if self._board is None:
             self._board = Board(self.rows, policy_of(known, self._kinds, self._counts))
         elif known is not self._known:
@@ -90,27 +94,27 @@ class View:
         self._known = known
         return self._board
 
-    def board_again(self, room: Room, board: Board) -> Board:
+    def board_again(self, capacity: Capacity, board: Board) -> Board:
         """The same board after places were taken."""
-        self.read(room)
+        self.read(capacity)
         return board
 
-    def wished(self, wishes: Wishes) -> Ints:
+    def wished(self, affinity: Affinity) -> Ints:
         """How much each row is wished for."""
-        found = [wishes.get(node.node.node_id, 0) for node, _ in self.places]
+        found = [affinity.get(node.node.node_id, 0) for node, _ in self.places]
         return np.array(found, dtype=np.int64)
 
-    def open_bits(self, device: DeviceRoom) -> int:
+    def open_bits(self, device: DeviceCapacity) -> int:
         """Bits of a device that this view may use."""
         taken = device.blocked(self._hold_class)
         return FULL & ~(taken | device.blocks if self._outside else taken)
 
-    def read(self, room: Room) -> None:
+    def read(self, capacity: Capacity) -> None:
         """Look again at the nodes that changed."""
-        for node_id in dict.fromkeys(room.touched_since(self._read)):
+        for node_id in dict.fromkeys(capacity.touched_since(self._read)):
             for row in self._rows_of.get(node_id, ()):
                 self._write(row)
-        self._read = room.changes
+        self._read = capacity.changes
 
     def _write(self, row: int) -> None:
         node, devices = self.places[row]
@@ -124,43 +128,43 @@ class View:
         self.rows.write(row, free, max(0, cpu_milli), max(0, memory_mib))
 
 
-def whole_free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> Ints:
+def whole_free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> Ints:
     """How many GPUs are wholly free for a class on each usable node of a pool."""
-    view = _view(room, pool, hold_class, outside=False)
-    view.read(room)
+    view = _view(capacity, pool, hold_class, outside=False)
+    view.read(capacity)
     whole = (view.rows.free == WHOLE_MILLI_GPU).sum(axis=1)
     found: Ints = np.bincount(view.node_of_row, weights=whole).astype(np.int64)
     return found
 
 
-def largest_free(room: Room, pool: PoolName, hold_class: HoldClass) -> int:
+def largest_free(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> int:
     """The most milli-GPU that is free of one GPU for a class."""
-    view = _view(room, pool, hold_class, outside=False)
-    view.read(room)
+    view = _view(capacity, pool, hold_class, outside=False)
+    view.read(capacity)
     return int(view.rows.free.max(initial=0))
 
 
-def free_per_node(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, Ints]:
+def free_per_node(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> tuple[View, Ints]:
     """How much is free for a class on each usable node of a pool, and which node is which."""
-    view = _view(room, pool, hold_class, outside=False)
-    view.read(room)
+    view = _view(capacity, pool, hold_class, outside=False)
+    view.read(capacity)
     free = view.rows.free.sum(axis=1)
     return view, np.bincount(view.node_of_row, weights=free).astype(np.int64)
 
 
-def views_of(room: Room, pool: PoolName, hold_class: HoldClass) -> tuple[View, ...]:
+def views_of(capacity: Capacity, pool: PoolName, hold_class: HoldClass) -> tuple[View, ...]:
     """Views in the order in which they are tried: fixed blocks are lent last."""
-    everything = _view(room, pool, hold_class, outside=False)
-    if pool not in room.pools_with_blocks or hold_class in _BORROW_NOTHING:
+    everything = _view(capacity, pool, hold_class, outside=False)
+    if pool not in capacity.pools_with_blocks or hold_class in _BORROW_NOTHING:
         return (everything,)
-    return _view(room, pool, hold_class, outside=True), everything
+    return _view(capacity, pool, hold_class, outside=True), everything
 
 
-def _view(room: Room, pool: PoolName, hold_class: HoldClass, *, outside: bool) -> View:
+def _view(capacity: Capacity, pool: PoolName, hold_class: HoldClass, *, outside: bool) -> View:
     key = (pool, hold_class, outside)
-    found = room.views.get(key)
+    found = capacity.views.get(key)
     if not isinstance(found, View):
-        found = room.views[key] = View(room.usable(pool), hold_class, outside=outside)
+        found = capacity.views[key] = View(capacity.usable(pool), hold_class, outside=outside)
     return found
 
 
@@ -169,7 +173,7 @@ def asked(worker: Worker) -> Ask:
     return ask_of(worker.milli_gpu, worker.cpu_milli, worker.memory_mib, worker.gpu_kind)
 
 
-def whole_free(view: View, row: int) -> dict[int, DeviceRoom]:
+def whole_free(view: View, row: int) -> dict[int, DeviceCapacity]:
     """Wholly free devices of a row, by position."""
     devices = view.places[row][1]
     return {

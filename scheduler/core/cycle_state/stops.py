@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
@@ -34,24 +34,24 @@ MOVE = "move"
 GOES_ON = frozenset({"resize", MOVE})
 
 
-def pool_settings(draft: Draft, attempt: Attempt) -> Pool:
+def pool_settings(cycle: CycleState, attempt: Attempt) -> Pool:
     """The pool in which an attempt lies."""
-    name = pool_of(draft.nodes, attempt.placements) or PoolName("unknown")
-    found = draft.pools.get(name)
+    name = pool_of(cycle.nodes, attempt.placements) or PoolName("unknown")
+    found = cycle.pools.get(name)
     return Pool(name=name) if found is None else found
 
 
-def stoppable_from_ms(draft: Draft, workload: Workload, attempt: Attempt) -> int | None:
+def stoppable_from_ms(cycle: CycleState, workload: Workload, attempt: Attempt) -> int | None:
     """From when on an equal may have a running job stopped, or moved: after its minimum run time, and
     not twice within a half-life, whichever it was. Fixed and guaranteed quota need not wait.
     """
     if attempt.started_ms is None:
         return None
-    since = attempt.started_ms + pool_settings(draft, attempt).min_run_ms
+    since = attempt.started_ms + pool_settings(cycle, attempt).min_run_ms
     for before in reversed(workload.attempts):
         rule = "" if before.stop is None else before.stop.rule
-        if before.ended_ms is not None and rule in rights.AMONG_EQUALS:
-            return max(since, before.ended_ms + pool_settings(draft, attempt).half_life_ms)
+        if before.ended_ms is not None and rule in eviction_cause.AMONG_EQUALS:
+            return max(since, before.ended_ms + pool_settings(cycle, attempt).half_life_ms)
     return since
 
 
@@ -72,7 +72,7 @@ class Notice:
     beneficiary: WorkloadId
 
 
-def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
+def announce(cycle: CycleState, workload: Workload, notice: Notice) -> Workload:
     """Give notice to an attempt for the sake of another workload; an earlier notice counts on."""
     attempt = workload.current
     if attempt is None:
@@ -84,8 +84,8 @@ def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
         or {before.why, notice.why} == GOES_ON
     ):
         return workload
-    pool = pool_settings(draft, attempt)
-    announced = draft.now_ms if before is None else before.announced_ms
+    pool = pool_settings(cycle, attempt)
+    announced = cycle.now_ms if before is None else before.announced_ms
     stop = Stop(
         why=notice.why,
         text=notice.text,
@@ -96,8 +96,8 @@ def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
         beneficiary=notice.beneficiary,
         notice_signal=notice_signal(workload, pool),
     )
-    workload = draft.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
-    draft.tell(
+    workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
+    cycle.tell(
         "stop-announced",
         f"{workload.spec.name} will be stopped {notice.text}.",
         workload,
@@ -112,23 +112,25 @@ def announce(draft: Draft, workload: Workload, notice: Notice) -> Workload:
     return workload
 
 
-def spare(draft: Draft, workload: Workload) -> Workload:
+def spare(cycle: CycleState, workload: Workload) -> Workload:
     """Take the announcement back; only before SIGTERM."""
     attempt = workload.current
     if attempt is None or attempt.stop is None or attempt.stop.signalled:
         return workload
-    draft.searches.clear()
-    workload = draft.put(
+    cycle.searches.clear()
+    workload = cycle.put(
         evolve(
-            with_attempt(workload, evolve(attempt, stop=None, spared_ms=draft.now_ms)),
+            with_attempt(workload, evolve(attempt, stop=None, spared_ms=cycle.now_ms)),
             nomination=None,
         )
     )
-    draft.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
+    cycle.tell("spared", f"{workload.spec.name} goes on: its devices are not needed.", workload)
     return workload
 
 
-def hand_over(draft: Draft, workload: Workload, waiting: Mapping[WorkloadId, Workload]) -> None:
+def hand_over(
+    cycle: CycleState, workload: Workload, waiting: Mapping[WorkloadId, Workload]
+) -> None:
     """Stop it for one who still waits for that, where whoever it was announced for has left the line."""
     attempt = workload.current
     stop = None if attempt is None else attempt.stop
@@ -139,50 +141,50 @@ def hand_over(draft: Draft, workload: Workload, waiting: Mapping[WorkloadId, Wor
     heir = waiting[min(waiting)]
     stop = evolve(stop, beneficiary=heir.workload_id)
     if stop.why != MOVE:
-        right = rights.of_heir(heir, workload, attempt)
-        why = stop.why if stop.why in GOES_ON else right.why
-        stop = evolve(stop, why=why, text=right.text, rule=right.rule)
-    draft.put(with_attempt(workload, evolve(attempt, stop=stop)))
+        cause = eviction_cause.of_heir(heir, workload, attempt)
+        why = stop.why if stop.why in GOES_ON else cause.why
+        stop = evolve(stop, why=why, text=cause.text, rule=cause.rule)
+    cycle.put(with_attempt(workload, evolve(attempt, stop=stop)))
 
 
-def end_now(draft: Draft, workload: Workload, *, why: str, text: str) -> Workload:
+def end_now(cycle: CycleState, workload: Workload, *, why: str, text: str) -> Workload:
     """Stop an attempt without notice: SIGTERM with this cycle's acts."""
     attempt = workload.current
     if attempt is None:
         return workload
     stopping = attempt.stop is not None and attempt.stop.signalled
-    grace = pool_settings(draft, attempt).grace_ms
-    kill = attempt.stop.kill_ms if attempt.stop and stopping else draft.now_ms + grace
+    grace = pool_settings(cycle, attempt).grace_ms
+    kill = attempt.stop.kill_ms if attempt.stop and stopping else cycle.now_ms + grace
     stop = Stop(
         why=why,
         text=text,
-        announced_ms=draft.now_ms if attempt.stop is None else attempt.stop.announced_ms,
-        term_ms=draft.now_ms,
+        announced_ms=cycle.now_ms if attempt.stop is None else attempt.stop.announced_ms,
+        term_ms=cycle.now_ms,
         kill_ms=Millis(kill),
         signalled=True,
     )
-    return _signalled(draft, evolve(workload, nomination=None), evolve(attempt, stop=stop))
+    return _signalled(cycle, evolve(workload, nomination=None), evolve(attempt, stop=stop))
 
 
-def signal_due(draft: Draft, workload: Workload) -> Workload:
+def signal_due(cycle: CycleState, workload: Workload) -> Workload:
     """Begin the grace when the notice is over."""
     attempt = workload.current
     if attempt is None or attempt.stop is None or attempt.stop.signalled:
         return workload
-    if attempt.stop.term_ms > draft.now_ms:
+    if attempt.stop.term_ms > cycle.now_ms:
         return workload
     stop = evolve(
         attempt.stop,
         signalled=True,
         # A scheduler that was away at term_ms still gives the whole grace.
         kill_ms=Millis(
-            max(attempt.stop.kill_ms, draft.now_ms + pool_settings(draft, attempt).grace_ms)
+            max(attempt.stop.kill_ms, cycle.now_ms + pool_settings(cycle, attempt).grace_ms)
         ),
     )
-    return _signalled(draft, workload, evolve(attempt, stop=stop))
+    return _signalled(cycle, workload, evolve(attempt, stop=stop))
 
 
-def _signalled(draft: Draft, workload: Workload, attempt: Attempt) -> Workload:
+def _signalled(cycle: CycleState, workload: Workload, attempt: Attempt) -> Workload:
     stop = attempt.stop
     workload = with_attempt(workload, attempt)
     if attempt.state is not AttemptState.STOPPING:
@@ -195,5 +197,5 @@ def _signalled(draft: Draft, workload: Workload, attempt: Attempt) -> Workload:
         if (
             target is State.CANCELLING and workload.state is not State.CANCELLING
         ) or workload.state not in held:
-            workload = move(workload, target, draft.now_ms)
-    return draft.put(workload)
+            workload = move(workload, target, cycle.now_ms)
+    return cycle.put(workload)

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.eviction.units import work_lost
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.going_on.ways import step_word, way_to_go_on
@@ -26,13 +26,17 @@ from gpucommons.scheduler.core.model.types import (
     Stop,
     Workload,
 )
-from gpucommons.scheduler.core.queue import lending, tries, withdrawals
+from gpucommons.scheduler.core.queue import (
+    lending,
+    reclaim_backoff,
+    retry_limits,
+)
 
 #: First wait after a failure or loss; doubles with each further one.
 BACK_OFF_MS = 10_000
 LONGEST_BACK_OFF_MS = 600_000
 #: Stops after which a job goes on, sooner or later.
-_GOES_ON_AFTER = stops.FOR_OTHERS | tries.ITS_OWN | {"pause"}
+_GOES_ON_AFTER = stops.FOR_OTHERS | retry_limits.ITS_OWN | {"pause"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +54,19 @@ class End:
     files_kept: int | None = None
 
 
-def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
+def end_attempt(cycle: CycleState, workload: Workload, end: End) -> Workload:
     """Close the current attempt and move its workload on."""
     attempt = workload.current
     if attempt is None:
         return workload
     if attempt.started_ms is None and _never_started(attempt, end):
-        workload = withdrawals.noted(draft, workload)
+        workload = reclaim_backoff.noted(cycle, workload)
     means = _meaning(workload, attempt, end)
     kept = attempt.files_kept if end.files_kept is None else end.files_kept
     ended = evolve(
         attempt,
         state=AttemptState.ENDED,
-        ended_ms=draft.now_ms,
+        ended_ms=cycle.now_ms,
         exit_code=end.exit_code,
         files_kept=kept,
     )
@@ -70,17 +74,17 @@ def end_attempt(draft: Draft, workload: Workload, end: End) -> Workload:
     if means is Meaning.STOPPED and not is_lease(workload):
         # For whom it was, and how it goes on, is worth more than its exit status.
         known = with_attempt(workload, evolve(attempt, files_kept=kept))
-        text = _stop_words(known, attempt, end, draft.now_ms)
+        text = _stop_words(known, attempt, end, cycle.now_ms)
     ended = evolve(ended, ended_text=text)
     workload = with_attempt(workload, ended)
-    lending.give_up(draft, workload, ended)
+    lending.give_up(cycle, workload, ended)
     if is_lease(workload):
-        return _end_lease(draft, workload, ended, text)
+        return _end_lease(cycle, workload, ended, text)
     if attempt.stop is None:
-        return _after_own_end(draft, workload, means, text)
+        return _after_own_end(cycle, workload, means, text)
     if means is Meaning.STOPPED:
-        _receipt(draft, workload, ended, attempt.stop, end)
-    return _after_stop(draft, workload, attempt.stop, means)
+        _receipt(cycle, workload, ended, attempt.stop, end)
+    return _after_stop(cycle, workload, attempt.stop, means)
 
 
 def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
@@ -140,54 +144,54 @@ def _stop_words(workload: Workload, attempt: Attempt, end: End, now_ms: Millis) 
     return why if way is None else f"{why}: {words.with_cost(way, now_ms)}"
 
 
-def _end_lease(draft: Draft, workload: Workload, attempt: Attempt, text: str) -> Workload:
+def _end_lease(cycle: CycleState, workload: Workload, attempt: Attempt, text: str) -> Workload:
     stop = attempt.stop
     if stop is not None and stop.text:
         text = stop.text
-    workload = draft.put(
-        move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
+    workload = cycle.put(
+        move(workload, State.ENDED, cycle.now_ms, ended_text=text, redeem_by_ms=None)
     )
     why = "stopped" if stop is None else stop.why
-    draft.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
+    cycle.tell("lease-ended", text, workload, data={"why": why}, attempt_id=attempt.attempt_id)
     return workload
 
 
-def _after_own_end(draft: Draft, workload: Workload, means: Meaning, text: str) -> Workload:
+def _after_own_end(cycle: CycleState, workload: Workload, means: Meaning, text: str) -> Workload:
     workload = evolve(workload, nomination=None)
     match means:
         case Meaning.SUCCEEDED:
-            return _succeed(draft, workload)
+            return _succeed(cycle, workload)
         case Meaning.LOST:
             # The machine's fault, not the job's: it does not use up a restart.
-            return requeue_later(draft, workload, "lost", text)
+            return requeue_later(cycle, workload, "lost", text)
         case Meaning.STOPPED:
             if workload.attempts[-1].spared_ms is None:
-                return _left_untold(draft, workload, text)
+                return _left_untold(cycle, workload, text)
             # It obeyed an announcement that was taken back meanwhile.
-            return draft.put(move(workload, State.QUEUED, draft.now_ms))
+            return cycle.put(move(workload, State.QUEUED, cycle.now_ms))
         case Meaning.FAILED:
-            return fail_or_retry(draft, workload, text)
+            return fail_or_retry(cycle, workload, text)
 
 
-def _left_untold(draft: Draft, workload: Workload, text: str) -> Workload:
+def _left_untold(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """Nobody here told it to leave: its node did, or it only says so, and that for ever if it may."""
-    times = tries.left_untold(workload)
-    if times >= tries.LOSSES:
+    times = retry_limits.left_untold(workload)
+    if times >= retry_limits.LOSSES:
         return fail(
-            draft,
+            cycle,
             workload,
             f"It left {times} times in a row as if it had been told to stop, nobody here had told it, and it"
             " saved nothing in between",
         )
-    return requeue_later(draft, workload, "lost", text)
+    return requeue_later(cycle, workload, "lost", text)
 
 
-def _succeed(draft: Draft, workload: Workload) -> Workload:
+def _succeed(cycle: CycleState, workload: Workload) -> Workload:
     if workload.state is State.STARTING:
         # It was faster than the report of its start.
-        workload = move(workload, State.RUNNING, draft.now_ms)
-    workload = draft.put(move(workload, State.SUCCEEDED, draft.now_ms, ended_text="It finished"))
-    draft.tell(
+        workload = move(workload, State.RUNNING, cycle.now_ms)
+    workload = cycle.put(move(workload, State.SUCCEEDED, cycle.now_ms, ended_text="It finished"))
+    cycle.tell(
         "succeeded",
         f"{workload.spec.name} finished.",
         workload,
@@ -196,39 +200,41 @@ def _succeed(draft: Draft, workload: Workload) -> Workload:
     return workload
 
 
-def fail(draft: Draft, workload: Workload, text: str) -> Workload:
+def fail(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """End a job as failed, in words."""
-    workload = draft.put(move(workload, State.FAILED, draft.now_ms, ended_text=text))
-    draft.tell("failed", f"{workload.spec.name} failed: {text}.".replace("..", "."), workload)
+    workload = cycle.put(move(workload, State.FAILED, cycle.now_ms, ended_text=text))
+    cycle.tell("failed", f"{workload.spec.name} failed: {text}.".replace("..", "."), workload)
     return workload
 
 
-def fail_or_retry(draft: Draft, workload: Workload, text: str) -> Workload:
+def fail_or_retry(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """Another try after a back-off while restarts are left, else failed."""
     if workload.restarts < workload.spec.max_restarts:
-        return requeue_later(draft, evolve(workload, restarts=workload.restarts + 1), "retry", text)
-    return fail(draft, workload, text)
+        return requeue_later(cycle, evolve(workload, restarts=workload.restarts + 1), "retry", text)
+    return fail(cycle, workload, text)
 
 
-def requeue_later(draft: Draft, workload: Workload, kind: str, text: str) -> Workload:
+def requeue_later(cycle: CycleState, workload: Workload, kind: str, text: str) -> Workload:
     """Back into line with its age, considered again after a back-off; failed where that is no use."""
-    if tries.pointless(workload):
-        return fail(draft, workload, f"It never ran in {tries.in_vain(workload)} tries: {text}")
-    if tries.always_lost(workload):
-        times = tries.lost_in_a_row(workload)
+    if retry_limits.pointless(workload):
+        return fail(
+            cycle, workload, f"It never ran in {retry_limits.in_vain(workload)} tries: {text}"
+        )
+    if retry_limits.always_lost(workload):
+        times = retry_limits.lost_in_a_row(workload)
         lost = f"It was lost {times} times in a row and saved no checkpoint in between: {text}"
-        return fail(draft, workload, lost)
+        return fail(cycle, workload, lost)
     wait = min(LONGEST_BACK_OFF_MS, BACK_OFF_MS << min(10, _bad_ends(workload) - 1))
-    workload = draft.put(
+    workload = cycle.put(
         move(
             workload,
             State.QUEUED,
-            draft.now_ms,
-            not_before_ms=Millis(draft.now_ms + wait),
+            cycle.now_ms,
+            not_before_ms=Millis(cycle.now_ms + wait),
             nomination=None,
         )
     )
-    draft.tell(
+    cycle.tell(
         kind,
         f"{workload.spec.name}: {text.rstrip('.')}. It is back in line for {wait // 1000} s at least.",
         workload,
@@ -242,63 +248,63 @@ def _bad_ends(workload: Workload) -> int:
     count = 0
     for attempt in reversed(workload.attempts):
         stop = attempt.stop
-        if stop is not None and stop.why not in tries.ITS_OWN:
+        if stop is not None and stop.why not in retry_limits.ITS_OWN:
             break
         count += 1
     return max(1, count)
 
 
-def _after_stop(draft: Draft, workload: Workload, stop: Stop, means: Meaning) -> Workload:
+def _after_stop(cycle: CycleState, workload: Workload, stop: Stop, means: Meaning) -> Workload:
     if workload.state is State.CANCELLING:
-        return cancelled(draft, workload, stop.text)
+        return cancelled(cycle, workload, stop.text)
     if means is Meaning.SUCCEEDED:
-        return _succeed(draft, evolve(workload, nomination=None))
+        return _succeed(cycle, evolve(workload, nomination=None))
     if means is Meaning.FAILED:
-        return _failed_before_its_stop(draft, evolve(workload, nomination=None))
-    return _stopped(draft, workload, stop)
+        return _failed_before_its_stop(cycle, evolve(workload, nomination=None))
+    return _stopped(cycle, workload, stop)
 
 
-def _stopped(draft: Draft, workload: Workload, stop: Stop) -> Workload:
+def _stopped(cycle: CycleState, workload: Workload, stop: Stop) -> Workload:
     if workload.state not in {State.PREEMPTING, State.PAUSING}:
         # It ended within its notice.
-        workload = move(workload, State.PREEMPTING, draft.now_ms)
+        workload = move(workload, State.PREEMPTING, cycle.now_ms)
     if stop.why == "max-run":
-        return fail(draft, workload, stop.text)
+        return fail(cycle, workload, stop.text)
     if workload.state is State.PAUSING:  # also where its node was lost meanwhile
-        return draft.put(move(workload, State.PAUSED, draft.now_ms, nomination=None))
-    if stop.why in tries.ITS_OWN:
-        return requeue_later(draft, workload, stop.why, stop.text)
+        return cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
+    if stop.why in retry_limits.ITS_OWN:
+        return requeue_later(cycle, workload, stop.why, stop.text)
     kept = workload.nomination if stop.why in stops.GOES_ON else None
-    workload = move(workload, State.QUEUED, draft.now_ms, nomination=kept)
+    workload = move(workload, State.QUEUED, cycle.now_ms, nomination=kept)
     if stop.why == "pause":
-        workload = move(workload, State.PAUSED, draft.now_ms, nomination=None)
-    return draft.put(workload)
+        workload = move(workload, State.PAUSED, cycle.now_ms, nomination=None)
+    return cycle.put(workload)
 
 
-def _failed_before_its_stop(draft: Draft, workload: Workload) -> Workload:
+def _failed_before_its_stop(cycle: CycleState, workload: Workload) -> Workload:
     """An error of its own that came before any signal: as without the stop, but a pause holds."""
     text = workload.attempts[-1].ended_text or ""
     retries = workload.restarts < workload.spec.max_restarts
     if workload.state is State.PAUSING and retries:
         workload = evolve(workload, restarts=workload.restarts + 1)
-        return draft.put(move(workload, State.PAUSED, draft.now_ms))
-    return fail_or_retry(draft, workload, text)
+        return cycle.put(move(workload, State.PAUSED, cycle.now_ms))
+    return fail_or_retry(cycle, workload, text)
 
 
-def cancelled(draft: Draft, workload: Workload, text: str) -> Workload:
+def cancelled(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """The last step of a cancel."""
-    workload = draft.put(move(workload, State.CANCELLED, draft.now_ms, ended_text=text))
-    draft.tell("cancelled", f"{workload.spec.name} was cancelled.", workload)
+    workload = cycle.put(move(workload, State.CANCELLED, cycle.now_ms, ended_text=text))
+    cycle.tell("cancelled", f"{workload.spec.name} was cancelled.", workload)
     return workload
 
 
-def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end: End) -> None:
+def _receipt(cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop, end: End) -> None:
     """Say what a stop cost and for whom it was."""
-    lost = work_lost(workload, attempt, draft.now_ms)
+    lost = work_lost(workload, attempt, cycle.now_ms)
     way = way_to_go_on(workload)
-    signalled = stop.term_ms if stop.signalled else draft.now_ms
-    beneficiary = draft.workloads.get(stop.beneficiary) if stop.beneficiary else None
-    draft.tell(
+    signalled = stop.term_ms if stop.signalled else cycle.now_ms
+    beneficiary = cycle.workloads.get(stop.beneficiary) if stop.beneficiary else None
+    cycle.tell(
         _kind(stop),
         f"{workload.spec.name} was stopped {stop.text}".rstrip() + ".",
         workload,
@@ -312,7 +318,7 @@ def _receipt(draft: Draft, workload: Workload, attempt: Attempt, stop: Stop, end
             "rule": stop.rule,
             "milli_gpu": sum(placed_milli_gpu(one) for one in attempt.placements),
             "notice_used_ms": max(0, signalled - stop.announced_ms),
-            "grace_used_ms": max(0, draft.now_ms - signalled),
+            "grace_used_ms": max(0, cycle.now_ms - signalled),
             "lost_milli_gpu_ms": lost,
             "lost_milli_gpu_s": lost // 1000,
             "checkpoint_step": None if workload.checkpoint is None else workload.checkpoint.step,

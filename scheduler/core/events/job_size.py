@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.gpu.slices import format_gpus
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import move
 from gpucommons.scheduler.core.model.state import ResizeJob
 from gpucommons.scheduler.core.model.types import Resized, Size, Spec, State, Workload
-from gpucommons.scheduler.core.queue import withdrawals
+from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.errors import InvalidTransition
 
 #: States in which nothing of it runs and it will start again.
@@ -84,21 +84,21 @@ def check_resizable(workload: Workload) -> None:
     raise InvalidTransition(message)
 
 
-def resize(draft: Draft, workload: Workload, action: ResizeJob, by: str) -> None:
+def resize(cycle: CycleState, workload: Workload, action: ResizeJob, by: str) -> None:
     """Give a waiting job another size. Who was to be stopped for the old one may be spared."""
     check_resizable(workload)
     before = size_of(workload.spec)
     if action.size == before:
         return
-    workload = withdrawals.noted(draft, workload)
+    workload = reclaim_backoff.noted(cycle, workload)
     if workload.state is State.NOMINATED:
-        workload = move(workload, State.QUEUED, draft.now_ms, nomination=None)
+        workload = move(workload, State.QUEUED, cycle.now_ms, nomination=None)
     submitted = before if workload.resized is None else workload.resized.submitted
     resized = Resized(submitted=submitted, now=action.size)
     workload = evolve(
         workload, spec=with_size(workload.spec, action.size), resized=resized, reason=None
     )
-    draft.put(workload)
+    cycle.put(workload)
     text = f"{workload.spec.name}: {in_words(before)} → {in_words(action.size)}, by {by}."
     data = {"old": in_words(before), "new": in_words(action.size)}
-    draft.tell("resized", text, workload, by=by, data=data)
+    cycle.tell("resized", text, workload, by=by, data=data)

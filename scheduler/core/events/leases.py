@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events.endings import End, end_attempt
 from gpucommons.scheduler.core.model.lifecycle import (
     is_final,
@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import tries, withdrawals
+from gpucommons.scheduler.core.queue import reclaim_backoff, retry_limits
 from gpucommons.scheduler.errors import InvalidTransition, PolicyRefused, SliceClearing
 
 #: Each ticket holds a device for a moment when its turn comes: one user with many would hold up
@@ -71,12 +71,12 @@ def _keeps_age(old: Workload, new: Spec) -> bool:
     same_line = old.spec.team == new.team and old.spec.pools == new.pools
     smaller = new.roles[0].milli_gpu < old.spec.roles[0].milli_gpu
     fits = same_line and (smaller or same_ask(old.spec, new))
-    return fits and old.current is None and not tries.in_vain(old)
+    return fits and old.current is None and not retry_limits.in_vain(old)
 
 
-def of_server(draft: Draft, spec: Spec) -> Workload | None:
+def of_server(cycle: CycleState, spec: Spec) -> Workload | None:
     """The live lease of this (owner, server name)."""
-    for workload in draft.workloads.values():
+    for workload in cycle.workloads.values():
         if (
             is_lease(workload)
             and not is_final(workload)
@@ -87,11 +87,11 @@ def of_server(draft: Draft, spec: Spec) -> Workload | None:
     return None
 
 
-def _check_tickets(draft: Draft, spec: Spec) -> None:
+def _check_tickets(cycle: CycleState, spec: Spec) -> None:
     """Not in too many lines at once; a ticket for the same server is only replaced."""
     waiting = {
         workload.spec.server_name
-        for workload in draft.workloads.values()
+        for workload in cycle.workloads.values()
         if is_lease(workload)
         and workload.spec.owner == spec.owner
         and workload.state in (State.WAITING, State.GRANTED)
@@ -104,15 +104,15 @@ def _check_tickets(draft: Draft, spec: Spec) -> None:
         raise PolicyRefused(message)
 
 
-def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> WorkloadId:
+def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> WorkloadId:
     """Put a ticket into line, or hand back the one there is; ``redeem`` starts it now or not."""
-    old = of_server(draft, new.spec)
+    old = of_server(cycle, new.spec)
     if old is not None and _will_do(old, new.spec, redeem=redeem):
         if redeem:
-            draft.redeeming.add(old.workload_id)
+            cycle.redeeming.add(old.workload_id)
         return old.workload_id
     if not redeem:
-        _check_tickets(draft, new.spec)
+        _check_tickets(cycle, new.spec)
     if old is not None:
         if old.current is not None and old.redeem_by_ms is None and not redeem:
             message = (
@@ -123,40 +123,40 @@ def take_ticket(draft: Draft, new: Workload, *, redeem: bool, by: str) -> Worklo
         if old.current is not None and old.redeem_by_ms is None:
             # The hub has no such server any more, but only a reading of its slice proves that its
             # processes are gone. The spawner asks again until then.
-            end(draft, old, Cancel(workload_id=old.workload_id, why="stopped"), by)
+            end(cycle, old, Cancel(workload_id=old.workload_id, why="stopped"), by)
             # Who starts it anew by hand wants what was chosen there, not the restart without a GPU.
-            _restart_on_cpu(draft, draft.workloads[old.workload_id], wanted=False)
+            _restart_on_cpu(cycle, cycle.workloads[old.workload_id], wanted=False)
             message = (
                 "The GPU of your last server is still being cleared. That takes a few seconds;"
                 " start again then."
             )
             raise SliceClearing(message)
-        finish(draft, old, _REPLACED, by=by)
+        finish(cycle, old, _REPLACED, by=by)
         if not redeem:
             # Whoever let a turn pass rests, under whatever ticket.
             new = replace(new, not_before_ms=old.not_before_ms)
         if _keeps_age(old, new.spec):
             new = replace(new, submitted_ms=old.submitted_ms)
-    draft.put(new)
-    draft.tell("submitted", "A notebook asks for a GPU.", new, by=by)
+    cycle.put(new)
+    cycle.tell("submitted", "A notebook asks for a GPU.", new, by=by)
     if redeem:
-        draft.redeeming.add(new.workload_id)
+        cycle.redeeming.add(new.workload_id)
     return new.workload_id
 
 
-def finish(draft: Draft, workload: Workload, text: str, *, by: str = "scheduler") -> None:
+def finish(cycle: CycleState, workload: Workload, text: str, *, by: str = "scheduler") -> None:
     """End a lease whose server is gone or never was."""
-    workload = withdrawals.noted(draft, workload)
+    workload = reclaim_backoff.noted(cycle, workload)
     if workload.current is not None:
-        end_attempt(draft, workload, End(None, text=text))
+        end_attempt(cycle, workload, End(None, text=text))
         return
-    workload = draft.put(
-        move(workload, State.ENDED, draft.now_ms, ended_text=text, redeem_by_ms=None)
+    workload = cycle.put(
+        move(workload, State.ENDED, cycle.now_ms, ended_text=text, redeem_by_ms=None)
     )
-    draft.tell("lease-ended", text, workload, by=by)
+    cycle.tell("lease-ended", text, workload, by=by)
 
 
-def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
+def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:
     """End a ticket at once; what holds a slice ends when its processes are seen gone.
 
     A reclaim stops the server first; ``stopped`` and ``failed`` say that this has happened.
@@ -164,26 +164,26 @@ def end(draft: Draft, workload: Workload, action: Cancel, by: str) -> None:
     text = action.text or _END_TEXTS.get(action.why, f"Ended by {by}")
     if is_final(workload):
         if action.why in RETURNS and workload.ended_text in _PLAIN_ENDS:
-            draft.put(replace(workload, ended_text=text))
+            cycle.put(replace(workload, ended_text=text))
         return
     attempt = workload.current
     if action.why == NOT_STARTED and workload.redeem_by_ms is None:
         return  # its server took the slice meanwhile, or others have their turn
     if attempt is None or workload.redeem_by_ms is not None:
-        finish(draft, workload, text, by=by)
+        finish(cycle, workload, text, by=by)
         return
     plain = action.why in SERVER_GONE
     if attempt.stop is not None and (attempt.stop.why == action.why or plain):
         if plain and attempt.stop.why not in SERVER_GONE:
             stop = replace(attempt.stop, why="stopped")
-            draft.put(with_attempt(workload, replace(attempt, stop=stop)))
+            cycle.put(with_attempt(workload, replace(attempt, stop=stop)))
         return
     was_down = attempt.stop is not None and attempt.stop.why in SERVER_GONE
-    workload = withdrawals.noted(draft, workload)
-    workload = stops.end_now(draft, workload, why=action.why, text=text)
+    workload = reclaim_backoff.noted(cycle, workload)
+    workload = stops.end_now(cycle, workload, why=action.why, text=text)
     if action.why == RELEASED and not was_down:
-        _restart_on_cpu(draft, workload, wanted=True)
-    draft.tell("stop-announced", text, workload, by=by, data={"why": action.why})
+        _restart_on_cpu(cycle, workload, wanted=True)
+    cycle.tell("stop-announced", text, workload, by=by, data={"why": action.why})
 
 
 _END_TEXTS = {
@@ -214,19 +214,19 @@ def never_ran(workload: Workload) -> bool:
     )
 
 
-def restarted(draft: Draft, workload: Workload) -> None:
+def restarted(cycle: CycleState, workload: Workload) -> None:
     """The server of a lease that gave its GPU back runs again."""
-    _restart_on_cpu(draft, workload, wanted=False)
+    _restart_on_cpu(cycle, workload, wanted=False)
 
 
-def _restart_on_cpu(draft: Draft, workload: Workload, *, wanted: bool) -> None:
+def _restart_on_cpu(cycle: CycleState, workload: Workload, *, wanted: bool) -> None:
     attempt = workload.attempts[-1] if workload.attempts else None
     if attempt is not None and attempt.stop is not None:
         stop = replace(attempt.stop, restart_on_cpu=wanted)
-        draft.put(with_attempt(workload, replace(attempt, stop=stop)))
+        cycle.put(with_attempt(workload, replace(attempt, stop=stop)))
 
 
-def redeem(draft: Draft, workload: Workload) -> bool:
+def redeem(cycle: CycleState, workload: Workload) -> bool:
     """Hand a granted slice to the server that starts now; False where there is no grant."""
     if workload.state in {State.ACTIVE, State.WARNED}:
         return True
@@ -235,11 +235,11 @@ def redeem(draft: Draft, workload: Workload) -> bool:
     attempt = workload.current
     if attempt is not None and attempt.state is AttemptState.RESERVED:
         workload = move_attempt(workload, AttemptState.STARTING)
-    draft.put(replace(workload, redeem_by_ms=None))
+    cycle.put(replace(workload, redeem_by_ms=None))
     return True
 
 
-def started(draft: Draft, workload: Workload) -> None:
+def started(cycle: CycleState, workload: Workload) -> None:
     """The server of a granted lease runs."""
     if workload.state in {State.ACTIVE, State.WARNED}:
         return
@@ -253,12 +253,12 @@ def started(draft: Draft, workload: Workload) -> None:
         raise InvalidTransition(message)
     if attempt.state is AttemptState.RESERVED:
         workload = move_attempt(workload, AttemptState.STARTING)
-    workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
-    workload = draft.put(move(workload, State.ACTIVE, draft.now_ms, redeem_by_ms=None))
-    draft.tell("started", "The notebook runs.", workload)
+    workload = move_attempt(workload, AttemptState.RUNNING, started_ms=cycle.now_ms)
+    workload = cycle.put(move(workload, State.ACTIVE, cycle.now_ms, redeem_by_ms=None))
+    cycle.tell("started", "The notebook runs.", workload)
 
 
-def keep(draft: Draft, workload: Workload, action: Keep, by: str) -> None:
+def keep(cycle: CycleState, workload: Workload, action: Keep, by: str) -> None:
     """The user is still there: no return before this has passed."""
     idleness = workload.idleness or Idleness()
     if workload.state not in {State.ACTIVE, State.WARNED}:
@@ -272,16 +272,16 @@ def keep(draft: Draft, workload: Workload, action: Keep, by: str) -> None:
         warned_ms=None,
         returns_ms=None,
         keeps_left=idleness.keeps_left - 1,
-        kept_until_ms=Millis(draft.now_ms + action.for_ms),
+        kept_until_ms=Millis(cycle.now_ms + action.for_ms),
         reclaimed=False,
     )
     if workload.state is State.WARNED:
-        workload = move(workload, State.ACTIVE, draft.now_ms)
-    workload = draft.put(replace(workload, idleness=kept))
-    draft.tell("kept", f"Kept for {action.for_ms // 60_000} min.", workload, by=by)
+        workload = move(workload, State.ACTIVE, cycle.now_ms)
+    workload = cycle.put(replace(workload, idleness=kept))
+    cycle.tell("kept", f"Kept for {action.for_ms // 60_000} min.", workload, by=by)
 
 
-def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
+def report_idle(cycle: CycleState, workload: Workload, action: ReportIdle) -> None:
     """Take over the culler's view; active again forgets warnings and gives the keeps back."""
     if workload.state not in {State.ACTIVE, State.WARNED}:
         return
@@ -290,7 +290,7 @@ def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
     if action.idle_since_ms is None:
         idleness = Idleness(kept_until_ms=old.kept_until_ms)
     else:
-        warned: Millis | None = draft.now_ms
+        warned: Millis | None = cycle.now_ms
         if returns_ms is None or returns_ms == old.returns_ms:
             warned = None if returns_ms is None else old.warned_ms
         idleness = replace(
@@ -304,18 +304,18 @@ def report_idle(draft: Draft, workload: Workload, action: ReportIdle) -> None:
         )
     to = State.ACTIVE if returns_ms is None else State.WARNED
     if to is not workload.state:
-        workload = move(workload, to, draft.now_ms)
+        workload = move(workload, to, cycle.now_ms)
         if to is State.WARNED:
-            draft.tell(
+            cycle.tell(
                 "idle-warned",
                 "Idle: its GPU will be returned.",
                 workload,
                 data={"returns_ms": returns_ms},
             )
     if idleness != old:
-        draft.put(replace(workload, idleness=idleness))
+        cycle.put(replace(workload, idleness=idleness))
     else:
-        draft.put(workload)
+        cycle.put(workload)
 
 
 def _returns_ms(old: Idleness, action: ReportIdle) -> Millis | None:

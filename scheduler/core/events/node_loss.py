@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.resources import Node, NodeState
@@ -26,43 +26,43 @@ from gpucommons.scheduler.core.model.types import (
 )
 
 
-def end_on_lost_devices(draft: Draft, before: Node, now: Node) -> None:
+def end_on_lost_devices(cycle: CycleState, before: Node, now: Node) -> None:
     """A device that a live node no longer has: who held it computes on nothing, and is ended."""
     gone = {d.device_id for d in before.devices} - {d.device_id for d in now.devices}
     if not gone:
         return
-    for workload in draft.among(draft.register.holding):
+    for workload in cycle.among(cycle.index.holding):
         attempt = workload.current
         if attempt is None or (attempt.stop is not None and attempt.stop.signalled):
             continue
         lost = [d for one in attempt.placements for d in one.device_ids if d in gone]
         if lost:
             text = f"Its GPU {', '.join(sorted(lost))} is gone from {now.node_id}"
-            stops.end_now(draft, workload, why="lost", text=text)
+            stops.end_now(cycle, workload, why="lost", text=text)
 
 
-def demote(draft: Draft, pool: PoolName) -> None:
+def demote(cycle: CycleState, pool: PoolName) -> None:
     """Turn what exceeds the shrunk guarantees of a pool into borrowed work."""
     usable = {
         node.node_id
-        for node in draft.nodes.values()
+        for node in cycle.nodes.values()
         if node.pool == pool and node.state is NodeState.READY
     }
-    covered = _shrunk(draft, pool, usable)
+    covered = _shrunk(cycle, pool, usable)
     held: dict[TeamName, int] = {}
-    for workload, attempt in sorted(_in_guarantee(draft, usable), key=_oldest_first):
+    for workload, attempt in sorted(_in_guarantee(cycle, usable), key=_oldest_first):
         team = workload.spec.team
         firm = tuple(one for one in attempt.placements if not one.surplus)
         held[team] = held.get(team, 0) + _milli(firm)
         if held[team] > covered.get(team, 0):
             held[team] -= _milli(firm)
-            _borrow(draft, workload, attempt)
+            _borrow(cycle, workload, attempt)
 
 
-def _shrunk(draft: Draft, pool: PoolName, usable: set[NodeId]) -> dict[TeamName, int]:
+def _shrunk(cycle: CycleState, pool: PoolName, usable: set[NodeId]) -> dict[TeamName, int]:
     """Guarantees that are left once all fixed quota is laid out."""
-    quotas = {n: t.quotas[pool] for n, t in draft.teams.items() if pool in t.quotas}
-    total = WHOLE_MILLI_GPU * sum(len(draft.nodes[one].devices) for one in usable)
+    quotas = {n: t.quotas[pool] for n, t in cycle.teams.items() if pool in t.quotas}
+    total = WHOLE_MILLI_GPU * sum(len(cycle.nodes[one].devices) for one in usable)
     outside = max(0, total - sum(quota.fixed_milli_gpu for quota in quotas.values()))
     saved = {name: quota.guaranteed_milli_gpu for name, quota in quotas.items()}
     promised = sum(saved.values())
@@ -71,8 +71,8 @@ def _shrunk(draft: Draft, pool: PoolName, usable: set[NodeId]) -> dict[TeamName,
     return {name: milli * outside // promised for name, milli in saved.items()}
 
 
-def _in_guarantee(draft: Draft, usable: set[NodeId]) -> Iterable[tuple[Workload, Attempt]]:
-    for workload in draft.workloads.values():
+def _in_guarantee(cycle: CycleState, usable: set[NodeId]) -> Iterable[tuple[Workload, Attempt]]:
+    for workload in cycle.workloads.values():
         attempt = workload.current
         if (
             attempt is not None
@@ -90,11 +90,11 @@ def _milli(placements: tuple[WorkerPlacement, ...]) -> int:
     return sum(placed_milli_gpu(one) for one in placements)
 
 
-def _borrow(draft: Draft, workload: Workload, attempt: Attempt) -> None:
+def _borrow(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     placements = tuple(replace(one, surplus=False) for one in attempt.placements)
     borrowed = replace(attempt, hold_class=HoldClass.OVER_QUOTA, placements=placements)
-    workload = draft.put(with_attempt(workload, borrowed))
-    draft.tell(
+    workload = cycle.put(with_attempt(workload, borrowed))
+    cycle.tell(
         "demoted",
         f"{workload.spec.name} borrows now: nodes were lost, and fixed quota comes first.",
         workload,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import settings
 from gpucommons.scheduler.core.events.endings import End, end_attempt
 from gpucommons.scheduler.core.going_on.ways import step_word
@@ -29,34 +29,34 @@ from gpucommons.scheduler.core.model.types import REPORTED, AttemptState, State,
 CHECKPOINT_EVENT_MS = 10_000
 
 
-def observe(draft: Draft, observation: Observation) -> None:
+def observe(cycle: CycleState, observation: Observation) -> None:
     """Apply one report."""
     if isinstance(observation, NodesObserved):
-        settings.observe_nodes(draft, observation)
+        settings.observe_nodes(cycle, observation)
         return
-    workload = draft.holder_of(observation.attempt_id)
+    workload = cycle.holder_of(observation.attempt_id)
     if workload is None:
         return  # of an attempt that has ended or was never ours: nothing it says is recorded
     match observation:
         case AttemptStarted():
-            _started(draft, workload)
+            _started(cycle, workload)
         case AttemptEnded():
-            end_attempt(draft, workload, _end(observation))
+            end_attempt(cycle, workload, _end(observation))
         case AttemptFinished():
-            _finished(draft, workload)
+            _finished(cycle, workload)
         case ProgressReported():
-            _progress(draft, workload, observation)
+            _progress(cycle, workload, observation)
         case CheckpointReported():
-            _checkpoint(draft, workload, observation)
+            _checkpoint(cycle, workload, observation)
         case FilesKept():
-            _files_kept(draft, workload, observation)
+            _files_kept(cycle, workload, observation)
         case AttemptSignalled():
             pass  # that SIGTERM was due is committed before it is sent
 
 
-def _progress(draft: Draft, workload: Workload, observation: ProgressReported) -> None:
+def _progress(cycle: CycleState, workload: Workload, observation: ProgressReported) -> None:
     if not _is_outranked(workload, observation):
-        draft.put(replace(workload, progress=observation.progress))
+        cycle.put(replace(workload, progress=observation.progress))
 
 
 def _is_outranked(workload: Workload, observation: ProgressReported) -> bool:
@@ -79,43 +79,43 @@ def _end(seen: AttemptEnded) -> End:
     )
 
 
-def _finished(draft: Draft, workload: Workload) -> None:
+def _finished(cycle: CycleState, workload: Workload) -> None:
     attempt = workload.current
     if attempt is None or attempt.finished_ms is not None or is_lease(workload):
         return
-    told = replace(attempt, finished_ms=draft.now_ms)
-    workload = draft.put(with_attempt(workload, told))
-    draft.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
+    told = replace(attempt, finished_ms=cycle.now_ms)
+    workload = cycle.put(with_attempt(workload, told))
+    cycle.tell("finished", f"{workload.spec.name} says that its work is done.", workload)
 
 
-def _files_kept(draft: Draft, workload: Workload, report: FilesKept) -> None:
+def _files_kept(cycle: CycleState, workload: Workload, report: FilesKept) -> None:
     attempt = workload.current
     if attempt is not None and attempt.files_kept != report.files:
-        draft.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
+        cycle.put(with_attempt(workload, evolve(attempt, files_kept=report.files)))
 
 
-def _started(draft: Draft, workload: Workload) -> None:
+def _started(cycle: CycleState, workload: Workload) -> None:
     attempt = workload.current
     if attempt is None or attempt.started_ms is not None or is_lease(workload):
         return
     if attempt.state is AttemptState.STARTING:
-        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=draft.now_ms)
-        workload = draft.put(move(workload, State.RUNNING, draft.now_ms))
-        draft.tell("started", f"{workload.spec.name} runs.", workload)
+        workload = move_attempt(workload, AttemptState.RUNNING, started_ms=cycle.now_ms)
+        workload = cycle.put(move(workload, State.RUNNING, cycle.now_ms))
+        cycle.tell("started", f"{workload.spec.name} runs.", workload)
 
 
-def _checkpoint(draft: Draft, workload: Workload, report: CheckpointReported) -> None:
+def _checkpoint(cycle: CycleState, workload: Workload, report: CheckpointReported) -> None:
     saved = workload.checkpoint
     if saved is not None and saved == report.checkpoint:
         return
     if report.checkpoint.attempt_id != report.attempt_id:
         return
-    workload = draft.put(replace(workload, checkpoint=report.checkpoint))
+    workload = cycle.put(replace(workload, checkpoint=report.checkpoint))
     # What a stopped attempt had saved last is in the event of its stop.
     spans = [one.at_ms // CHECKPOINT_EVENT_MS for one in (saved, report.checkpoint) if one]
     if len(set(spans)) < len(spans):
         return
-    draft.tell(
+    cycle.tell(
         "checkpoint",
         f"{workload.spec.name} saved {step_word(workload)} {report.checkpoint.step}.",
         workload,
@@ -123,18 +123,18 @@ def _checkpoint(draft: Draft, workload: Workload, report: CheckpointReported) ->
     )
 
 
-def end_on_fenced_nodes(draft: Draft) -> None:
+def end_on_fenced_nodes(cycle: CycleState) -> None:
     """An admin has stated that nothing runs on a fenced node: what ran only there has ended."""
-    fenced = {n.node_id for n in draft.nodes.values() if n.state is NodeState.FENCED}
+    fenced = {n.node_id for n in cycle.nodes.values() if n.state is NodeState.FENCED}
     if not fenced:
         return
-    for workload in draft.among(draft.register.holding):
+    for workload in cycle.among(cycle.index.holding):
         attempt = workload.current
         if attempt is None:
             continue
         nodes = {one.node_id for one in attempt.placements}
         lost = ", ".join(sorted(nodes & fenced))
         if nodes <= fenced:
-            end_attempt(draft, workload, End(None, text=f"Its node {lost} was lost and fenced"))
+            end_attempt(cycle, workload, End(None, text=f"Its node {lost} was lost and fenced"))
         elif nodes & fenced and (attempt.stop is None or attempt.stop.why != "lost"):
-            stops.end_now(draft, workload, why="lost", text=f"A node of its gang, {lost}, was lost")
+            stops.end_now(cycle, workload, why="lost", text=f"A node of its gang, {lost}, was lost")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events.endings import full_name
 from gpucommons.scheduler.core.model import changes
 from gpucommons.scheduler.core.model.resources import Pool
@@ -15,45 +15,45 @@ from gpucommons.scheduler.errors import Conflict
 _NAMED = 3
 
 
-def put_pools(draft: Draft, action: PutPools, by: str) -> None:
+def put_pools(cycle: CycleState, action: PutPools, by: str) -> None:
     """Create or change pools; their isolation is what nodes say by now, whatever was read before."""
     for wanted in action.pools:
-        _check_executor(draft, wanted)
+        _check_executor(cycle, wanted)
     for wanted in action.pools:
-        known = draft.pools.get(wanted.name)
+        known = cycle.pools.get(wanted.name)
         pool = wanted
         if known is not None:
             pool = replace(wanted, isolation=known.isolation, simulated=known.simulated)
         if pool != known:
-            draft.pools[pool.name] = pool
-            _tell(draft, known, pool, by)
+            cycle.pools[pool.name] = pool
+            _tell(cycle, known, pool, by)
 
 
-def _tell(draft: Draft, known: Pool | None, pool: Pool, by: str) -> None:
+def _tell(cycle: CycleState, known: Pool | None, pool: Pool, by: str) -> None:
     change = changes.of_pool(known or Pool(name=pool.name), pool)
     if known is None:
         text = f"The pool {pool.name} was created: {change.text}".removesuffix(": ")
-        draft.tell("pool-created", f"{text}.", by=by, data=change.data)
+        cycle.tell("pool-created", f"{text}.", by=by, data=change.data)
     else:
-        draft.tell("pool-changed", f"The pool {pool.name}: {change.text}.", by=by, data=change.data)
+        cycle.tell("pool-changed", f"The pool {pool.name}: {change.text}.", by=by, data=change.data)
 
 
-def note_facts(draft: Draft, action: NoteFacts, by: str) -> None:
+def note_facts(cycle: CycleState, action: NoteFacts, by: str) -> None:
     """Note what nodes say of pools; their settings stay as they are by now."""
     for name, said in sorted(action.pools.items()):
-        known = draft.pools.get(name)
+        known = cycle.pools.get(name)
         if known is None:
             continue
         pool = replace(known, isolation=said.isolation, simulated=said.simulated)
         if pool != known:
-            draft.pools[name] = pool
+            cycle.pools[name] = pool
             text = f"The isolation of slices in {name} was {known.isolation}, is {pool.isolation}."
             if pool.isolation == known.isolation:
                 text = f"The GPUs of {name} are {'' if pool.simulated else 'not '}simulated."
-            draft.tell("pool-changed", text, by=by)
+            cycle.tell("pool-changed", text, by=by)
 
 
-def _check_executor(draft: Draft, wanted: Pool) -> None:
+def _check_executor(cycle: CycleState, wanted: Pool) -> None:
     """What runs is followed by the executor that started it: under another it would be lost.
 
     Raises
@@ -61,13 +61,13 @@ def _check_executor(draft: Draft, wanted: Pool) -> None:
     Conflict
         With who holds a place in the pool.
     """
-    known = draft.pools.get(wanted.name)
+    known = cycle.pools.get(wanted.name)
     if known is None or known.executor == wanted.executor:
         return
-    here = {node.node_id for node in draft.nodes.values() if node.pool == known.name}
+    here = {node.node_id for node in cycle.nodes.values() if node.pool == known.name}
     holders = [
         full_name(workload)
-        for workload in draft.among(draft.register.holding)
+        for workload in cycle.among(cycle.index.holding)
         if workload.current is not None
         and any(one.node_id in here for one in workload.current.placements)
     ]

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
-from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.holds import FULL, block_mask, mask_of
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.state import ResizeSlice
@@ -29,7 +29,7 @@ def slice_memory_mib(placement: WorkerPlacement, devices: Iterable[Device]) -> i
     return sum(device.slice_memory_mib(placement.milli_gpu) for device in devices)
 
 
-def resize(draft: Draft, lease: Workload, action: ResizeSlice, by: str) -> None:
+def resize(cycle: CycleState, lease: Workload, action: ResizeSlice, by: str) -> None:
     """Change the limit of a slice, or refuse with what is possible.
 
     Raises
@@ -46,21 +46,21 @@ def resize(draft: Draft, lease: Workload, action: ResizeSlice, by: str) -> None:
         message = f"{lease.spec.owner}'s notebook holds no GPU that could be resized: it is {lease.state}."
         raise InvalidTransition(message)
     placement = attempt.placements[0]
-    draft.survey()
-    node = draft.room.nodes.get(placement.node_id)
+    cycle.survey()
+    node = cycle.capacity.nodes.get(placement.node_id)
     if node is None or any(one not in node.devices for one in placement.device_ids):
         message = "The node of this slice is not here: its memory cannot be changed now."
         raise InvalidTransition(message)
     if len(placement.device_ids) != 1 or placement.milli_gpu >= WHOLE_MILLI_GPU:
         message = "Only a share of one GPU has a memory limit; a whole GPU has all of its memory."
         raise Misconfigured(message)
-    room = node.devices[placement.device_ids[0]]
-    changed = _resized(draft, lease, _Slice(placement, node, room), action.memory_mib)
+    capacity = node.devices[placement.device_ids[0]]
+    changed = _resized(cycle, lease, _Slice(placement, node, capacity), action.memory_mib)
     if changed == placement:
         return
-    before_mib = slice_memory_mib(placement, (room.device,))
-    draft.put(with_attempt(lease, replace(attempt, placements=(changed,))))
-    draft.tell(
+    before_mib = slice_memory_mib(placement, (capacity.device,))
+    cycle.put(with_attempt(lease, replace(attempt, placements=(changed,))))
+    cycle.tell(
         "slice-resized",
         f"{lease.spec.owner}'s GPU memory: {_gib(before_mib)} → {_gib(action.memory_mib)} GiB.",
         lease,
@@ -72,14 +72,16 @@ def resize(draft: Draft, lease: Workload, action: ResizeSlice, by: str) -> None:
 class _Slice:
     """A slice with the place where it lies."""
 
-    def __init__(self, placement: WorkerPlacement, node: NodeRoom, room: DeviceRoom) -> None:
+    def __init__(
+        self, placement: WorkerPlacement, node: NodeCapacity, capacity: DeviceCapacity
+    ) -> None:
         self.placement = placement
         self.node = node
-        self.room = room
-        self.share_mib = room.device.slice_memory_mib(placement.milli_gpu)
+        self.capacity = capacity
+        self.share_mib = capacity.device.slice_memory_mib(placement.milli_gpu)
 
 
-def _resized(draft: Draft, lease: Workload, held: _Slice, memory_mib: int) -> WorkerPlacement:
+def _resized(cycle: CycleState, lease: Workload, held: _Slice, memory_mib: int) -> WorkerPlacement:
     plain = replace(held.placement, limit_mib=None, extra_offset=0, extra_milli=0)
     if memory_mib < MIN_SLICE_MIB:
         message = (
@@ -89,13 +91,13 @@ def _resized(draft: Draft, lease: Workload, held: _Slice, memory_mib: int) -> Wo
         raise Misconfigured(message)
     if memory_mib <= held.share_mib:
         return plain if memory_mib == held.share_mib else replace(plain, limit_mib=memory_mib)
-    free = _free(draft, lease, held)
+    free = _free(cycle, lease, held)
     wanted = _extra_milli(held, memory_mib)
     for offset in range(WHOLE_MILLI_GPU - wanted + 1):
         bits = ((1 << wanted) - 1) << offset
         if free & bits == bits:
             return replace(plain, limit_mib=memory_mib, extra_offset=offset, extra_milli=wanted)
-    most = held.room.device.slice_memory_mib(
+    most = held.capacity.device.slice_memory_mib(
         min(WHOLE_MILLI_GPU, held.placement.milli_gpu + _longest_run(free))
     )
     message = (
@@ -107,18 +109,18 @@ def _resized(draft: Draft, lease: Workload, held: _Slice, memory_mib: int) -> Wo
 
 def _extra_milli(held: _Slice, memory_mib: int) -> int:
     """Milli-GPU beyond its share whose memory is at least what is asked beyond it."""
-    milli, device = held.placement.milli_gpu, held.room.device
+    milli, device = held.placement.milli_gpu, held.capacity.device
     usable_mib = max(1, device.memory_mib - device.reserve_mib)
     wanted = -(-memory_mib * WHOLE_MILLI_GPU // usable_mib) - milli
     return max(1, wanted)
 
 
-def _free(draft: Draft, lease: Workload, held: _Slice) -> int:
+def _free(cycle: CycleState, lease: Workload, held: _Slice) -> int:
     """Bits that the slice may have beside its own share."""
-    room, device_id = held.room, held.room.device.device_id
+    capacity, device_id = held.capacity, held.capacity.device.device_id
     own = mask_of(replace(held.placement, extra_milli=0))
-    taken = room.held & ~mask_of(held.placement) | own | room.promised | room.reserved
-    for block in draft.blocks:
+    taken = capacity.held & ~mask_of(held.placement) | own | capacity.promised | capacity.reserved
+    for block in cycle.blocks:
         if device_id in block.device_ids and block.team != lease.spec.team:
             taken |= block_mask(block)
     return FULL & ~taken

@@ -1,6 +1,6 @@
 """What admins set and machines report: teams, quotas, pools, nodes, and the layout that follows.
 
-All or nothing: every function checks first and changes the draft only when all of it holds.
+All or nothing: every function checks first and changes the cycle state only when all of it holds.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import node_loss, pools
 from gpucommons.scheduler.core.model import changes
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -43,96 +43,96 @@ Setting = SetQuotas | PutTeams | PutPools | NoteFacts | PutPolicy | PutConfig | 
 FORGOTTEN_AFTER_MS = 24 * 3_600_000
 
 
-def save(draft: Draft, action: Setting, by: str) -> None:
+def save(cycle: CycleState, action: Setting, by: str) -> None:
     """Save one setting, or refuse it."""
     match action:
         case SetQuotas():
-            set_quotas(draft, action, by)
+            set_quotas(cycle, action, by)
         case PutTeams():
-            put_teams(draft, action, by)
+            put_teams(cycle, action, by)
         case PutPools():
-            pools.put_pools(draft, action, by)
+            pools.put_pools(cycle, action, by)
         case NoteFacts():
-            pools.note_facts(draft, action, by)
+            pools.note_facts(cycle, action, by)
         case PutPolicy():
-            put_policy(draft, action, by)
+            put_policy(cycle, action, by)
         case PutConfig():
-            put_config(draft, action, by)
+            put_config(cycle, action, by)
         case SetNodeState():
-            set_node_state(draft, action, by)
+            set_node_state(cycle, action, by)
 
 
-def set_quotas(draft: Draft, action: SetQuotas, by: str) -> None:
+def set_quotas(cycle: CycleState, action: SetQuotas, by: str) -> None:
     """Save several quotas together."""
-    teams = dict(draft.teams)
+    teams = dict(cycle.teams)
     for (name, pool), new in action.quotas.items():
         if name not in teams:
             message = f"There is no team {name}. Teams are: {', '.join(sorted(teams)) or 'none'}."
             raise UnknownTeam(message)
-        if pool not in draft.pools:
-            raise _unknown_pool(draft, pool)
+        if pool not in cycle.pools:
+            raise _unknown_pool(cycle, pool)
         teams[name] = replace(teams[name], quotas={**teams[name].quotas, pool: new})
-    _save_teams(draft, teams, by)
+    _save_teams(cycle, teams, by)
 
 
-def put_teams(draft: Draft, action: PutTeams, by: str) -> None:
+def put_teams(cycle: CycleState, action: PutTeams, by: str) -> None:
     """Create, change and remove teams together."""
-    teams = {n: t for n, t in draft.teams.items() if n not in action.removed}
+    teams = {n: t for n, t in cycle.teams.items() if n not in action.removed}
     teams.update({team.name: team for team in action.teams})
     for name in action.removed:
-        if name not in draft.teams:
+        if name not in cycle.teams:
             message = f"There is no team {name} to remove."
             raise UnknownTeam(message)
-        live = [w for w in draft.workloads.values() if w.spec.team == name and not is_final(w)]
+        live = [w for w in cycle.workloads.values() if w.spec.team == name and not is_final(w)]
         if live and name not in teams:
             message = f"{name} still has {len(live)} workloads: end or wait for them first."
             raise Conflict(message)
     for team in teams.values():
         for pool in team.quotas:
-            if pool not in draft.pools:
-                raise _unknown_pool(draft, pool)
-    _save_teams(draft, teams, by)
+            if pool not in cycle.pools:
+                raise _unknown_pool(cycle, pool)
+    _save_teams(cycle, teams, by)
 
 
-def _unknown_pool(draft: Draft, pool: PoolName) -> UnknownPool:
-    known = ", ".join(sorted(draft.pools)) or "none"
+def _unknown_pool(cycle: CycleState, pool: PoolName) -> UnknownPool:
+    known = ", ".join(sorted(cycle.pools)) or "none"
     return UnknownPool(f"There is no pool {pool}. Pools are: {known}.")
 
 
-def _save_teams(draft: Draft, teams: dict[TeamName, Team], by: str) -> None:
+def _save_teams(cycle: CycleState, teams: dict[TeamName, Team], by: str) -> None:
     quota.check_tree(teams)
-    blocks = lay_out_all(draft, teams)
-    before, draft.teams = draft.teams, teams
-    _tell_changes(draft, before, by)
-    use_layout(draft, blocks)
+    blocks = lay_out_all(cycle, teams)
+    before, cycle.teams = cycle.teams, teams
+    _tell_changes(cycle, before, by)
+    use_layout(cycle, blocks)
 
 
-def _tell_changes(draft: Draft, before: Teams, by: str) -> None:
-    for name in sorted(draft.teams.keys() | before.keys()):
-        old, new = before.get(name), draft.teams.get(name)
+def _tell_changes(cycle: CycleState, before: Teams, by: str) -> None:
+    for name in sorted(cycle.teams.keys() | before.keys()):
+        old, new = before.get(name), cycle.teams.get(name)
         if new is None:
-            draft.tell("team-removed", f"{name} was removed.", by=by, team=name)
+            cycle.tell("team-removed", f"{name} was removed.", by=by, team=name)
         else:
-            _tell_team(draft, old, new, by)
-        _tell_quotas(draft, old or Team(name=name), new or Team(name=name), by)
+            _tell_team(cycle, old, new, by)
+        _tell_quotas(cycle, old or Team(name=name), new or Team(name=name), by)
 
 
-def _tell_team(draft: Draft, old: Team | None, new: Team, by: str) -> None:
+def _tell_team(cycle: CycleState, old: Team | None, new: Team, by: str) -> None:
     change = changes.of_team(old or Team(name=new.name), new)
     if old is None:
         text = f"{new.name} was created: {change.text}".removesuffix(": ")
-        draft.tell("team-created", f"{text}.", by=by, team=new.name, data=change.data)
+        cycle.tell("team-created", f"{text}.", by=by, team=new.name, data=change.data)
     elif change.text:
         text = f"{new.name}: {change.text}."
-        draft.tell("team-changed", text, by=by, team=new.name, data=change.data)
+        cycle.tell("team-changed", text, by=by, team=new.name, data=change.data)
 
 
-def _tell_quotas(draft: Draft, old: Team, new: Team, by: str) -> None:
+def _tell_quotas(cycle: CycleState, old: Team, new: Team, by: str) -> None:
     for pool in sorted(old.quotas.keys() | new.quotas.keys()):
         was, now = (team.quotas.get(pool, quota.NO_QUOTA) for team in (old, new))
         if was != now:
             change = changes.of_quota(was, now)
-            draft.tell(
+            cycle.tell(
                 "quota-changed",
                 f"{new.name} in {pool}: {change.text}.",
                 by=by,
@@ -162,75 +162,75 @@ def _sums(teams: Teams, pool: PoolName) -> tuple[int, int]:
     )
 
 
-def lay_out_all(draft: Draft, teams: Teams) -> tuple[Block, ...]:
+def lay_out_all(cycle: CycleState, teams: Teams) -> tuple[Block, ...]:
     """Return blocks for these teams' fixed quotas in all pools, or refuse.
 
     What asks for no more than before is always accepted: with nodes lost, an admin must still be
     able to lower a quota.
     """
-    room = _room(draft)
+    capacity = _room(cycle)
     blocks: list[Block] = []
-    for pool in sorted(draft.pools):
-        wanted, had = fixed_quotas(teams, pool), fixed_quotas(draft.teams, pool)
-        if wanted == had and _sums(teams, pool) == _sums(draft.teams, pool):
-            blocks.extend(block for block in draft.blocks if block.pool == pool)
+    for pool in sorted(cycle.pools):
+        wanted, had = fixed_quotas(teams, pool), fixed_quotas(cycle.teams, pool)
+        if wanted == had and _sums(teams, pool) == _sums(cycle.teams, pool):
+            blocks.extend(block for block in cycle.blocks if block.pool == pool)
             continue
         # Also of less than before: what no block has is nobody's.
         layout.check_cut({t: milli for t, milli in wanted.items() if milli != had.get(t)})
         more_fixed = any(milli > had.get(team, 0) for team, milli in wanted.items())
         fixed, guaranteed = _sums(teams, pool)
-        fixed_before, guaranteed_before = _sums(draft.teams, pool)
+        fixed_before, guaranteed_before = _sums(cycle.teams, pool)
         if fixed > fixed_before or guaranteed > guaranteed_before:
-            layout.check_sum(pool, room, _quotas(teams, pool))
-        blocks.extend(layout.lay_out(pool, wanted, room, draft.blocks, strict=more_fixed))
+            layout.check_sum(pool, capacity, _quotas(teams, pool))
+        blocks.extend(layout.lay_out(pool, wanted, capacity, cycle.blocks, strict=more_fixed))
     return tuple(blocks)
 
 
-def use_layout(draft: Draft, blocks: tuple[Block, ...]) -> None:
+def use_layout(cycle: CycleState, blocks: tuple[Block, ...]) -> None:
     """Put a layout into force; promises in pools whose blocks moved are decided anew."""
-    moved = {block.pool for block in set(blocks) ^ set(draft.blocks)}
-    draft.blocks = blocks
-    draft.survey()
-    for workload in draft.among(draft.register.nominated):
+    moved = {block.pool for block in set(blocks) ^ set(cycle.blocks)}
+    cycle.blocks = blocks
+    cycle.survey()
+    for workload in cycle.among(cycle.index.nominated):
         promise = workload.nomination
         if promise is None or workload.current is not None:
             continue
-        if draft.nodes[promise.placements[0].node_id].pool in moved:
-            withdraw(draft, workload)
-    draft.survey()
+        if cycle.nodes[promise.placements[0].node_id].pool in moved:
+            withdraw(cycle, workload)
+    cycle.survey()
 
 
-def put_config(draft: Draft, action: PutConfig, by: str) -> None:
+def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
     """Save pools, teams and policy together."""
-    before, told = dict(draft.pools), len(draft.events)
+    before, told = dict(cycle.pools), len(cycle.events)
     # First, because teams may have quotas in pools that come with them.
-    pools.put_pools(draft, PutPools(pools=action.pools), by)
+    pools.put_pools(cycle, PutPools(pools=action.pools), by)
     if action.teams or action.removed_teams:
         try:
-            put_teams(draft, PutTeams(teams=action.teams, removed=action.removed_teams), by)
+            put_teams(cycle, PutTeams(teams=action.teams, removed=action.removed_teams), by)
         except SchedulerError:
-            draft.pools.clear()
-            draft.pools.update(before)
-            del draft.events[told:]
+            cycle.pools.clear()
+            cycle.pools.update(before)
+            del cycle.events[told:]
             raise
     if action.policy is not None:
-        put_policy(draft, PutPolicy(policy=action.policy), by)
+        put_policy(cycle, PutPolicy(policy=action.policy), by)
 
 
-def put_policy(draft: Draft, action: PutPolicy, by: str) -> None:
+def put_policy(cycle: CycleState, action: PutPolicy, by: str) -> None:
     """Change the hub-wide policy."""
-    change = changes.of_policy(draft.policy, action.policy)
+    change = changes.of_policy(cycle.policy, action.policy)
     if change.text:
-        draft.policy = action.policy
+        cycle.policy = action.policy
         text = f"The hub-wide policy: {change.text}."
-        draft.tell("policy-changed", text, by=by, data=change.data)
+        cycle.tell("policy-changed", text, by=by, data=change.data)
 
 
-def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:
+def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
     """Cordon, uncordon or fence a node."""
-    node = draft.nodes.get(action.node_id)
+    node = cycle.nodes.get(action.node_id)
     if node is None:
-        known = ", ".join(sorted(draft.nodes)) or "none"
+        known = ", ".join(sorted(cycle.nodes)) or "none"
         message = f"There is no node {action.node_id}. Nodes are: {known}."
         raise UnknownNode(message)
     to_cordon = action.state is NodeState.CORDONED
@@ -239,78 +239,78 @@ def set_node_state(draft: Draft, action: SetNodeState, by: str) -> None:
     if action.state is NodeState.READY and node.cordoned_outside:
         message = f"{node.node_id} is cordoned in its cluster: lift that there (kubectl uncordon)."
         raise Conflict(message)
-    draft.nodes[node.node_id] = replace(
+    cycle.nodes[node.node_id] = replace(
         node, state=action.state, cordoned_outside=False, cordoned_here=to_cordon
     )
-    draft.tell(
+    cycle.tell(
         f"node-{action.state}",
         f"{node.node_id} was {node.state}, is {action.state}. {action.text}".rstrip(),
         by=by,
         data={"node": node.node_id, "old": node.state, "new": action.state},
     )
-    relay_out(draft)
+    relay_out(cycle)
 
 
-def observe_nodes(draft: Draft, seen: NodesObserved) -> None:
+def observe_nodes(cycle: CycleState, seen: NodesObserved) -> None:
     """Take over what an executor says of its nodes; a missing one is lost, an admin's word stays."""
     present = {node.node_id: node for node in seen.nodes}
     changed = False
     for node_id, node in sorted(present.items()):
-        changed |= _put_node(draft, node, draft.nodes.get(node_id))
-    for node_id, node in sorted(draft.nodes.items()):
-        pool = draft.pools.get(node.pool)
+        changed |= _put_node(cycle, node, cycle.nodes.get(node_id))
+    for node_id, node in sorted(cycle.nodes.items()):
+        pool = cycle.pools.get(node.pool)
         ours = pool is not None and pool.executor == seen.executor
         if ours and node_id not in present:
-            changed |= _miss_node(draft, node)
+            changed |= _miss_node(cycle, node)
     if changed:
-        relay_out(draft)
+        relay_out(cycle)
 
 
-def _miss_node(draft: Draft, node: Node) -> bool:
+def _miss_node(cycle: CycleState, node: Node) -> bool:
     """A node that its executor has no more: lost at first, forgotten when nothing is left of it."""
     node_id = node.node_id
     if node.missing_since_ms is None:
-        node = draft.nodes[node_id] = replace(node, missing_since_ms=draft.now_ms)
+        node = cycle.nodes[node_id] = replace(node, missing_since_ms=cycle.now_ms)
     if node.state in {NodeState.READY, NodeState.CORDONED}:
         here = _cordoned_here(node)
-        draft.nodes[node_id] = replace(node, state=NodeState.LOST, cordoned_here=here)
-        draft.tell(
+        cycle.nodes[node_id] = replace(node, state=NodeState.LOST, cordoned_here=here)
+        cycle.tell(
             "node-lost",
             f"{node_id} is not heard of: what ran there counts as live until it is fenced.",
             data={"node": node_id},
         )
         return True
-    missing_ms = draft.now_ms - (node.missing_since_ms or draft.now_ms)
-    if missing_ms < FORGOTTEN_AFTER_MS or _is_in_use(draft, node_id):
+    missing_ms = cycle.now_ms - (node.missing_since_ms or cycle.now_ms)
+    if missing_ms < FORGOTTEN_AFTER_MS or _is_in_use(cycle, node_id):
         return False
-    del draft.nodes[node_id]
-    draft.tell("node-forgotten", f"{node_id} is gone for good.", data={"node": node_id})
+    del cycle.nodes[node_id]
+    cycle.tell("node-forgotten", f"{node_id} is gone for good.", data={"node": node_id})
     return True
 
 
-def _is_in_use(draft: Draft, node_id: NodeId) -> bool:
+def _is_in_use(cycle: CycleState, node_id: NodeId) -> bool:
     """Somebody holds a place on it, was promised one, or has fixed quota there."""
-    attempts = (w.current for w in draft.among(draft.register.holding))
-    promises = (w.nomination for w in draft.among(draft.register.nominated))
+    attempts = (w.current for w in cycle.among(cycle.index.holding))
+    promises = (w.nomination for w in cycle.among(cycle.index.nominated))
     held = (one for holder in (*attempts, *promises) if holder for one in holder.placements)
     return any(one.node_id == node_id for one in held) or any(
-        block.node_id == node_id for block in draft.blocks
+        block.node_id == node_id for block in cycle.blocks
     )
 
 
-def _put_node(draft: Draft, node: Node, known: Node | None) -> bool:
+def _put_node(cycle: CycleState, node: Node, known: Node | None) -> bool:
     node = _with_state(node, known)
     if node == known:
         return False
-    draft.nodes[node.node_id] = node
+    cycle.nodes[node.node_id] = node
     if known is not None:
-        node_loss.end_on_lost_devices(draft, known, node)
+        node_loss.end_on_lost_devices(cycle, known, node)
     if known is None:
-        draft.tell("node-added", f"{node.node_id} joined {node.pool}.", data={"node": node.node_id})
+        cycle.tell("node-added", f"{node.node_id} joined {node.pool}.", data={"node": node.node_id})
     elif known.state is NodeState.LOST:
-        draft.tell("node-back", f"{node.node_id} is back.", data={"node": node.node_id})
+        cycle.tell("node-back", f"{node.node_id} is back.", data={"node": node.node_id})
     else:
-        draft.tell("node-changed", f"{node.node_id} changed.", data={"node": node.node_id})
+        cycle.tell("node-changed", f"{node.node_id} changed.", data={"node": node.node_id})
     return True
 
 
@@ -330,18 +330,18 @@ def _cordoned_here(node: Node) -> bool:
     return node.cordoned_here or before
 
 
-def relay_out(draft: Draft) -> None:
+def relay_out(cycle: CycleState) -> None:
     """Lay fixed quota out again on the nodes there are: as much of it as they can take."""
     blocks: list[Block] = []
-    for pool in sorted(draft.pools):
-        wanted = fixed_quotas(draft.teams, pool)
-        laid = layout.lay_out(pool, wanted, _room(draft), draft.blocks, strict=False)
+    for pool in sorted(cycle.pools):
+        wanted = fixed_quotas(cycle.teams, pool)
+        laid = layout.lay_out(pool, wanted, _room(cycle), cycle.blocks, strict=False)
         if sum(block.milli_gpu for block in laid) < sum(wanted.values()):
-            node_loss.demote(draft, pool)
-            laid = layout.lay_out(pool, wanted, _room(draft), draft.blocks, strict=False)
+            node_loss.demote(cycle, pool)
+            laid = layout.lay_out(pool, wanted, _room(cycle), cycle.blocks, strict=False)
         blocks.extend(laid)
-    use_layout(draft, tuple(blocks))
+    use_layout(cycle, tuple(blocks))
 
 
-def _room(draft: Draft) -> Room:
-    return Room.of(draft.nodes.values(), draft.workloads.values(), draft.blocks)
+def _room(cycle: CycleState) -> Capacity:
+    return Capacity.of(cycle.nodes.values(), cycle.workloads.values(), cycle.blocks)

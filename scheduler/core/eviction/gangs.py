@@ -2,7 +2,7 @@
 
 A gang is refused at once where not even the going of everybody would help. Otherwise it takes the
 cheapest place after the other, and at last every victim is spared without whom it still fits. A
-handful of units is not guessed at: all sets of them are compared.
+handful of candidates is not guessed at: all sets of them are compared.
 """
 
 from __future__ import annotations
@@ -14,24 +14,29 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.spots import Spot, best_spot, placed, take
-from gpucommons.scheduler.core.eviction.clearing import Case, Option, Used
-from gpucommons.scheduler.core.eviction.floors import floors_of
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import (
+    PlacementSlot,
+    best_slot,
+    placed,
+    take,
+)
+from gpucommons.scheduler.core.eviction.candidates import rank, sparing_order
+from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
+from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Used
 from gpucommons.scheduler.core.eviction.search import Found, Search
-from gpucommons.scheduler.core.eviction.units import dearness, rank
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, WorkloadId
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 from gpucommons.scheduler.core.placement.placement import place
 
-#: With at most so many units in reach, all sets of them are compared: 256 sets at most.
+#: With at most so many candidates in reach, all sets of them are compared: 256 sets at most.
 FEW = 8
 
 
 def for_gang(search: Search) -> Found | None:
-    """Return the units that must go for all workers to fit, and where they will lie."""
+    """Return the candidates that must go for all workers to fit, and where they will lie."""
     kinds = {replace(worker, role="", index=0) for worker in search.workers}
     if len(kinds) == 1:
         gang = _Gang(search, kinds.pop(), len(search.workers))
@@ -53,24 +58,24 @@ class _Gang:
         self.paid: set[WorkloadId] = set()
         self._counts: dict[tuple[NodeId, int], int] = {}
 
-    def case(self, node_id: NodeId) -> Case:
+    def case(self, node_id: NodeId) -> NodeEvictionTrial:
         """A node as the search sees it."""
         return self.search.case(self.nodes[node_id])
 
-    def cases(self) -> Iterator[Case]:
+    def cases(self) -> Iterator[NodeEvictionTrial]:
         """All nodes, each looked at when its turn comes."""
         return map(self.search.case, self.nodes.values())
 
     def least_lost(self, node_id: NodeId) -> int | None:
         """What a worker costs at least on a node; None where it has no place in any case."""
-        return floors_of(self.search).least_lost(self.nodes[node_id], self.worker)
+        return cost_bound_of(self.search).least_lost(self.nodes[node_id], self.worker)
 
-    def victims(self) -> tuple[Unit, ...] | None:
+    def victims(self) -> tuple[EvictionCandidate, ...] | None:
         """Who has to go; None where nothing helps."""
         if self._capacity(lambda case: case.everything) < self.count:
             return None
         candidates = None
-        if self.search.lacking.anything or self._are_few():
+        if self.search.shortfall.anything or self._are_few():
             candidates = self._candidates()
             if not self.search.enough(candidates):
                 return None
@@ -85,7 +90,7 @@ class _Gang:
             self._fill(taken, candidates or [])
         return self._spared(taken)
 
-    def _capacity(self, gone: Callable[[Case], int]) -> int:
+    def _capacity(self, gone: Callable[[NodeEvictionTrial], int]) -> int:
         """How many workers fit when these are gone; counted no further than needed."""
         total = 0
         for case in self.cases():
@@ -103,7 +108,7 @@ class _Gang:
         return found
 
     def fit(self, gone: Mapping[NodeId, int]) -> bool:
-        """Whether there is room for all of them, and nobody else, when these are gone."""
+        """Whether there is capacity for all of them, and nobody else, when these are gone."""
         total = 0
         for node_id, mask in gone.items():
             total += self.count_on(node_id, mask)
@@ -112,24 +117,26 @@ class _Gang:
         return False
 
     def _are_few(self) -> bool:
-        """Whether a handful of units holds all there is; counted no further than needed."""
-        found: set[Unit] = set()
+        """Whether a handful of candidates holds all there is; counted no further than needed."""
+        found: set[EvictionCandidate] = set()
         for case in self.cases():
-            # A gang is one unit, on however many nodes it lies.
-            found.update(part.unit for part in case.parts)
+            # A gang is one candidate, on however many nodes it lies.
+            found.update(part.candidate for part in case.parts)
             if len(found) > FEW:
                 return False
         return True
 
-    def _candidates(self) -> list[Unit]:
-        """Units that hold something of a node, and those whose quota counts."""
-        if self.search.lacking.anything:
-            return self.search.units.all()
-        return list(dict.fromkeys(part.unit for c in self.cases() for part in c.parts))
+    def _candidates(self) -> list[EvictionCandidate]:
+        """Candidates that hold something of a node, and those whose quota counts."""
+        if self.search.shortfall.anything:
+            return self.search.candidates.all()
+        return list(dict.fromkeys(part.candidate for c in self.cases() for part in c.parts))
 
-    def _best_set(self, candidates: Sequence[Unit]) -> tuple[Unit, ...] | None:
+    def _best_set(
+        self, candidates: Sequence[EvictionCandidate]
+    ) -> tuple[EvictionCandidate, ...] | None:
         sets = [
-            tuple(unit for bit, unit in enumerate(candidates) if mask >> bit & 1)
+            tuple(candidate for bit, candidate in enumerate(candidates) if mask >> bit & 1)
             for mask in range(1 << len(candidates))
         ]
         for taken in sorted(sets, key=rank):
@@ -139,9 +146,9 @@ class _Gang:
                 return taken
         return None
 
-    def _greedy(self) -> dict[Unit, None] | None:
+    def _greedy(self) -> dict[EvictionCandidate, None] | None:
         """Take the cheapest place after the other, free ones first."""
-        taken: dict[Unit, None] = {}
+        taken: dict[EvictionCandidate, None] = {}
         line = _Line(self, taken)
         for _ in range(self.count):
             found = line.next()
@@ -149,51 +156,55 @@ class _Gang:
                 return None
             node_id, option = found
             changed = {node_id}
-            for unit in option.units:
-                taken[unit] = None
-                self.paid.add(unit.workload_id)
-                for other in self.search.units.of(unit.workload_id):
-                    changed |= self.search.units.nodes_of(other) & self.nodes.keys()
+            for candidate in option.candidates:
+                taken[candidate] = None
+                self.paid.add(candidate.workload_id)
+                for other in self.search.candidates.of(candidate.workload_id):
+                    changed |= self.search.candidates.nodes_of(other) & self.nodes.keys()
             line.take(node_id, option, changed)
         return taken
 
-    def _fill(self, taken: dict[Unit, None], candidates: Sequence[Unit]) -> None:
+    def _fill(
+        self, taken: dict[EvictionCandidate, None], candidates: Sequence[EvictionCandidate]
+    ) -> None:
         """Quota is still short: more of the team's own work goes, the cheapest first."""
-        team = self.search.lacking.team
-        for unit in sorted(candidates, key=dearness):
+        team = self.search.shortfall.team
+        for candidate in sorted(candidates, key=sparing_order):
             if self.search.enough(taken):
                 return
-            if self.search.gives(unit)[0] == team:
-                taken[unit] = None
+            if self.search.gives(candidate)[0] == team:
+                taken[candidate] = None
 
-    def _spared(self, taken: dict[Unit, None]) -> tuple[Unit, ...] | None:
+    def _spared(self, taken: dict[EvictionCandidate, None]) -> tuple[EvictionCandidate, ...] | None:
         """Spare everyone, the dearest first, without whom the gang still fits."""
         gone = {i: self.case(i).mask_of(taken) for i in self._in_play(taken)}
         fits = {i: self.case(i).capacity(self.worker, mask) for i, mask in gone.items()}
         total = sum(fits.values())
         left = dict(taken)
-        for unit in sorted(taken, key=dearness, reverse=True):
-            there = self.search.units.nodes_of(unit) & self.nodes.keys()
-            after = {i: gone[i] & ~self.case(i).mask_of((unit,)) for i in there}
+        for candidate in sorted(taken, key=sparing_order, reverse=True):
+            there = self.search.candidates.nodes_of(candidate) & self.nodes.keys()
+            after = {i: gone[i] & ~self.case(i).mask_of((candidate,)) for i in there}
             counts = {i: self.case(i).capacity(self.worker, mask) for i, mask in after.items()}
             lost = sum(fits[i] - found for i, found in counts.items())
             if total - lost < self.count:
                 continue
-            if not self.search.enough(one for one in left if one is not unit):
+            if not self.search.enough(one for one in left if one is not candidate):
                 continue
             total -= lost
             gone.update(after)
             fits.update(counts)
-            del left[unit]
+            del left[candidate]
         return tuple(left) if total >= self.count and self.search.allowed(left) else None
 
-    def _in_play(self, taken: Iterable[Unit]) -> list[NodeId]:
+    def _in_play(self, taken: Iterable[EvictionCandidate]) -> list[NodeId]:
         """Nodes on which one of these lies, or a worker fits without anybody's going."""
-        there = {node_id for unit in taken for node_id in self.search.units.nodes_of(unit)}
+        there = {
+            node_id for candidate in taken for node_id in self.search.candidates.nodes_of(candidate)
+        }
         return [i for i in self.nodes if i in there or self.least_lost(i) == 0]
 
     def placements(
-        self, workers: Sequence[Worker], taken: Collection[Unit]
+        self, workers: Sequence[Worker], taken: Collection[EvictionCandidate]
     ) -> tuple[WorkerPlacement, ...]:
         """Where the workers lie once the victims are gone: node by node."""
         left = list(workers)
@@ -204,8 +215,8 @@ class _Gang:
             if not count:
                 continue
             mine, left = left[:count], left[count:]
-            spots = _spots(case, gone, mine, self.search)
-            found.extend(placed(worker, spot) for worker, spot in zip(mine, spots, strict=True))
+            slots = _spots(case, gone, mine, self.search)
+            found.extend(placed(worker, slot) for worker, slot in zip(mine, slots, strict=True))
         by_worker = {(one.role, one.index): one for one in found}
         return tuple(by_worker[worker.role, worker.index] for worker in workers)
 
@@ -213,7 +224,7 @@ class _Gang:
 class _Line:
     """The next place on every node, the cheapest first, while a gang is being placed."""
 
-    def __init__(self, gang: _Gang, taken: Mapping[Unit, None]) -> None:
+    def __init__(self, gang: _Gang, taken: Mapping[EvictionCandidate, None]) -> None:
         self._gang = gang
         self._taken = taken
         self._gone = dict.fromkeys(gang.nodes, 0)
@@ -227,8 +238,8 @@ class _Line:
                 self._heap.append((((least,),), node_id, 0, None))
         heapify(self._heap)
 
-    def _allowed(self, units: Sequence[Unit]) -> bool:
-        return self._gang.search.allowed([*self._taken, *units])
+    def _allowed(self, candidates: Sequence[EvictionCandidate]) -> bool:
+        return self._gang.search.allowed([*self._taken, *candidates])
 
     def _look(self, node_id: NodeId) -> None:
         """Look at a node anew: what was known of it is out of date."""
@@ -254,7 +265,7 @@ class _Line:
             if version != self._versions[node_id]:
                 continue
             if option is not None and (
-                self._gang.search.budget is None or self._allowed(option.units)
+                self._gang.search.budget is None or self._allowed(option.candidates)
             ):
                 return node_id, option
             self._look(node_id)
@@ -264,40 +275,42 @@ class _Line:
         """Put a worker there; its victims are gone from all of these nodes."""
         self._used_of(node_id).add(self._gang.worker, option)
         for other in sorted(changed):
-            self._gone[other] |= self._gang.case(other).mask_of(option.units)
+            self._gone[other] |= self._gang.case(other).mask_of(option.candidates)
             self._look(other)
 
 
-def _spots(case: Case, gone: int, workers: Sequence[Worker], search: Search) -> list[Spot]:
+def _spots(
+    case: NodeEvictionTrial, gone: int, workers: Sequence[Worker], search: Search
+) -> list[PlacementSlot]:
     size = workers[0].whole_gpus
     whole = case.whole_free(workers[0], gone) if size else []
     if size and len(whole) == size * len(workers):
         # All that is free there is needed: nothing to choose.
         parts = [tuple(whole[at : at + size]) for at in range(0, len(whole), size)]
-        return [Spot(case.node, ids, 0, WHOLE_MILLI_GPU) for ids in parts]
+        return [PlacementSlot(case.node, ids, 0, WHOLE_MILLI_GPU) for ids in parts]
     node = case.cleared(gone)
-    found: list[Spot] = []
+    found: list[PlacementSlot] = []
     for worker in workers:
-        spot = best_spot([node], worker, search.hold_class)
-        if spot is None:
+        slot = best_slot([node], worker, search.hold_class)
+        if slot is None:
             break
-        take(spot, worker)
-        found.append(spot)
+        take(slot, worker)
+        found.append(slot)
     if len(found) == len(workers):
         return found
     # Shares of odd sizes fit as counted only when they lie close together, from the left.
     used, found = Used(), []
     for worker in workers:
         option = case.option(worker, gone, used)
-        if option is not None and not option.units:
+        if option is not None and not option.candidates:
             used.add(worker, option)
             milli_gpu = min(worker.milli_gpu, 1000)
-            found.append(Spot(node, option.device_ids, option.offset, milli_gpu))
+            found.append(PlacementSlot(node, option.device_ids, option.offset, milli_gpu))
     return found
 
 
 def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
-    """Workers of several kinds: the largest kind decides, the others mostly find room beside it."""
+    """Workers of several kinds: the largest kind decides, the others mostly find capacity beside it."""
     largest = max(kinds, key=lambda kind: (kind.milli_gpu, kind.cpu_milli, kind.memory_mib))
     count_of = Counter(replace(worker, role="", index=0) for worker in search.workers)
     gang = _Gang(search, largest, count_of[largest])
@@ -309,7 +322,7 @@ def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
     where = trials.fit(taken)
     if where:
         return taken, where
-    everyone = sorted(search.units.all(), key=dearness)
+    everyone = sorted(search.candidates.all(), key=sparing_order)
     if not trials.fit(everyone):
         return None
     taken = _needed([], everyone, lambda gone: bool(trials.fit(gone)))
@@ -318,27 +331,27 @@ def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
 
 
 class _Trials:
-    """Whether workers of several kinds fit together when some units are gone, asked many times."""
+    """Whether workers of several kinds fit together when some candidates are gone, asked many times."""
 
     def __init__(self, kinds: Sequence[_Gang]) -> None:
         self._kinds = kinds
         self._search = kinds[0].search
         self._cases = {node_id: kinds[0].case(node_id) for node_id in kinds[0].nodes}
-        #: On which nodes each unit lies, and its bit there.
-        self._lying: dict[Unit, list[tuple[NodeId, int]]] = {}
+        #: On which nodes each candidate lies, and its bit there.
+        self._lying: dict[EvictionCandidate, list[tuple[NodeId, int]]] = {}
         for node_id, case in self._cases.items():
             for number, part in enumerate(case.parts):
-                self._lying.setdefault(part.unit, []).append((node_id, 1 << number))
-        self._cleared: dict[tuple[NodeId, int], NodeRoom] = {}
+                self._lying.setdefault(part.candidate, []).append((node_id, 1 << number))
+        self._cleared: dict[tuple[NodeId, int], NodeCapacity] = {}
 
-    def fit(self, gone: Sequence[Unit]) -> tuple[WorkerPlacement, ...]:
+    def fit(self, gone: Sequence[EvictionCandidate]) -> tuple[WorkerPlacement, ...]:
         """Where everybody lies then, or nothing."""
         search = self._search
         if not search.enough(gone) or not search.allowed(gone):
             return ()
         masks = dict.fromkeys(self._cases, 0)
-        for unit in gone:
-            for node_id, bit in self._lying.get(unit, ()):
+        for candidate in gone:
+            for node_id, bit in self._lying.get(candidate, ()):
                 masks[node_id] |= bit
         # Each kind alone is counted first: placing all of them together takes much longer.
         if not all(kind.fit(masks) for kind in self._kinds):
@@ -348,11 +361,11 @@ class _Trials:
             for node_id, mask in masks.items()
             if any(kind.count_on(node_id, mask) for kind in self._kinds)
         }
-        found = place(Room(nodes), search.workers, search.hold_class, search.pool)
+        found = place(Capacity(nodes), search.workers, search.hold_class, search.pool)
         # What has no GPU counts beside those that have one: only now is known beside which.
         return found if search.kept(found) else ()
 
-    def _node(self, node_id: NodeId, mask: int) -> NodeRoom:
+    def _node(self, node_id: NodeId, mask: int) -> NodeCapacity:
         found = self._cleared.get((node_id, mask))
         if found is None:
             found = self._cleared[node_id, mask] = self._cases[node_id].cleared(mask)
@@ -360,11 +373,13 @@ class _Trials:
 
 
 def _needed(
-    sure: list[Unit], candidates: list[Unit], fits: Callable[[Sequence[Unit]], bool]
-) -> tuple[Unit, ...]:
+    sure: list[EvictionCandidate],
+    candidates: list[EvictionCandidate],
+    fits: Callable[[Sequence[EvictionCandidate]], bool],
+) -> tuple[EvictionCandidate, ...]:
     """Return the few of the candidates that must go beside those that go for sure.
 
-    Halves are tried before single units, dear ones are spared first. All together they do fit.
+    Halves are tried before single candidates, dear ones are spared first. All together they do fit.
     """
     if fits(sure):
         return ()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.eviction.clearing import Case
-from gpucommons.scheduler.core.eviction.units import Units, held_by
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, held_by
+from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
@@ -19,14 +19,14 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 #: Who has to go, and the place they leave.
-Found = tuple[tuple[Unit, ...], tuple[WorkerPlacement, ...]]
+Found = tuple[tuple[EvictionCandidate, ...], tuple[WorkerPlacement, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Lacking:
+class QuotaShortfall:
     """Quota that a team must get back from its own work before more of it may start."""
 
     team: TeamName
@@ -45,88 +45,94 @@ class Lacking:
 class Search:
     """Places wanted, and what may be taken for them."""
 
-    draft: Draft
+    cycle: CycleState
     pool: PoolName
     workers: Sequence[Worker]
     hold_class: HoldClass
-    units: Units
-    #: Names the right by which units are taken: searches by one right share what they learn.
-    right: tuple[object, ...]
-    lacking: Lacking
+    candidates: EvictionCandidates
+    #: Names the right by which candidates are taken: searches by one right share what they learn.
+    cause: tuple[object, ...]
+    shortfall: QuotaShortfall
     #: Milli-GPU that may be taken from each team; None = whatever is takeable.
     budget: Mapping[TeamName, int] | None = None
     #: Nodes on which no place is looked for.
     without: frozenset[NodeId] = frozenset()
-    _gives: dict[Unit, tuple[TeamName, int, int]] = field(default_factory=dict)
+    _gives: dict[EvictionCandidate, tuple[TeamName, int, int]] = field(default_factory=dict)
 
-    def case(self, node: NodeRoom) -> Case:
+    def case(self, node: NodeCapacity) -> NodeEvictionTrial:
         """A node as this search sees it; the same for all searches of a cycle by this right."""
-        key = ("cases", self.pool, *self.right, self.hold_class)
-        known = self.draft.searches.get(key)
+        key = ("cases", self.pool, *self.cause, self.hold_class)
+        known = self.cycle.searches.get(key)
         if not isinstance(known, dict):
-            known = self.draft.searches[key] = {}
-        here = self.units.on(node)
+            known = self.cycle.searches[key] = {}
+        here = self.candidates.on(node)
         found = known.get(node.node.node_id)
-        if not isinstance(found, Case) or found.here is not here:
-            found = known[node.node.node_id] = Case(self.draft.room, node, here, self.hold_class)
+        if not isinstance(found, NodeEvictionTrial) or found.here is not here:
+            found = known[node.node.node_id] = NodeEvictionTrial(
+                self.cycle.capacity, node, here, self.hold_class
+            )
         return found
 
     @property
-    def nodes(self) -> Mapping[NodeId, NodeRoom]:
+    def nodes(self) -> Mapping[NodeId, NodeCapacity]:
         """Nodes on which a place is looked for."""
-        found = self.units.nodes
+        found = self.candidates.nodes
         if not self.without:
             return found
         return {i: node for i, node in found.items() if i not in self.without}
 
-    def gives(self, unit: Unit) -> tuple[TeamName, int, int]:
-        """A unit's team, and what it holds in its guarantee and in all."""
-        if unit not in self._gives:
-            use = held_by(self.draft, unit)
-            team = self.draft.workloads[unit.workload_id].spec.team
-            self._gives[unit] = (team, use.guaranteed, use.training)
-        return self._gives[unit]
+    def gives(self, candidate: EvictionCandidate) -> tuple[TeamName, int, int]:
+        """A candidate's team, and what it holds in its guarantee and in all."""
+        if candidate not in self._gives:
+            use = held_by(self.cycle, candidate)
+            team = self.cycle.workloads[candidate.workload_id].spec.team
+            self._gives[candidate] = (team, use.guaranteed, use.training)
+        return self._gives[candidate]
 
-    def enough(self, gone: Iterable[Unit]) -> bool:
+    def enough(self, gone: Iterable[EvictionCandidate]) -> bool:
         """Quota suffices once these are gone."""
-        if not self.lacking.anything:
+        if not self.shortfall.anything:
             return True
         guaranteed = training = 0
-        for unit in gone:
-            team, in_guarantee, in_all = self.gives(unit)
-            if team == self.lacking.team:
+        for candidate in gone:
+            team, in_guarantee, in_all = self.gives(candidate)
+            if team == self.shortfall.team:
                 guaranteed, training = guaranteed + in_guarantee, training + in_all
-        return guaranteed >= self.lacking.guaranteed and training >= self.lacking.training
+        return guaranteed >= self.shortfall.guaranteed and training >= self.shortfall.training
 
-    def allowed(self, taken: Iterable[Unit]) -> bool:
+    def allowed(self, taken: Iterable[EvictionCandidate]) -> bool:
         """No team gives more than it may be asked to; what ends anyway is nobody's loss."""
         if self.budget is None:
             return True
         left = dict(self.budget)
-        for unit in taken:
-            if not unit.ending:
-                team, _, milli_gpu = self.gives(unit)
+        for candidate in taken:
+            if not candidate.ending:
+                team, _, milli_gpu = self.gives(candidate)
                 left[team] = left.get(team, 0) - milli_gpu
         return all(milli_gpu >= 0 for milli_gpu in left.values())
 
     def kept(self, placements: Iterable[WorkerPlacement]) -> bool:
         """Inside a guarantee nobody has more of a node than goes with its GPUs there."""
         return self.hold_class is not HoldClass.GUARANTEED or proportions.are_kept(
-            self.draft, self.lacking.team, self.pool, placements
+            self.cycle, self.shortfall.team, self.pool, placements
         )
 
 
 def inside_guarantee(
-    spec: Spec, pool: PoolName, units: Units, right: tuple[object, ...], lacking: Lacking
+    spec: Spec,
+    pool: PoolName,
+    candidates: EvictionCandidates,
+    cause: tuple[object, ...],
+    shortfall: QuotaShortfall,
 ) -> Search:
     """Look for a place inside a guarantee, only on nodes on which a job may be inside it."""
     return Search(
-        units.draft,
+        candidates.cycle,
         pool,
         must_have(spec),
         HoldClass.GUARANTEED,
-        units,
-        right,
-        lacking,
-        without=proportions.too_lean(units.draft, spec, pool),
+        candidates,
+        cause,
+        shortfall,
+        without=proportions.too_lean(candidates.cycle, spec, pool),
     )

@@ -10,39 +10,39 @@ from __future__ import annotations
 from heapq import heapify, heappop, heappush
 from typing import Any
 
-from gpucommons.scheduler.core.capacity.spots import best_spot, placed
-from gpucommons.scheduler.core.eviction.clearing import Case, Option, Rank
-from gpucommons.scheduler.core.eviction.floors import floors_of
+from gpucommons.scheduler.core.capacity.placement_slots import best_slot, placed
+from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
 from gpucommons.scheduler.core.eviction.gangs import for_gang
+from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Rank
 from gpucommons.scheduler.core.eviction.search import Found, Search
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.evolving import evolve
 
 #: How dear, which node, which version of it, and the place; without a place it is no dearer than that.
-_Entry = tuple[tuple[Any, ...], int, int, tuple[Case, Option] | None]
+_Entry = tuple[tuple[Any, ...], int, int, tuple[NodeEvictionTrial, Option] | None]
 
 
 def cheapest(search: Search) -> Found | None:
-    """Return the units that must go and the place they leave, or None where nothing helps."""
-    if len(search.workers) > 1 or search.lacking.anything:
+    """Return the candidates that must go and the place they leave, or None where nothing helps."""
+    if len(search.workers) > 1 or search.shortfall.anything:
         return for_gang(search)
     found = _offers(search).best(search)
     if found is None:
         return None
     case, option = found
     worker = search.workers[0]
-    spot = option.spot(case.node, worker)
+    slot = option.slot(case.node, worker)
     if not worker.whole_gpus or not case.only_place(option):
-        spot = best_spot([case.cleared(option.mask)], worker, search.hold_class) or spot
-    return option.units, (placed(worker, spot),)
+        slot = best_slot([case.cleared(option.mask)], worker, search.hold_class) or slot
+    return option.candidates, (placed(worker, slot),)
 
 
 def _offers(search: Search) -> _Offers:
     worker = evolve(search.workers[0], role="", index=0)
-    key = ("offers", search.pool, *search.right, worker, search.hold_class, search.without)
-    found = search.draft.searches.get(key)
+    key = ("offers", search.pool, *search.cause, worker, search.hold_class, search.without)
+    found = search.cycle.searches.get(key)
     if not isinstance(found, _Offers):
-        found = search.draft.searches[key] = _Offers(search, worker)
+        found = search.cycle.searches[key] = _Offers(search, worker)
     return found
 
 
@@ -54,7 +54,7 @@ class _Offers:
         self._numbers = {node_id: number for number, node_id in enumerate(search.nodes)}
         self._names = list(search.nodes)
         self._versions = [0] * len(self._names)
-        self._read = search.draft.room.changes
+        self._read = search.cycle.capacity.changes
         self._heap: list[_Entry] = []
         for number in range(len(self._names)):
             self._heap.extend(self._guess(search, number))
@@ -62,12 +62,12 @@ class _Offers:
 
     def _guess(self, search: Search, number: int) -> list[_Entry]:
         """What a node costs at least: most are too dear to be looked at closely."""
-        node = search.units.nodes[self._names[number]]
-        least = floors_of(search).least_lost(node, self._worker)
+        node = search.candidates.nodes[self._names[number]]
+        least = cost_bound_of(search).least_lost(node, self._worker)
         return [] if least is None else [(((least,),), number, self._versions[number], None)]
 
     def _exact(self, search: Search, number: int) -> list[_Entry]:
-        node = search.units.nodes[self._names[number]]
+        node = search.candidates.nodes[self._names[number]]
         case = search.case(node)
         option = case.option(self._worker)
         if option is None:
@@ -75,19 +75,19 @@ class _Offers:
         return [(option.rank, number, self._versions[number], (case, option))]
 
     def _refresh(self, search: Search) -> None:
-        room = search.draft.room
-        for node_id in dict.fromkeys(room.touched_since(self._read)):
+        capacity = search.cycle.capacity
+        for node_id in dict.fromkeys(capacity.touched_since(self._read)):
             number = self._numbers.get(node_id)
             if number is not None:
                 self._versions[number] += 1
                 for entry in self._guess(search, number):
                     heappush(self._heap, entry)
-        self._read = room.changes
+        self._read = capacity.changes
 
-    def best(self, search: Search) -> tuple[Case, Option] | None:
+    def best(self, search: Search) -> tuple[NodeEvictionTrial, Option] | None:
         """Return the cheapest place now, and its node."""
         self._refresh(search)
-        best: tuple[Rank, int, Case, Option] | None = None
+        best: tuple[Rank, int, NodeEvictionTrial, Option] | None = None
         over_budget = []
         while self._heap:
             found_rank, number, version, found = self._heap[0]
@@ -102,7 +102,7 @@ class _Offers:
                     heappush(self._heap, entry)
                 continue
             case, option = found
-            if search.allowed(option.units):
+            if search.allowed(option.candidates):
                 best = (option.rank, number, case, option)
                 break
             over_budget.append(heappop(self._heap))

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus
-from gpucommons.scheduler.core.capacity.spots import best_spot
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.placement_slots import best_slot
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
@@ -43,20 +43,20 @@ def ask_in_words(workload: Workload) -> str:
     return f"{one} on one node" if first.milli_gpu != WHOLE_MILLI_GPU else one
 
 
-def _beyond(draft: Draft, spec: Spec, pool: PoolName) -> tuple[Role, Load] | None:
+def _beyond(cycle: CycleState, spec: Spec, pool: PoolName) -> tuple[Role, Load] | None:
     """A worker that asks for more than goes with its GPUs, and what goes with them."""
-    if proportions.may_be_kept(draft, spec, pool):
+    if proportions.may_be_kept(cycle, spec, pool):
         return None
     for role in spec.roles:
-        part = proportions.most_beside(draft, role, pool) if role.milli_gpu else None
+        part = proportions.most_beside(cycle, role, pool) if role.milli_gpu else None
         if part is not None and not part.at_least(Load(role.cpu_milli, role.memory_mib)):
             return role, part
     return None
 
 
-def beyond_its_part(draft: Draft, spec: Spec, pool: PoolName) -> str | None:
+def beyond_its_part(cycle: CycleState, spec: Spec, pool: PoolName) -> str | None:
     """Why a guarantee does not cover a job whatever is left of it; None where it may."""
-    found = _beyond(draft, spec, pool)
+    found = _beyond(cycle, spec, pool)
     if found is None:
         return None
     role, part = found
@@ -71,45 +71,47 @@ def beyond_its_part(draft: Draft, spec: Spec, pool: PoolName) -> str | None:
     )
 
 
-def within_its_part(draft: Draft, spec: Spec, pool: PoolName) -> str | None:
+def within_its_part(cycle: CycleState, spec: Spec, pool: PoolName) -> str | None:
     """What it could ask for instead."""
-    found = _beyond(draft, spec, pool)
+    found = _beyond(cycle, spec, pool)
     if found is None:
         return None
     return f"Would be inside the guarantee with at most {in_words(found[1])} per worker."
 
 
-def short_of(draft: Draft, worker: Worker, hold_class: HoldClass, pool: PoolName) -> str | None:
+def short_of(
+    cycle: CycleState, worker: Worker, hold_class: HoldClass, pool: PoolName
+) -> str | None:
     """``cores``, ``memory`` or both, where GPUs are free for a worker; None where they are not."""
-    if not _fits(draft, evolve(worker, cpu_milli=0, memory_mib=0), hold_class, pool):
+    if not _fits(cycle, evolve(worker, cpu_milli=0, memory_mib=0), hold_class, pool):
         return None
-    if _fits(draft, evolve(worker, cpu_milli=0), hold_class, pool):
+    if _fits(cycle, evolve(worker, cpu_milli=0), hold_class, pool):
         return "cores"
-    if _fits(draft, evolve(worker, memory_mib=0), hold_class, pool):
+    if _fits(cycle, evolve(worker, memory_mib=0), hold_class, pool):
         return "memory"
     return "cores and memory"
 
 
-def _fits(draft: Draft, worker: Worker, hold_class: HoldClass, pool: PoolName) -> bool:
-    key = ("fits", draft.room.changes, (worker,), hold_class, pool)
-    found = draft.searches.get(key)
+def _fits(cycle: CycleState, worker: Worker, hold_class: HoldClass, pool: PoolName) -> bool:
+    key = ("fits", cycle.capacity.changes, (worker,), hold_class, pool)
+    found = cycle.searches.get(key)
     if not isinstance(found, bool):
-        found = draft.searches[key] = bool(place(draft.room, (worker,), hold_class, pool))
+        found = cycle.searches[key] = bool(place(cycle.capacity, (worker,), hold_class, pool))
     return found
 
 
 def leaner(
-    draft: Draft, workload: Workload, hold_class: HoldClass, pool: PoolName
+    cycle: CycleState, workload: Workload, hold_class: HoldClass, pool: PoolName
 ) -> tuple[Workload, Load] | None:
     """A job of one worker, with no more processor and memory than is free beside a free GPU."""
     workers = must_have(workload.spec)
-    if len(workers) > 1 or short_of(draft, workers[0], hold_class, pool) is None:
+    if len(workers) > 1 or short_of(cycle, workers[0], hold_class, pool) is None:
         return None
     bare = evolve(workers[0], cpu_milli=0, memory_mib=0)
     there = [
         node.free(hold_class).positive()
-        for node in draft.room.usable(pool)
-        if best_spot([node], bare, hold_class) is not None
+        for node in cycle.capacity.usable(pool)
+        if best_slot([node], bare, hold_class) is not None
     ]
     first = workload.spec.roles[0]
     asked = Load(first.cpu_milli, first.memory_mib)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.stops import MOVE
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import is_lease
@@ -27,23 +27,21 @@ _NAMES = 5
 
 
 def draining(
-    draft: Draft, workload: Workload, promise: Nomination, half_free: Callable[[], str]
+    cycle: CycleState, workload: Workload, promise: Nomination, half_free: Callable[[], str]
 ) -> Reason:
     """Why a nominated workload still waits. ``half_free`` tells which halves a move joins."""
-    found = [draft.holder_of(victim) for victim in promise.victims]
+    found = [cycle.holder_of(victim) for victim in promise.victims]
     there = [other for other in found if other is not None]
     who = _in_the_way(workload, there)
     if there and all(o.current and o.current.stop and o.current.stop.why == MOVE for o in there):
         halves = half_free()
         text = f"{halves}; moving" if halves else "Next in line: moving"
-        text = f"{text} {who} {'frees one' if halves else 'makes room'}."
+        text = f"{text} {who} {'frees one' if halves else 'makes capacity'}."
     else:
         size = milli_gpu(must_have(workload.spec))
         what = f"{format_gpus(size)} {'is' if size <= WHOLE_MILLI_GPU else 'are'}"
         verb = "ends" if len(there) == 1 else "end"
-        text = (
-            f"Next in line: {what if size else 'room is'} being cleared, {who} {verb} there first."
-        )
+        text = f"Next in line: {what if size else 'capacity is'} being cleared, {who} {verb} there first."
     return Reason(code=ReasonClass.DRAINING, text=text)
 
 

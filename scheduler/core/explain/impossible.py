@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.spots import capacity
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.placement_slots import capacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement.placement import place
 
 
-def fits_nowhere(draft: Draft, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
+def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
     """It would not even fit if nothing ran."""
     spec = workload.spec
-    if any(_fits_empty(draft, must_have(spec), pool) for pool in pools):
+    if any(_fits_empty(cycle, must_have(spec), pool) for pool in pools):
         return None
     kinds = sorted({role.gpu_kind for role in spec.roles if role.gpu_kind})
-    nodes = [node for pool in pools for node in draft.room.usable(pool)]
+    nodes = [node for pool in pools for node in cycle.capacity.usable(pool)]
     there = {device.kind for node in nodes for device in node.node.devices}
     where = ", ".join(pools)
     missing = [kind for kind in kinds if kind not in there]
@@ -37,21 +37,21 @@ def fits_nowhere(draft: Draft, workload: Workload, pools: Sequence[PoolName]) ->
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock="Submit it smaller.")
 
 
-def _fits_empty(draft: Draft, workers: tuple[Worker, ...], pool: PoolName) -> bool:
+def _fits_empty(cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName) -> bool:
     alike = {replace(worker, role="", index=0) for worker in workers}
     if len(alike) > 1:
-        return bool(place(_empty(draft), workers, HoldClass.OVER_QUOTA, pool))
+        return bool(place(_empty(cycle), workers, HoldClass.OVER_QUOTA, pool))
     left = len(workers)
-    for node in draft.room.usable(pool):
+    for node in cycle.capacity.usable(pool):
         left -= capacity(node, workers[0])
         if left <= 0:
             return True
     return False
 
 
-def _empty(draft: Draft) -> Room:
+def _empty(cycle: CycleState) -> Capacity:
     """All nodes with nothing on them; made once for all who wait."""
-    found = draft.searches.get(("empty",))
-    if not isinstance(found, Room):
-        found = draft.searches["empty",] = Room.of(draft.nodes.values(), (), ())
+    found = cycle.searches.get(("empty",))
+    if not isinstance(found, Capacity):
+        found = cycle.searches["empty",] = Capacity.of(cycle.nodes.values(), (), ())
     return found

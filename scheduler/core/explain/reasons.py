@@ -9,7 +9,7 @@ from functools import partial
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import fits_nowhere
@@ -26,8 +26,8 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.passes import guarantee, notebooks, surplus
-from gpucommons.scheduler.core.passes.kept_back import reason as why_kept_back
-from gpucommons.scheduler.core.passes.turns import left_to
+from gpucommons.scheduler.core.passes.backoff_reason import reason as why_kept_back
+from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import fragments, lending
@@ -39,20 +39,20 @@ STARTS_WITH = "Would start now with "
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
 
 
-def explain(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> None:
+def explain(cycle: CycleState, obstacles: Mapping[WorkloadId, Reason]) -> None:
     """Give everyone who waits a reason."""
-    register = draft.register
-    for workload in draft.among(register.paused):
-        _tell(draft, workload, obstacles[workload.workload_id])
-    tickets = draft.among(register.tickets)
-    _explain(draft, obstacles, tickets, lambda one: for_notebook(draft, one))
-    for line in tuple(register.lines.values()):
-        waiting = [draft.workloads[one.workload_id] for one in line.members]
-        _explain(draft, obstacles, waiting, lambda one: for_job(draft, one))
+    index = cycle.index
+    for workload in cycle.among(index.paused):
+        _tell(cycle, workload, obstacles[workload.workload_id])
+    tickets = cycle.among(index.tickets)
+    _explain(cycle, obstacles, tickets, lambda one: for_notebook(cycle, one))
+    for alike in tuple(index.equivalence_classes.values()):
+        waiting = [cycle.workloads[one.workload_id] for one in alike.members]
+        _explain(cycle, obstacles, waiting, lambda one: for_job(cycle, one))
 
 
 def _explain(
-    draft: Draft,
+    cycle: CycleState,
     obstacles: Mapping[WorkloadId, Reason],
     waiting: Iterable[Workload],
     why: Callable[[Workload], Reason],
@@ -62,32 +62,32 @@ def _explain(
     for workload in waiting:
         obstacle = obstacles.get(workload.workload_id)
         if obstacle is not None:
-            _tell(draft, workload, obstacle)
+            _tell(cycle, workload, obstacle)
         elif workload.nomination is not None:
-            halves = partial(fragments.held, draft, workload)
-            _tell(draft, workload, draining(draft, workload, workload.nomination, halves))
+            halves = partial(fragments.held, cycle, workload)
+            _tell(cycle, workload, draining(cycle, workload, workload.nomination, halves))
         else:
-            key = draft.register.key_of(workload)
+            key = cycle.index.key_of(workload)
             found = memo.get(key) or memo.setdefault(key, why(workload))
-            _tell(draft, workload, why_kept_back(draft, workload) or found)
+            _tell(cycle, workload, why_kept_back(cycle, workload) or found)
 
 
-def _tell(draft: Draft, workload: Workload, reason: Reason) -> None:
+def _tell(cycle: CycleState, workload: Workload, reason: Reason) -> None:
     if workload.reason != reason:
-        draft.put(evolve(workload, reason=reason))
+        cycle.put(evolve(workload, reason=reason))
 
 
 # --- notebooks -------------------------------------------------------------------------------
 
 
-def for_notebook(draft: Draft, workload: Workload) -> Reason:
+def for_notebook(cycle: CycleState, workload: Workload) -> Reason:
     """Why a ticket waits."""
     spec = workload.spec
     pool, size = spec.pools[0], milli_gpu(must_have(spec))
-    fixed = quota.quota_of(draft.teams, spec.team, pool).fixed_milli_gpu
-    left = max(0, fixed - draft.use(spec.team, pool).fixed)
-    blocks = [b.milli_gpu for b in draft.blocks if b.team == spec.team and b.pool == pool]
-    smaller = smaller_notebook(draft, workload)
+    fixed = quota.quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
+    left = max(0, fixed - cycle.use(spec.team, pool).fixed)
+    blocks = [b.milli_gpu for b in cycle.blocks if b.team == spec.team and b.pool == pool]
+    smaller = smaller_notebook(cycle, workload)
     unblock = None if smaller is None else f"Would start now with {format_gpus(smaller)}."
     if fixed == 0:
         text = f"{spec.team} has no notebook GPUs in {pool}."
@@ -101,7 +101,7 @@ def for_notebook(draft: Draft, workload: Workload) -> Reason:
             f"Needs {format_gpus(size)}; {spec.team} has {format_milli_gpu(left)}"
             f" of {format_milli_gpu(fixed)} notebook GPUs free."
         )
-    elif notebooks.could_reclaim(draft, workload):
+    elif notebooks.could_reclaim(cycle, workload):
         code = ReasonClass.DRAINING
         text = f"{spec.team}'s notebook GPUs are lent: one can be won back, which takes a moment."
         unblock = "Wait in line: it starts as soon as the GPU is cleared." + (
@@ -116,11 +116,11 @@ def for_notebook(draft: Draft, workload: Workload) -> Reason:
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 
-def smaller_notebook(draft: Draft, workload: Workload) -> int | None:
+def smaller_notebook(cycle: CycleState, workload: Workload) -> int | None:
     """The largest smaller size that would start now."""
     asked = milli_gpu(must_have(workload.spec))
     for size in _SMALLER:
-        if size < asked and notebooks.starts_now(draft, _resized(workload, size)):
+        if size < asked and notebooks.starts_now(cycle, _resized(workload, size)):
             return size
     return None
 
@@ -134,13 +134,13 @@ def _resized(workload: Workload, size: int) -> Workload:
 # --- jobs ------------------------------------------------------------------------------------
 
 
-def for_job(draft: Draft, workload: Workload) -> Reason:
+def for_job(cycle: CycleState, workload: Workload) -> Reason:
     """Why a job waits."""
-    impossible = fits_nowhere(draft, workload, _pools(draft, workload))
+    impossible = fits_nowhere(cycle, workload, _pools(cycle, workload))
     if impossible is not None:
         return impossible
-    limited = _limited(draft, workload)
-    smaller = _smaller_job(draft, workload)
+    limited = _limited(cycle, workload)
+    smaller = _smaller_job(cycle, workload)
     unblock = (
         None
         if smaller is None
@@ -149,7 +149,7 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
     )
     if limited is not None:
         return replace(limited, unblock=limited.unblock or unblock, startable_milli_gpu=smaller)
-    halves, turn = _fragments(draft, workload), _turn_of_others(draft, workload)
+    halves, turn = _fragments(cycle, workload), _turn_of_others(cycle, workload)
     if turn:
         code, text = ReasonClass.SHARE, turn
     elif halves:
@@ -158,45 +158,45 @@ def for_job(draft: Draft, workload: Workload) -> Reason:
             f"Needs {beside_gpus.ask_in_words(workload)}; {halves}.",
         )
     else:
-        code, text = _no_place(draft, workload)
-        unblock = unblock or _leaner(draft, workload)
+        code, text = _no_place(cycle, workload)
+        unblock = unblock or _leaner(cycle, workload)
     return Reason(code=code, text=text, unblock=unblock, startable_milli_gpu=smaller)
 
 
-def _fragments(draft: Draft, workload: Workload) -> str:
-    pool = _pools(draft, workload)[0]
-    return fragments.free(draft, workload, pool, _class(draft, workload, pool))
+def _fragments(cycle: CycleState, workload: Workload) -> str:
+    pool = _pools(cycle, workload)[0]
+    return fragments.free(cycle, workload, pool, _class(cycle, workload, pool))
 
 
-def _turn_of_others(draft: Draft, workload: Workload) -> str:
+def _turn_of_others(cycle: CycleState, workload: Workload) -> str:
     """For whom it leaves a place in which it would fit."""
-    for pool in _pools(draft, workload):
-        team = left_to(draft, workload, pool)
-        if team is not None and _would_borrow(draft, workload, pool):
+    for pool in _pools(cycle, workload):
+        team = left_to(cycle, workload, pool)
+        if team is not None and _would_borrow(cycle, workload, pool):
             return f"{workload.spec.team} has had more than its share of {pool}; a place is kept for {team}."
     return ""
 
 
-def _pools(draft: Draft, workload: Workload) -> list[PoolName]:
-    return [pool for pool in workload.spec.pools if pool in draft.pools]
+def _pools(cycle: CycleState, workload: Workload) -> list[PoolName]:
+    return [pool for pool in workload.spec.pools if pool in cycle.pools]
 
 
-def _limited(draft: Draft, workload: Workload) -> Reason | None:
+def _limited(cycle: CycleState, workload: Workload) -> Reason | None:
     """Quota, not devices, is what is missing."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    pools = _pools(draft, workload)
-    if need == 0 or any(allowed(draft, workload, pool) >= need for pool in pools):
+    pools = _pools(cycle, workload)
+    if need == 0 or any(allowed(cycle, workload, pool) >= need for pool in pools):
         return None
     pool = pools[0]
-    found = quota.quota_of(draft.teams, spec.team, pool)
-    use = draft.use(spec.team, pool)
+    found = quota.quota_of(cycle.teams, spec.team, pool)
+    use = cycle.use(spec.team, pool)
     limit = found.limit_milli_gpu
     if limit is not None and use.training + need > limit:
         text = f"{spec.team} may hold {format_gpus(limit)} in {pool} and holds {format_milli_gpu(use.training)}; this needs {format_milli_gpu(need)}."
         return Reason(code=ReasonClass.LIMIT, text=text)
-    beyond = beside_gpus.beyond_its_part(draft, spec, pool)
+    beyond = beside_gpus.beyond_its_part(cycle, spec, pool)
     if beyond is not None and found.guaranteed_milli_gpu - use.guaranteed >= need:
-        unblock = beside_gpus.within_its_part(draft, spec, pool)
+        unblock = beside_gpus.within_its_part(cycle, spec, pool)
         may_not = "it" if not spec.over_quota else spec.team
         text = f"{beyond}; beyond that {may_not} would have to borrow, which it may not."
         return Reason(code=ReasonClass.LIMIT, text=text, unblock=unblock)
@@ -208,38 +208,38 @@ def _limited(draft: Draft, workload: Workload) -> Reason | None:
     return Reason(code=ReasonClass.LIMIT, text=text)
 
 
-def allowed(draft: Draft, workload: Workload, pool: PoolName) -> int:
+def allowed(cycle: CycleState, workload: Workload, pool: PoolName) -> int:
     """How many milli-GPU quota would let it have in a pool now, borrowed or not."""
     spec = workload.spec
     inside = 0
-    if guarantee.entitled(draft, workload) and proportions.may_be_kept(draft, spec, pool):
-        inside = guarantee.left(draft, guarantee.in_force(draft), spec.team, pool)
-    outside = surplus.may_borrow(draft, spec.team, pool) if spec.over_quota else 0
+    if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+        inside = guarantee.left(cycle, guarantee.in_force(cycle), spec.team, pool)
+    outside = surplus.may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
     return max(inside, outside)
 
 
-def _class(draft: Draft, workload: Workload, pool: PoolName) -> HoldClass:
+def _class(cycle: CycleState, workload: Workload, pool: PoolName) -> HoldClass:
     if on_cpu_only(workload.spec):
         return HoldClass.CPU
-    borrows = workload.spec.over_quota and surplus.may_borrow(draft, workload.spec.team, pool) > 0
+    borrows = workload.spec.over_quota and surplus.may_borrow(cycle, workload.spec.team, pool) > 0
     return HoldClass.OVER_QUOTA if borrows else HoldClass.GUARANTEED
 
 
-def free_per_node(draft: Draft, pool: PoolName, hold_class: HoldClass) -> list[int]:
+def free_per_node(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> list[int]:
     """Whole GPUs free on each usable node for work of a class, in milli-GPU."""
-    free = whole_free_per_node(draft.room, pool, hold_class) * WHOLE_MILLI_GPU
+    free = whole_free_per_node(cycle.capacity, pool, hold_class) * WHOLE_MILLI_GPU
     return [int(milli) for milli in free]
 
 
-def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
+def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
     workers = must_have(workload.spec)
-    pool = _pools(draft, workload)[0]
+    pool = _pools(cycle, workload)[0]
     first = max(workers, key=lambda worker: worker.milli_gpu)
     asked = beside_gpus.ask_in_words(workload)
     if first.milli_gpu == 0:
         return ReasonClass.SHARE, f"Needs {asked}; no node has that free."
-    hold_class = _class(draft, workload, pool)
-    short = beside_gpus.short_of(draft, first, hold_class, pool) if len(workers) == 1 else None
+    hold_class = _class(cycle, workload, pool)
+    short = beside_gpus.short_of(cycle, first, hold_class, pool) if len(workers) == 1 else None
     if short is not None:
         beside = beside_gpus.in_words(Load(first.cpu_milli, first.memory_mib))
         text = f"Needs {asked} with {beside}; where GPUs are free, not enough {short} are."
@@ -249,9 +249,9 @@ def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
             ReasonClass.SHARE,
             f"Needs {format_gpus(first.milli_gpu)}; no GPU has that much free.",
         )
-    free = free_per_node(draft, pool, hold_class)
-    kept = _kept(draft, pool) if hold_class is HoldClass.OVER_QUOTA else ""
-    part = 0 if any(free) else largest_free(draft.room, pool, hold_class)
+    free = free_per_node(cycle, pool, hold_class)
+    kept = _kept(cycle, pool) if hold_class is HoldClass.OVER_QUOTA else ""
+    part = 0 if any(free) else largest_free(cycle.capacity, pool, hold_class)
     if len(workers) > 1:
         return ReasonClass.GANG, f"Needs {asked}; {_free(sum(free), part, ' GPU')}{kept}."
     most, total = max(free, default=0), sum(free)
@@ -261,19 +261,19 @@ def _no_place(draft: Draft, workload: Workload) -> tuple[ReasonClass, str]:
     return ReasonClass.SHARE, f"Needs {asked}; {_free(most, part)}{kept}."
 
 
-def _leaner(draft: Draft, workload: Workload) -> str | None:
-    pool = _pools(draft, workload)[0]
-    found = beside_gpus.leaner(draft, workload, _class(draft, workload, pool), pool)
-    if found is None or job_starts_now(draft, found[0]) is None:
+def _leaner(cycle: CycleState, workload: Workload) -> str | None:
+    pool = _pools(cycle, workload)[0]
+    found = beside_gpus.leaner(cycle, workload, _class(cycle, workload, pool), pool)
+    if found is None or job_starts_now(cycle, found[0]) is None:
         return None
     return f"Would start now with at most {beside_gpus.in_words(found[1])}."
 
 
-def _kept(draft: Draft, pool: PoolName) -> str:
+def _kept(cycle: CycleState, pool: PoolName) -> str:
     """``, and 2 more are kept for guarantees`` where borrowers may not have all that is free."""
     kept = {
-        "guarantees": draft.room.held_back(pool),
-        "notebooks": lending.kept_for_notebooks(draft, pool),
+        "guarantees": cycle.capacity.held_back(pool),
+        "notebooks": lending.kept_for_notebooks(cycle, pool),
     }
     count = sum(kept.values())
     if not count:
@@ -282,80 +282,82 @@ def _kept(draft: Draft, pool: PoolName) -> str:
     return f", and {count} more {'is' if count == 1 else 'are'} kept for {whom}"
 
 
-def _free(whole_milli_gpu: int, part_milli_gpu: int, unit: str = "") -> str:
+def _free(whole_milli_gpu: int, part_milli_gpu: int, candidate: str = "") -> str:
     """``3 are free``, ``1 is free``, ``at most ½ of a GPU is free``, ``none is free``."""
     if whole_milli_gpu == 0 and part_milli_gpu:
         return f"at most {format_milli_gpu(part_milli_gpu)} of a GPU is free"
     if whole_milli_gpu == 0:
-        return f"no{unit} is free" if unit else "none is free"
+        return f"no{candidate} is free" if candidate else "none is free"
     one = whole_milli_gpu == WHOLE_MILLI_GPU
-    plural = "s" if unit and not one else ""
-    return f"{format_milli_gpu(whole_milli_gpu)}{unit}{plural} {'is' if one else 'are'} free"
+    plural = "s" if candidate and not one else ""
+    return f"{format_milli_gpu(whole_milli_gpu)}{candidate}{plural} {'is' if one else 'are'} free"
 
 
-def _smaller_job(draft: Draft, workload: Workload) -> int | None:
+def _smaller_job(cycle: CycleState, workload: Workload) -> int | None:
     """The largest smaller size that a form offers and that would start now."""
-    pools = _pools(draft, workload)
-    offered = training_sizes(max((_largest_node(draft, pool) for pool in pools), default=0))
-    most = max((_most_free(draft, pool) for pool in pools), default=0)
+    pools = _pools(cycle, workload)
+    offered = training_sizes(max((_largest_node(cycle, pool) for pool in pools), default=0))
+    most = max((_most_free(cycle, pool) for pool in pools), default=0)
     below = min(workload.spec.roles[0].milli_gpu, max(most, WHOLE_MILLI_GPU - 1) + 1)
     for size in reversed([size for size in offered if 0 < size < below]):
         smaller = _resized(workload, size)
-        if job_starts_now(draft, smaller):
+        if job_starts_now(cycle, smaller):
             return size
     return None
 
 
-def _largest_node(draft: Draft, pool: PoolName) -> int:
+def _largest_node(cycle: CycleState, pool: PoolName) -> int:
     key = ("largest-node", pool)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, int):
-        found = max((len(node.devices) for node in draft.room.usable(pool)), default=0)
-        draft.searches[key] = found
+        found = max((len(node.devices) for node in cycle.capacity.usable(pool)), default=0)
+        cycle.searches[key] = found
     return found
 
 
-def _most_free(draft: Draft, pool: PoolName) -> int:
+def _most_free(cycle: CycleState, pool: PoolName) -> int:
     """The most whole GPUs that are free on one node, for whatever class, in milli-GPU."""
-    key = ("most-free", draft.room.changes, pool)
-    found = draft.searches.get(key)
+    key = ("most-free", cycle.capacity.changes, pool)
+    found = cycle.searches.get(key)
     if not isinstance(found, int):
         classes = (HoldClass.GUARANTEED, HoldClass.OVER_QUOTA)
-        found = max(max(free_per_node(draft, pool, one), default=0) for one in classes)
-        draft.searches[key] = found
+        found = max(max(free_per_node(cycle, pool, one), default=0) for one in classes)
+        cycle.searches[key] = found
     return found
 
 
-def _fits(draft: Draft, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName) -> bool:
-    """They find a place now; after the turns the room stays as it is until the next cycle."""
-    key = ("fits", draft.room.changes, workers, hold_class, pool)
-    found = draft.searches.get(key)
+def _fits(
+    cycle: CycleState, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName
+) -> bool:
+    """They find a place now; after the turns the capacity stays as it is until the next cycle."""
+    key = ("fits", cycle.capacity.changes, workers, hold_class, pool)
+    found = cycle.searches.get(key)
     if not isinstance(found, bool):
-        found = draft.searches[key] = bool(place(draft.room, workers, hold_class, pool))
+        found = cycle.searches[key] = bool(place(cycle.capacity, workers, hold_class, pool))
     return found
 
 
-def job_starts_now(draft: Draft, workload: Workload) -> HoldClass | None:
+def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
     """The class in which a job would start now, without anybody being stopped; None if not."""
     spec = workload.spec
     workers = must_have(spec)
     need = milli_gpu(workers)
-    guarantees = guarantee.in_force(draft)
-    for pool in _pools(draft, workload):
+    guarantees = guarantee.in_force(cycle)
+    for pool in _pools(cycle, workload):
         if need == 0:
-            if _fits(draft, workers, HoldClass.CPU, pool):
+            if _fits(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
-        inside = guarantee.covers(draft, workload, guarantees, pool)
-        if inside and _fits(draft, workers, HoldClass.GUARANTEED, pool):
+        inside = guarantee.covers(cycle, workload, guarantees, pool)
+        if inside and _fits(cycle, workers, HoldClass.GUARANTEED, pool):
             return HoldClass.GUARANTEED
-        if left_to(draft, workload, pool) is None and _would_borrow(draft, workload, pool):
+        if left_to(cycle, workload, pool) is None and _would_borrow(cycle, workload, pool):
             return HoldClass.OVER_QUOTA
     return None
 
 
-def _would_borrow(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+def _would_borrow(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     spec, workers = workload.spec, must_have(workload.spec)
-    if not spec.over_quota or surplus.may_borrow(draft, spec.team, pool) < milli_gpu(workers):
+    if not spec.over_quota or surplus.may_borrow(cycle, spec.team, pool) < milli_gpu(workers):
         return False
-    return _fits(draft, workers, HoldClass.OVER_QUOTA, pool)
+    return _fits(cycle, workers, HoldClass.OVER_QUOTA, pool)

@@ -1,7 +1,7 @@
 """Since when a job has been in line: places go by that, not by when it was submitted.
 
 A job that may not start yet, by its schedule, its owner's pause or what it runs after, would otherwise
-age where it costs nothing, and take the front place when it may. What others brought about (preempted,
+age where it costs nothing, and take the head place when it may. What others brought about (preempted,
 lost, a back-off) costs no age.
 """
 

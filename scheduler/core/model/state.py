@@ -11,7 +11,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gpucommons.gpu.devices import DeviceId
-from gpucommons.scheduler.core.model.asked import (
+from gpucommons.scheduler.core.model.actions import Act
+from gpucommons.scheduler.core.model.evolving import quick
+from gpucommons.scheduler.core.model.intents import (
     Action,
     Cancel,
     Intent,
@@ -35,8 +37,6 @@ from gpucommons.scheduler.core.model.asked import (
     Submit,
     Verdict,
 )
-from gpucommons.scheduler.core.model.evolving import quick
-from gpucommons.scheduler.core.model.orders import Act
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -114,7 +114,7 @@ class Spare:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Kept:
+class FairShareReservation:
     """What is free of a place, kept for a team whose turn has come."""
 
     #: The first of its waiting jobs for which it was kept.
@@ -126,7 +126,7 @@ class Kept:
     again_ms: Millis
 
 
-class Turn(NamedTuple):
+class FairShareClaim(NamedTuple):
     """Whose turn it is, and what is free of a place that is left to it."""
 
     team: TeamName
@@ -134,7 +134,7 @@ class Turn(NamedTuple):
     need_milli_gpu: int
     #: None once it was kept for long enough.
     devices: Mapping[NodeId, tuple[DeviceId, ...]]
-    kept: Kept
+    reservation: FairShareReservation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,7 +169,9 @@ class Cluster:
     #: Since when elastic jobs could have more workers; in memory only, like the line above.
     spare: Mapping[WorkloadId, Spare] = field(default_factory=dict)
     #: Until when each team's place in a pool is kept; in memory only as well.
-    kept: Mapping[tuple[TeamName, PoolName], Kept] = field(default_factory=dict)
+    fair_share_reservations: Mapping[tuple[TeamName, PoolName], FairShareReservation] = field(
+        default_factory=dict
+    )
     #: What work has come to each pool: what packing keeps free GPUs good for.
     demand: Mapping[PoolName, LearnedDemand] = field(default_factory=dict)
     now_ms: Millis = Millis(0)
@@ -341,6 +343,6 @@ class Outcome:
 
     cluster: Cluster
     changes: Changes
-    acts: tuple[Act, ...] = ()
+    actions: tuple[Act, ...] = ()
     #: When the next cycle is due though nothing happens (a notice ends, a back-off ends).
     wake_ms: Millis | None = None

@@ -66,7 +66,9 @@ class Foresight:
             return HIGH - steps(loss) * GRADES + grade[:, 0], np.zeros_like(which)
         left = np.maximum(free - ask.milli, 0)
         pattern = (
-            self._outlook.room[free] - self._outlook.room[left] - self._outlook.own_worth(ask.milli)
+            self._outlook.capacity[free]
+            - self._outlook.capacity[left]
+            - self._outlook.own_worth(ask.milli)
         )
         score = HIGH - steps(loss[:, None] + pattern) * GRADES + grade
         score = np.where(free >= ask.milli, score, NO_FIT)

@@ -26,14 +26,14 @@ _STEPS = np.array(
 
 
 def fits(ask: Ask, rows: Rows, which: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which of these rows have room for the ask."""
-    room = (rows.cpu_milli[which] >= ask.cpu_milli) & (rows.memory_mib[which] >= ask.memory_mib)
+    """Which of these rows have capacity for the ask."""
+    capacity = (rows.cpu_milli[which] >= ask.cpu_milli) & (rows.memory_mib[which] >= ask.memory_mib)
     if ask.devices:
-        room &= (rows.free[which] >= ask.milli).sum(axis=1) >= ask.devices
+        capacity &= (rows.free[which] >= ask.milli).sum(axis=1) >= ask.devices
         if ask.kinds:
             accepted = np.array([ask.accepts(name) for name in rows.kind_names])
-            room &= accepted[rows.kind[which]]
-    return room
+            capacity &= accepted[rows.kind[which]]
+    return capacity
 
 
 class Gradient:

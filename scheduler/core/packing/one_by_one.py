@@ -77,7 +77,7 @@ class OneByOne:
         self, ask: Ask, free: list[int], loss: int, base: int, place: Place
     ) -> tuple[int, int]:
         """Best score and device for a share; ``base`` is the growth were nothing placed."""
-        worth, room = self._gradient.worth, self._outlook.room_plain
+        worth, capacity = self._gradient.worth, self._outlook.room_plain
         single, reached = place.single, worth.reached
         loss -= self._outlook.own_worth(ask.milli)
         whole = free.count(WHOLE_MILLI_GPU)
@@ -91,7 +91,7 @@ class OneByOne:
             growth = base + left * single[reached[left]] - less * single[reached[less]]
             if left == WHOLE_MILLI_GPU:
                 growth += worth.of_group(place, whole) - worth.of_group(place, whole - 1)
-            pattern = room[left] - room[less]
+            pattern = capacity[left] - capacity[less]
             score = HIGH - steps(loss + pattern) * GRADES + self._gradient.grade(growth)
             if score > best[0]:
                 best = (score, position)

@@ -1,7 +1,7 @@
 """What the learned demand says about the time when nodes have filled up.
 
 Three figures per place that the fragmentation gradient, which looks one step ahead, can't see: what
-room on a device is worth, how many GPUs processor and memory suffice for, and which part of a kind
+capacity on a device is worth, how many GPUs processor and memory suffice for, and which part of a kind
 is claimed by work that can go nowhere else.
 """
 
@@ -28,14 +28,14 @@ class Outlook:
             if ask.devices == 1:
                 shares[ask.milli] += count
         #: Worth of 0 to 1000 free milli-GPU of a device, in thousandths of a milli.
-        self.room: Ints = worth_of_room(shares)
-        self.room_plain: list[int] = self.room.tolist()
+        self.capacity: Ints = worth_of_room(shares)
+        self.room_plain: list[int] = self.capacity.tolist()
         #: Part of each kind that work bound to it claims, in thousandths.
         self.claimed: Ints = claimed_part(known, rows)
         self.claimed_plain: list[int] = self.claimed.tolist()
         wanting = [(ask, count) for ask, count in known if ask.devices]
         self._milli_gpu = sum(ask.milli_gpu * count for ask, count in wanting)
-        # No processor (or memory) asked for at all: one unit in all, so that it never runs out.
+        # No processor (or memory) asked for at all: one candidate in all, so that it never runs out.
         self._cpu_milli = max(1, sum(ask.cpu_milli * count for ask, count in wanting))
         self._memory_mib = max(1, sum(ask.memory_mib * count for ask, count in wanting))
         self._own: dict[int, int] = {}
@@ -56,7 +56,7 @@ class Outlook:
     def own_worth(self, milli: int) -> int:
         """What a share takes of a device at least: what it costs in the best pattern."""
         if milli not in self._own:
-            self._own[milli] = int((self.room[milli:] - self.room[:-milli]).min())
+            self._own[milli] = int((self.capacity[milli:] - self.capacity[:-milli]).min())
         return self._own[milli]
 
 

@@ -1,9 +1,9 @@
-"""Which shares fill a device together, and what free room on a device is worth for them.
+"""Which shares fill a device together, and what free capacity on a device is worth for them.
 
 Shares of 810 and 470 never fill a device; 650 and 320 nearly do. Among all ways to fill devices,
 the best mix for the learned demand is a linear programme whose columns are *patterns* (so many
 shares of each size that fit one device together). Its prices say what a share of each size is
-worth to a device; the best filling of free room at these prices is what that room is worth. A
+worth to a device; the best filling of free capacity at these prices is what that capacity is worth. A
 share then belongs where it costs no more worth than its own: it follows a pattern of the best mix.
 
 Solved by column generation (Gilmore and Gomory, 1961): prices, the best pattern at these prices,
@@ -40,7 +40,7 @@ def worth_of_room(shares: Mapping[int, int]) -> Ints:
     """Return the worth of 0, 1, … 1000 free milli-GPU of a device, in thousandths of a milli.
 
     ``shares`` counts the arrivals of each size that fits one device (1000 for a whole one). They
-    have a few devices less than they would fill without waste, so that room is always short: what
+    have a few devices less than they would fill without waste, so that capacity is always short: what
     is not short has no price.
     """
     sizes, counts = _told_apart(shares)
@@ -87,12 +87,12 @@ def best_filling(sizes: Sequence[int], worths: Sequence[int]) -> Ints:
 def pattern_of(best: Ints, sizes: Sequence[int], worths: Sequence[int]) -> list[int]:
     """Return how many shares of each size make up the best filling of a whole device."""
     counts = [0] * len(sizes)
-    room = int(np.searchsorted(best, best[-1]))
-    while room > 0 and best[room] > 0:
+    capacity = int(np.searchsorted(best, best[-1]))
+    while capacity > 0 and best[capacity] > 0:
         for i, (size, worth) in enumerate(zip(sizes, worths, strict=True)):
-            if worth > 0 and size <= room and best[room - size] + worth == best[room]:
+            if worth > 0 and size <= capacity and best[capacity - size] + worth == best[capacity]:
                 counts[i] += 1
-                room = int(np.searchsorted(best, best[room - size]))
+                capacity = int(np.searchsorted(best, best[capacity - size]))
                 break
         else:
             break

@@ -1,4 +1,4 @@
-"""Where only fragmentation keeps a job waiting, a few running jobs move and make room for it.
+"""Where only fragmentation keeps a job waiting, a few running jobs move and make capacity for it.
 
 Everyone who moves has a place promised in the same cycle, goes on from its checkpoint and counts
 as moved, not as preempted. Nobody moves for nothing, nobody moves twice, and only few move at all:
@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.cycle_state.draft import Draft, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.cycle_state.stops import MOVE, pool_settings
-from gpucommons.scheduler.core.eviction.search import Lacking, Search, inside_guarantee
+from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, shape
+from gpucommons.scheduler.core.model.eviction_cause import CONSOLIDATION
 from gpucommons.scheduler.core.model.holds import mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.rights import CONSOLIDATION
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import guarantee, moves, surplus, turns
+from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee, moves, surplus
 from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import Plan, nominate, promise
@@ -44,48 +44,48 @@ _RIGHT = ("move",)
 
 
 def consolidate(
-    draft: Draft, obstacles: Mapping[WorkloadId, Reason], guarantees: Guarantees
+    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], guarantees: Guarantees
 ) -> None:
     """Give everyone who still waits a turn, while moves are left."""
     left: dict[PoolName, int] = {}
-    unused = {pool: _unused(draft, pool) for pool in draft.pools}
+    unused = {pool: _unused(cycle, pool) for pool in cycle.pools}
 
     def is_enough(workload: Workload) -> bool:
         need = milli_gpu(must_have(workload.spec))
         return need > 0 and any(unused.get(pool, 0) >= need for pool in workload.spec.pools)
 
     # Nobody who moves holds less afterwards: what was too little stays too little.
-    for workload in ordering.by_priority(draft, obstacles, is_enough):
+    for workload in ordering.by_priority(cycle, obstacles, is_enough):
         if workload.nomination is None:
-            _consider(draft, workload, guarantees, left)
+            _consider(cycle, workload, guarantees, left)
 
 
-def moves_left(draft: Draft, pool: PoolName) -> int:
+def moves_left(cycle: CycleState, pool: PoolName) -> int:
     """How many jobs of a pool may still be moved now."""
-    share = draft.pools[pool].moved_permille
+    share = cycle.pools[pool].moved_permille
     if not share:
         return 0
-    since_ms = draft.now_ms - PERIOD_MS
-    told = [draft.workloads[workload_id] for workload_id in draft.register.moved]
-    moved = sum(_moved_since(one, since_ms) and _lies_in(draft, one, pool) for one in told)
-    holding = draft.register.holding
+    since_ms = cycle.now_ms - PERIOD_MS
+    told = [cycle.workloads[workload_id] for workload_id in cycle.index.moved]
+    moved = sum(_moved_since(one, since_ms) and _lies_in(cycle, one, pool) for one in told)
+    holding = cycle.index.holding
     if max(1, len(holding) * share // 1000) <= moved:
         return 0
-    here = sum(_lies_in(draft, draft.workloads[workload_id], pool) for workload_id in holding)
+    here = sum(_lies_in(cycle, cycle.workloads[workload_id], pool) for workload_id in holding)
     return max(0, max(1, here * share // 1000) - moved)
 
 
-def _lies_in(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+def _lies_in(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     attempt = workload.current
     if attempt is None or is_lease(workload):
         return False
-    return pool_of(draft.nodes, attempt.placements) == pool
+    return pool_of(cycle.nodes, attempt.placements) == pool
 
 
-def next_moves(draft: Draft) -> Iterator[int]:
+def next_moves(cycle: CycleState) -> Iterator[int]:
     """When a move is forgotten, so that somebody who still waits may have the next one."""
-    for workload_id in draft.register.moved & draft.workloads.keys():
-        for one in draft.workloads[workload_id].attempts:
+    for workload_id in cycle.index.moved & cycle.workloads.keys():
+        for one in cycle.workloads[workload_id].attempts:
             if one.stop is not None and one.stop.why == MOVE:
                 yield one.stop.announced_ms + PERIOD_MS
 
@@ -97,7 +97,7 @@ def _moved_since(workload: Workload, since_ms: int) -> bool:
     )
 
 
-def may_be_moved(draft: Draft, workload: Workload, hold_class: HoldClass) -> bool:
+def may_be_moved(cycle: CycleState, workload: Workload, hold_class: HoldClass) -> bool:
     """A job that runs, has had its minimum run time, loses little, and was never moved before.
 
     Nor is it moved for a borrower as long as it may not be stopped for one.
@@ -112,106 +112,106 @@ def may_be_moved(draft: Draft, workload: Workload, hold_class: HoldClass) -> boo
         or workload.nomination is not None
     ):
         return False
-    ran_ms = draft.now_ms - attempt.started_ms
-    if ran_ms < pool_settings(draft, attempt).min_run_ms or _moved_since(workload, -1):
+    ran_ms = cycle.now_ms - attempt.started_ms
+    if ran_ms < pool_settings(cycle, attempt).min_run_ms or _moved_since(workload, -1):
         return False
-    if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(draft, workload):
+    if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(cycle, workload):
         return False
     # Without a checkpoint no more may be lost than the time that a start may take anyway.
     return workload.checkpoint is not None or ran_ms <= workload.spec.start_timeout_ms
 
 
 def _may_move_for(hold_class: HoldClass, workload: Workload) -> bool:
-    """Work inside a guarantee makes room for its like only, and for nobody who borrows."""
+    """Work inside a guarantee makes capacity for its like only, and for nobody who borrows."""
     attempt = workload.current
     inside = attempt is not None and attempt.hold_class is HoldClass.GUARANTEED
     return hold_class is HoldClass.GUARANTEED or not inside
 
 
 def _consider(
-    draft: Draft, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
+    cycle: CycleState, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
 ) -> None:
     asked, need = shape(workload.spec), milli_gpu(must_have(workload.spec))
     for pool in workload.spec.pools:
-        if pool not in draft.pools or _unused(draft, pool) < need:
+        if pool not in cycle.pools or _unused(cycle, pool) < need:
             continue  # not scattered but too little
         if pool not in left:
-            left[pool] = moves_left(draft, pool)
+            left[pool] = moves_left(cycle, pool)
         if left[pool] <= 0:
             continue
-        for hold_class in _classes(draft, workload, pool, guarantees):
-            if hold_class is HoldClass.OVER_QUOTA and _lendable(draft, pool) < need:
+        for hold_class in _classes(cycle, workload, pool, guarantees):
+            if hold_class is HoldClass.OVER_QUOTA and _lendable(cycle, pool) < need:
                 continue  # nobody who moves for a borrower is inside a guarantee either
             miss = ("move", hold_class, asked, pool)
-            if miss in draft.misses:
+            if miss in cycle.misses:
                 continue
-            found = _find(draft, workload, pool, hold_class, left[pool])
+            found = _find(cycle, workload, pool, hold_class, left[pool])
             if found is not None:
-                left[pool] -= len(found.units)
-                _carry_out(draft, workload, found, hold_class)
+                left[pool] -= len(found.candidates)
+                _carry_out(cycle, workload, found, hold_class)
                 return
-            draft.misses.add(miss)
+            cycle.misses.add(miss)
 
 
-def _unused(draft: Draft, pool: PoolName) -> int:
+def _unused(cycle: CycleState, pool: PoolName) -> int:
     """Milli-GPU of a pool that nobody holds or was promised, however scattered."""
-    uses = [use for (_, where), use in draft.uses.items() if where == pool]
+    uses = [use for (_, where), use in cycle.uses.items() if where == pool]
     used = sum(use.fixed + use.training for use in uses)
-    return WHOLE_MILLI_GPU * sum(len(n.devices) for n in draft.room.usable(pool)) - used
+    return WHOLE_MILLI_GPU * sum(len(n.devices) for n in cycle.capacity.usable(pool)) - used
 
 
-def _lendable(draft: Draft, pool: PoolName) -> int:
+def _lendable(cycle: CycleState, pool: PoolName) -> int:
     """What is unused and not kept for guarantees."""
-    return _unused(draft, pool) - WHOLE_MILLI_GPU * draft.room.held_back(pool)
+    return _unused(cycle, pool) - WHOLE_MILLI_GPU * cycle.capacity.held_back(pool)
 
 
 def _classes(
-    draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
+    cycle: CycleState, workload: Workload, pool: PoolName, guarantees: Guarantees
 ) -> Iterator[HoldClass]:
     """Under which quota it could start now if it had a place."""
     spec, need = workload.spec, milli_gpu(must_have(workload.spec))
-    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
-    if limit is not None and draft.use(spec.team, pool).training + need > limit:
+    limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
+    if limit is not None and cycle.use(spec.team, pool).training + need > limit:
         return
-    if guarantee.covers(draft, workload, guarantees, pool):
+    if guarantee.covers(cycle, workload, guarantees, pool):
         yield HoldClass.GUARANTEED
-    borrows = spec.over_quota and surplus.may_borrow(draft, spec.team, pool) >= need
-    if borrows and turns.left_to(draft, workload, pool) is None:
+    borrows = spec.over_quota and surplus.may_borrow(cycle, spec.team, pool) >= need
+    if borrows and fair_share_reservations.left_to(cycle, workload, pool) is None:
         yield HoldClass.OVER_QUOTA
 
 
 def _find(
-    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
+    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
 ) -> moves.Moves | None:
     spec = workload.spec
     inside = hold_class is HoldClass.GUARANTEED
-    without = proportions.too_lean(draft, spec, pool) if inside else frozenset[NodeId]()
-    right = (*_RIGHT, hold_class, without)
-    key = ("movable", pool, *right)
-    units = draft.searches.get(key)
-    if not isinstance(units, moves.Movable):
+    without = proportions.too_lean(cycle, spec, pool) if inside else frozenset[NodeId]()
+    cause = (*_RIGHT, hold_class, without)
+    key = ("movable", pool, *cause)
+    candidates = cycle.searches.get(key)
+    if not isinstance(candidates, moves.Movable):
 
-        def movable(draft: Draft, one: Workload) -> bool:
-            return may_be_moved(draft, one, hold_class) and _may_move_for(hold_class, one)
+        def movable(cycle: CycleState, one: Workload) -> bool:
+            return may_be_moved(cycle, one, hold_class) and _may_move_for(hold_class, one)
 
-        units = draft.searches[key] = moves.Movable(draft, pool, movable, without)
-    lacking = Lacking(spec.team)
+        candidates = cycle.searches[key] = moves.Movable(cycle, pool, movable, without)
+    shortfall = QuotaShortfall(spec.team)
     if inside:
-        search = inside_guarantee(spec, pool, units, right, lacking)
+        search = inside_guarantee(spec, pool, candidates, cause, shortfall)
     else:
-        search = Search(draft, pool, must_have(spec), hold_class, units, right, lacking)
-    kept = draft.reservations.get(workload.workload_id, ())
-    _reserve(draft, kept, kept=False)
+        search = Search(cycle, pool, must_have(spec), hold_class, candidates, cause, shortfall)
+    kept = cycle.reservations.get(workload.workload_id, ())
+    _reserve(cycle, kept, kept=False)
     found = moves.find(search, most)
     if found is None:
-        _reserve(draft, kept, kept=True)
+        _reserve(cycle, kept, kept=True)
     return found
 
 
-def _reserve(draft: Draft, placements: Iterable[WorkerPlacement], *, kept: bool) -> None:
+def _reserve(cycle: CycleState, placements: Iterable[WorkerPlacement], *, kept: bool) -> None:
     """Keep a place for in-guarantee work, or let it go: what is its own is not in its way."""
     for one in placements:
-        node = draft.room.nodes[one.node_id]
+        node = cycle.capacity.nodes[one.node_id]
         node.touch()
         for device_id in one.device_ids:
             device = node.devices[device_id]
@@ -219,15 +219,17 @@ def _reserve(draft: Draft, placements: Iterable[WorkerPlacement], *, kept: bool)
             device.reserved = bits | mask_of(one) if kept else bits
 
 
-def _carry_out(draft: Draft, workload: Workload, found: moves.Moves, hold_class: HoldClass) -> None:
+def _carry_out(
+    cycle: CycleState, workload: Workload, found: moves.Moves, hold_class: HoldClass
+) -> None:
     """Promise everybody a place, then give notice."""
     team = workload.spec.team
-    own = all(draft.workloads[one].spec.team == team for one in found.destinations)
+    own = all(cycle.workloads[one].spec.team == team for one in found.destinations)
     # All who move read the same sentence: another team's job is not named to them.
     text = f"to make room for {workload.spec.name if own else f'a job of {team}'}, and goes on elsewhere"
-    plan = Plan(found.placements, hold_class, found.units, MOVE, text, CONSOLIDATION)
-    nominate(draft, workload, plan)
-    movers = [draft.workloads[workload_id] for workload_id in found.destinations]
+    plan = Plan(found.placements, hold_class, found.candidates, MOVE, text, CONSOLIDATION)
+    nominate(cycle, workload, plan)
+    movers = [cycle.workloads[workload_id] for workload_id in found.destinations]
     leaving = [one.current for one in movers if one.current is not None]
     for mover in movers:
         attempt = mover.current
@@ -238,10 +240,10 @@ def _carry_out(draft: Draft, workload: Workload, found: moves.Moves, hold_class:
             placements=placements,
             hold_class=attempt.hold_class,
             victims=_ends_first(attempt, placements, leaving),
-            decided_ms=draft.now_ms,
+            decided_ms=cycle.now_ms,
         )
-        promise(draft, draft.put(replace(mover, nomination=nomination)))
-    draft.searches.clear()
+        promise(cycle, cycle.put(replace(mover, nomination=nomination)))
+    cycle.searches.clear()
 
 
 def _ends_first(

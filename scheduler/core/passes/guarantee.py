@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpucommons.scheduler.core.capacity.wishes import wishes_of
-from gpucommons.scheduler.core.cycle_state.draft import Draft, Guarantees
-from gpucommons.scheduler.core.eviction.search import Lacking, inside_guarantee
-from gpucommons.scheduler.core.eviction.units import units_of
+from gpucommons.scheduler.core.capacity.affinity import affinity_of
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.eviction.candidates import candidates_of
+from gpucommons.scheduler.core.eviction.search import QuotaShortfall, inside_guarantee
 from gpucommons.scheduler.core.eviction.victims import cheapest
 from gpucommons.scheduler.core.model.demand import (
     bounds,
@@ -38,7 +38,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.passes import reclaim
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import admit, nominate, promise, unpromise
-from gpucommons.scheduler.core.queue import withdrawals
+from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.queue.ordering import priority
 from gpucommons.scheduler.core.quota import quota
 
@@ -46,109 +46,109 @@ from gpucommons.scheduler.core.quota import quota
 Borrow = Callable[[Workload], bool]
 
 
-def in_force(draft: Draft) -> Guarantees:
+def in_force(cycle: CycleState) -> Guarantees:
     """Guarantees of all pools, shrunk where nodes are lost."""
-    if draft.guarantees is None:
-        nodes = tuple(draft.nodes.values())
-        draft.guarantees = {
-            pool: quota.effective_guarantees(nodes, draft.blocks, draft.teams, pool)
-            for pool in draft.pools
+    if cycle.guarantees is None:
+        nodes = tuple(cycle.nodes.values())
+        cycle.guarantees = {
+            pool: quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
+            for pool in cycle.pools
         }
-    return draft.guarantees
+    return cycle.guarantees
 
 
-def entitled(draft: Draft, workload: Workload) -> bool:
+def entitled(cycle: CycleState, workload: Workload) -> bool:
     """It may use its team's guarantee at all."""
     if on_cpu_only(workload.spec):
         return False
     if workload.spec.kind is Kind.RETRAIN:
-        team = draft.teams.get(workload.spec.team)
+        team = cycle.teams.get(workload.spec.team)
         return team is not None and team.policy.retrain_in_guarantee
     return workload.spec.kind is Kind.TRAINING
 
 
-def covers(draft: Draft, workload: Workload, guarantees: Guarantees, pool: PoolName) -> bool:
+def covers(cycle: CycleState, workload: Workload, guarantees: Guarantees, pool: PoolName) -> bool:
     """What is left of its team's guarantee suffices, and it asks for no more than goes with it."""
     spec = workload.spec
     return (
-        entitled(draft, workload)
-        and left(draft, guarantees, spec.team, pool) >= milli_gpu(must_have(spec))
-        and proportions.may_be_kept(draft, spec, pool)
+        entitled(cycle, workload)
+        and left(cycle, guarantees, spec.team, pool) >= milli_gpu(must_have(spec))
+        and proportions.may_be_kept(cycle, spec, pool)
     )
 
 
-def left(draft: Draft, guarantees: Guarantees, team: TeamName, pool: PoolName) -> int:
+def left(cycle: CycleState, guarantees: Guarantees, team: TeamName, pool: PoolName) -> int:
     """How much of a team's guarantee is unused."""
-    return guarantees.get(pool, {}).get(team, 0) - draft.use(team, pool).guaranteed
+    return guarantees.get(pool, {}).get(team, 0) - cycle.use(team, pool).guaranteed
 
 
-def consider(draft: Draft, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> None:
+def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> None:
     """Give one workload its turn: upgrade what runs, admit what waits, or reclaim for it."""
     if workload.current is not None:
-        upgrade(draft, workload, guarantees)
+        upgrade(cycle, workload, guarantees)
         return
-    if workload.nomination is None and not _covered(draft, workload, guarantees):
+    if workload.nomination is None and not _covered(cycle, workload, guarantees):
         return
-    if draft.has_no_place("guaranteed", workload):
+    if cycle.has_no_place("guaranteed", workload):
         return
-    unpromise(draft, workload)
+    unpromise(cycle, workload)
     for pool in workload.spec.pools:
-        placements = _place_free(draft, workload, pool, guarantees)
+        placements = _place_free(cycle, workload, pool, guarantees)
         if placements:
-            promise(draft, workload)
-            admit(draft, workload, placements, HoldClass.GUARANTEED)
+            promise(cycle, workload)
+            admit(cycle, workload, placements, HoldClass.GUARANTEED)
             return
-    promise(draft, workload)
-    if workload.nomination is None and not _reclaim(draft, workload, guarantees, borrow):
-        _reserve(draft, workload, guarantees)
+    promise(cycle, workload)
+    if workload.nomination is None and not _reclaim(cycle, workload, guarantees, borrow):
+        _reserve(cycle, workload, guarantees)
 
 
-def _covered(draft: Draft, workload: Workload, guarantees: Guarantees) -> bool:
+def _covered(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> bool:
     """What is left of its team's guarantee suffices in some pool."""
-    return any(covers(draft, workload, guarantees, pool) for pool in workload.spec.pools)
+    return any(covers(cycle, workload, guarantees, pool) for pool in workload.spec.pools)
 
 
 def _place_free(
-    draft: Draft, workload: Workload, pool: PoolName, guarantees: Guarantees
+    cycle: CycleState, workload: Workload, pool: PoolName, guarantees: Guarantees
 ) -> tuple[WorkerPlacement, ...]:
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
-    room_left = left(draft, guarantees, spec.team, pool)
-    limit = quota.quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+    room_left = left(cycle, guarantees, spec.team, pool)
+    limit = quota.quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     if limit is not None:
-        room_left = min(room_left, limit - draft.use(spec.team, pool).training)
+        room_left = min(room_left, limit - cycle.use(spec.team, pool).training)
     room_left -= milli_gpu(workers)
     miss = ("guaranteed", shape(spec), pool)
-    if room_left < 0 or miss in draft.misses or not proportions.may_be_kept(draft, spec, pool):
+    if room_left < 0 or miss in cycle.misses or not proportions.may_be_kept(cycle, spec, pool):
         return ()
     more = room_left // max(1, spec.roles[0].milli_gpu)
-    wishes = wishes_of(spec, draft.nodes, draft.workloads)
-    found = proportions.place_kept(draft, spec, pool, workers, optional[:more], wishes=wishes)
+    affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
+    found = proportions.place_kept(cycle, spec, pool, workers, optional[:more], affinity=affinity)
     if not found:
-        draft.misses.add(miss)
+        cycle.misses.add(miss)
     return found
 
 
-def _reclaim(draft: Draft, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> bool:
+def _reclaim(cycle: CycleState, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> bool:
     spec = workload.spec
     for pool in spec.pools:
         miss = ("reclaim", shape(spec), pool, spec.team)
-        if miss in draft.misses or not covers(draft, workload, guarantees, pool):
+        if miss in cycle.misses or not covers(cycle, workload, guarantees, pool):
             continue
-        if not withdrawals.may_win_back(draft, workload, pool):
+        if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
-        plan = reclaim.for_guarantee(draft, workload, pool)
+        plan = reclaim.for_guarantee(cycle, workload, pool)
         if plan is not None:
             # Nobody is stopped for what fits where nobody is. Should an owner want that place, the
             # guarantee can win devices back then.
             if not borrow(workload):
-                nominate(draft, workload, plan)
+                nominate(cycle, workload, plan)
             return True
-        draft.misses.add(miss)
+        cycle.misses.add(miss)
     return False
 
 
-def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
+def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
     """Keep the place with the least in-guarantee work in its way: one per team and pool."""
     spec = workload.spec
 
@@ -158,42 +158,44 @@ def _reserve(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
     for pool in spec.pools:
         once = ("reserved", pool, spec.team)
         miss = ("reserve", shape(spec), pool, spec.team)
-        if draft.misses & {once, miss} or not covers(draft, workload, guarantees, pool):
+        if cycle.misses & {once, miss} or not covers(cycle, workload, guarantees, pool):
             continue
-        if not withdrawals.may_win_back(draft, workload, pool):
+        if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
-        holders = units_of(draft, ("jobs",), pool, job)
-        found = cheapest(inside_guarantee(spec, pool, holders, ("jobs",), Lacking(spec.team)))
+        holders = candidates_of(cycle, ("jobs",), pool, job)
+        found = cheapest(
+            inside_guarantee(spec, pool, holders, ("jobs",), QuotaShortfall(spec.team))
+        )
         # What no place could be made for keeps none: another shape of its team may have more luck.
-        draft.misses.add(miss if found is None else once)
+        cycle.misses.add(miss if found is None else once)
         if found is not None:
-            draft.reservations[workload.workload_id] = found[1]
+            cycle.reservations[workload.workload_id] = found[1]
             for one in found[1]:
-                draft.room.reserve(one)
+                cycle.capacity.reserve(one)
             return
 
 
-def reserves_in_vain(draft: Draft) -> bool:
+def reserves_in_vain(cycle: CycleState) -> bool:
     """A place is kept that its job has no claim to any more, or that others have before it.
 
     Its own team has used the guarantee since, or who was let in to borrow there becomes
     in-guarantee as soon as turns are taken anew.
     """
-    if not draft.reservations:
+    if not cycle.reservations:
         return False
-    guarantees = in_force(draft)
-    lowest = min(priority(draft.workloads[one]) for one in draft.reservations)
+    guarantees = in_force(cycle)
+    lowest = min(priority(cycle.workloads[one]) for one in cycle.reservations)
     vain = any(
-        not covers(draft, draft.workloads[one], guarantees, draft.nodes[places[0].node_id].pool)
-        for one, places in draft.reservations.items()
+        not covers(cycle, cycle.workloads[one], guarantees, cycle.nodes[places[0].node_id].pool)
+        for one, places in cycle.reservations.items()
     ) or any(
         priority(one) >= lowest
-        and entitled(draft, one)
-        and _fit_inside(draft, one, guarantees, kept=False)
-        for one in draft.among(draft.admitted)
+        and entitled(cycle, one)
+        and _fit_inside(cycle, one, guarantees, kept=False)
+        for one in cycle.among(cycle.admitted)
     )
     if vain:
-        draft.searches.clear()
+        cycle.searches.clear()
     return vain
 
 
@@ -205,53 +207,55 @@ def may_upgrade(workload: Workload) -> bool:
     )
 
 
-def upgradable(draft: Draft, guarantees: Guarantees) -> list[Workload]:
+def upgradable(cycle: CycleState, guarantees: Guarantees) -> list[Workload]:
     """Borrowers whose team has some of its guarantee left."""
     teams = {
         team
         for pool, saved in guarantees.items()
         for team in saved
-        if left(draft, guarantees, team, pool) > 0
+        if left(cycle, guarantees, team, pool) > 0
     }
     if not teams:
         return []
-    borrowers = draft.among(draft.register.borrowing)
-    return [one for one in borrowers if one.spec.team in teams and entitled(draft, one)]
+    borrowers = cycle.among(cycle.index.borrowing)
+    return [one for one in borrowers if one.spec.team in teams and entitled(cycle, one)]
 
 
-def upgrade(draft: Draft, workload: Workload, guarantees: Guarantees) -> None:
+def upgrade(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
     """Turn a borrower in-guarantee where none of its devices lies in a block and quota allows."""
     attempt = workload.current
-    if attempt is None or not _fit_inside(draft, workload, guarantees, kept=True):
+    if attempt is None or not _fit_inside(cycle, workload, guarantees, kept=True):
         return
-    pool = draft.nodes[attempt.placements[0].node_id].pool
+    pool = cycle.nodes[attempt.placements[0].node_id].pool
     key = (workload.spec.team, pool)
-    draft.room.remove_attempt(attempt)
-    quota.count(draft.uses, key, attempt.hold_class, attempt.placements, sign=-1)
+    cycle.capacity.remove_attempt(attempt)
+    quota.count(cycle.uses, key, attempt.hold_class, attempt.placements, sign=-1)
     marked = [evolve(one, surplus=_is_surplus(workload, one)) for one in attempt.placements]
     attempt = evolve(attempt, hold_class=HoldClass.GUARANTEED, placements=tuple(marked))
-    workload = draft.put(with_attempt(workload, attempt))
-    draft.room.add(workload, attempt)
-    quota.count(draft.uses, key, attempt.hold_class, attempt.placements)
-    draft.tell(
+    workload = cycle.put(with_attempt(workload, attempt))
+    cycle.capacity.add(workload, attempt)
+    quota.count(cycle.uses, key, attempt.hold_class, attempt.placements)
+    cycle.tell(
         "upgraded",
         f"{workload.spec.name} is now inside {workload.spec.team}'s guarantee.",
         workload,
     )
 
 
-def _fit_inside(draft: Draft, workload: Workload, guarantees: Guarantees, *, kept: bool) -> bool:
+def _fit_inside(
+    cycle: CycleState, workload: Workload, guarantees: Guarantees, *, kept: bool
+) -> bool:
     """A borrower's devices may be its team's guarantee; ``kept``: but for those kept for others."""
     attempt = workload.current
     if attempt is None or not may_upgrade(workload):
         return False
     base = [one for one in attempt.placements if not _is_surplus(workload, one)]
-    pool = draft.nodes[base[0].node_id].pool
+    pool = cycle.nodes[base[0].node_id].pool
     return (
-        left(draft, guarantees, workload.spec.team, pool) >= sum(map(placed_milli_gpu, base))
-        and _outside_blocks(draft, base, kept=kept)
-        and _firm_share_is_there(draft, base)
-        and proportions.are_kept(draft, workload.spec.team, pool, base)
+        left(cycle, guarantees, workload.spec.team, pool) >= sum(map(placed_milli_gpu, base))
+        and _outside_blocks(cycle, base, kept=kept)
+        and _firm_share_is_there(cycle, base)
+        and proportions.are_kept(cycle, workload.spec.team, pool, base)
     )
 
 
@@ -261,9 +265,11 @@ def _is_surplus(workload: Workload, one: WorkerPlacement) -> bool:
     return one.index >= low and one.role == workload.spec.roles[0].name
 
 
-def _outside_blocks(draft: Draft, placements: Sequence[WorkerPlacement], *, kept: bool) -> bool:
+def _outside_blocks(
+    cycle: CycleState, placements: Sequence[WorkerPlacement], *, kept: bool
+) -> bool:
     for one in placements:
-        node = draft.room.nodes.get(one.node_id)
+        node = cycle.capacity.nodes.get(one.node_id)
         if node is None:
             return False
         for device_id in one.device_ids:
@@ -273,10 +279,11 @@ def _outside_blocks(draft: Draft, placements: Sequence[WorkerPlacement], *, kept
     return True
 
 
-def _firm_share_is_there(draft: Draft, placements: Sequence[WorkerPlacement]) -> bool:
+def _firm_share_is_there(cycle: CycleState, placements: Sequence[WorkerPlacement]) -> bool:
     need: dict[NodeId, Load] = {}
     for one in placements:
         need[one.node_id] = need.get(one.node_id, Load()).plus(Load(one.cpu_milli, one.memory_mib))
     return all(
-        draft.room.nodes[node_id].free_for_firm().at_least(load) for node_id, load in need.items()
+        cycle.capacity.nodes[node_id].free_for_firm().at_least(load)
+        for node_id, load in need.items()
     )

@@ -10,12 +10,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.capacity.spots import Spot, best_spot, placed, take
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import (
+    PlacementSlot,
+    best_slot,
+    placed,
+    take,
+)
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, work_lost
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.search import Search
-from gpucommons.scheduler.core.eviction.units import Units, work_lost
 from gpucommons.scheduler.core.model.demand import Worker, class_of_worker
 from gpucommons.scheduler.core.model.holds import HoldKey
 from gpucommons.scheduler.core.model.types import (
@@ -28,7 +33,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 #: So many sets of jobs are tried for one that waits, the smallest first; a cycle must end.
 _TRIES = 16
@@ -40,23 +45,23 @@ _NODES = 64
 class Moves:
     """Who moves, where to, and the place that becomes free by it."""
 
-    units: tuple[Unit, ...]
+    candidates: tuple[EvictionCandidate, ...]
     placements: tuple[WorkerPlacement, ...]
     destinations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]
 
 
-class Movable(Units):
+class Movable(EvictionCandidates):
     """Jobs that may be moved, each as a whole, on the nodes where most is free already."""
 
     def __init__(
         self,
-        draft: Draft,
+        cycle: CycleState,
         pool: PoolName,
-        movable: Callable[[Draft, Workload], bool],
+        movable: Callable[[CycleState, Workload], bool],
         without: frozenset[NodeId] = frozenset(),
     ) -> None:
         """``without``: nodes on which no place is wanted."""
-        super().__init__(draft, pool, lambda workload, _: movable(draft, workload))
+        super().__init__(cycle, pool, lambda workload, _: movable(cycle, workload))
         self.everywhere = self.nodes
         free = {
             node_id: sum(
@@ -71,23 +76,25 @@ class Movable(Units):
         self.nodes = {i: node for i, node in self.everywhere.items() if i in near}
         self.free = sum(free.values())
 
-    def _split(self, workload: Workload) -> Iterator[Unit]:
+    def _split(self, workload: Workload) -> Iterator[EvictionCandidate]:
         attempt = workload.current
         if attempt is None or not self._takeable(workload, attempt.hold_class):
             return
         if all(one.node_id in self.nodes for one in attempt.placements):
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
-            lost = work_lost(workload, attempt, self.draft.now_ms)
-            yield Unit(workload.workload_id, keys, lost, attempt.reserved_ms)
+            lost = work_lost(workload, attempt, self.cycle.now_ms)
+            yield EvictionCandidate(workload.workload_id, keys, lost, attempt.reserved_ms)
 
 
 def find(search: Search, most: int) -> Moves | None:
-    """Return the smallest set of jobs, no more than ``most``, whose move makes room."""
-    units = search.units
-    if not isinstance(units, Movable) or units.free < sum(one.milli_gpu for one in search.workers):
+    """Return the smallest set of jobs, no more than ``most``, whose move makes capacity."""
+    candidates = search.candidates
+    if not isinstance(candidates, Movable) or candidates.free < sum(
+        one.milli_gpu for one in search.workers
+    ):
         return None  # not scattered but too little
-    for taken, spot in _candidates(search, most):
-        moves = _settled(search, units.everywhere, taken, spot)
+    for taken, slot in _candidates(search, most):
+        moves = _settled(search, candidates.everywhere, taken, slot)
         if moves is not None and _are_kept(search, moves):
             return moves
     return None
@@ -97,17 +104,19 @@ def _are_kept(search: Search, found: Moves) -> bool:
     """Whoever is inside a guarantee then has no more of a node than goes with its GPUs there."""
     if not search.kept(found.placements):
         return False
-    draft = search.draft
+    cycle = search.cycle
     for workload_id, placements in found.destinations.items():
-        mover = draft.workloads[workload_id]
+        mover = cycle.workloads[workload_id]
         if mover.current and mover.current.hold_class is HoldClass.GUARANTEED:
             lies = [one for one in placements if not one.surplus]
-            if not proportions.are_kept(draft, mover.spec.team, search.pool, lies):
+            if not proportions.are_kept(cycle, mover.spec.team, search.pool, lies):
                 return False
     return True
 
 
-def _candidates(search: Search, most: int) -> Iterator[tuple[tuple[Unit, ...], Spot | None]]:
+def _candidates(
+    search: Search, most: int
+) -> Iterator[tuple[tuple[EvictionCandidate, ...], PlacementSlot | None]]:
     """Sets of jobs without whom it fits, and where: the fewest and smallest first, then the least
     work lost.
     """
@@ -123,25 +132,25 @@ def _candidates(search: Search, most: int) -> Iterator[tuple[tuple[Unit, ...], S
         seen: set[int] = set()
         for option in search.case(node).options(worker, most):
             # Other devices of the same jobs are no other way.
-            if option.mask in seen or not option.units:
+            if option.mask in seen or not option.candidates:
                 continue
             seen.add(option.mask)
             # A small job finds a place more easily than a large one, and its restart costs less.
-            moved = sum(search.gives(unit)[2] for unit in option.units)
-            options.append((len(option.units), moved, option.rank, number, option, node))
+            moved = sum(search.gives(candidate)[2] for candidate in option.candidates)
+            options.append((len(option.candidates), moved, option.rank, number, option, node))
     options.sort(key=lambda one: one[:4])
     for *_, option, node in options[:_TRIES]:
-        yield option.units, Spot(node, option.device_ids, option.offset, size)
+        yield option.candidates, PlacementSlot(node, option.device_ids, option.offset, size)
 
 
 class _Trial:
     """Nodes as they would be; only those that change are copied."""
 
-    def __init__(self, nodes: Mapping[NodeId, NodeRoom]) -> None:
+    def __init__(self, nodes: Mapping[NodeId, NodeCapacity]) -> None:
         self._nodes = dict(nodes)
         self._copies: set[NodeId] = set()
 
-    def copy(self, node_id: NodeId) -> NodeRoom:
+    def copy(self, node_id: NodeId) -> NodeCapacity:
         """A node that may be changed."""
         if node_id not in self._copies:
             self._copies.add(node_id)
@@ -154,16 +163,16 @@ class _Trial:
         """Place one worker somewhere; inside a guarantee only where it may be inside."""
         barred = too_lean if hold_class is HoldClass.GUARANTEED else ()
         nodes = [node for i, node in self._nodes.items() if i not in barred]
-        spot = best_spot(nodes, worker, hold_class)
-        if spot is None:
+        slot = best_slot(nodes, worker, hold_class)
+        if slot is None:
             return None
-        return self.put_at(worker, spot)
+        return self.put_at(worker, slot)
 
-    def put_at(self, worker: Worker, spot: Spot) -> WorkerPlacement:
+    def put_at(self, worker: Worker, slot: PlacementSlot) -> WorkerPlacement:
         """Place one worker just here."""
-        spot = spot._replace(node=self.copy(spot.node.node.node_id))
-        take(spot, worker)
-        return placed(worker, spot)
+        slot = slot._replace(node=self.copy(slot.node.node.node_id))
+        take(slot, worker)
+        return placed(worker, slot)
 
     def put_all(
         self, workers: Sequence[tuple[Worker, HoldClass]], too_lean: frozenset[NodeId]
@@ -180,25 +189,28 @@ class _Trial:
 
 
 def _settled(
-    search: Search, nodes: Mapping[NodeId, NodeRoom], taken: Sequence[Unit], spot: Spot | None
+    search: Search,
+    nodes: Mapping[NodeId, NodeCapacity],
+    taken: Sequence[EvictionCandidate],
+    slot: PlacementSlot | None,
 ) -> Moves | None:
     """Everybody's new place when these move, or None where one of them has nowhere to go."""
     trial = _Trial(nodes)
-    for unit in taken:
-        for node_id in sorted(search.units.nodes_of(unit)):
+    for candidate in taken:
+        for node_id in sorted(search.candidates.nodes_of(candidate)):
             node = trial.copy(node_id)
-            for key in [key for key in unit.keys if key in node.holds]:
+            for key in [key for key in candidate.keys if key in node.holds]:
                 node.remove(key)
-    if spot is None:
+    if slot is None:
         mine = [(worker, search.hold_class) for worker in search.workers]
         wanted = trial.put_all(mine, search.without)
     else:
-        wanted = (trial.put_at(search.workers[0], spot),)
+        wanted = (trial.put_at(search.workers[0], slot),)
     if wanted is None:
         return None
     destinations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = {}
     for workload, attempt in sorted(_movers(search, taken), key=_largest_first):
-        too_lean = proportions.too_lean(search.draft, workload.spec, search.pool)
+        too_lean = proportions.too_lean(search.cycle, workload.spec, search.pool)
         again = [_again(workload, attempt, one) for one in attempt.placements]
         found = trial.put_all(again, too_lean)
         if found is None:
@@ -208,9 +220,11 @@ def _settled(
     return Moves(tuple(taken), wanted, destinations)
 
 
-def _movers(search: Search, taken: Sequence[Unit]) -> Iterator[tuple[Workload, Attempt]]:
-    for unit in taken:
-        workload = search.draft.workloads[unit.workload_id]
+def _movers(
+    search: Search, taken: Sequence[EvictionCandidate]
+) -> Iterator[tuple[Workload, Attempt]]:
+    for candidate in taken:
+        workload = search.cycle.workloads[candidate.workload_id]
         if workload.current is not None:
             yield workload, workload.current
 

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.eviction.clearing import Case
-from gpucommons.scheduler.core.eviction.units import Units, cost
-from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, cost
+from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load, mask_of
 from gpucommons.scheduler.core.model.lifecycle import is_lease
@@ -31,14 +31,14 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes.reclaim import lent_in
 from gpucommons.scheduler.core.placement.admission import (
+    EvictionCandidate,
     Plan,
-    Unit,
     nominate,
     pool_of,
     promise,
     unpromise,
 )
-from gpucommons.scheduler.core.queue import withdrawals
+from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of
 
@@ -54,94 +54,94 @@ class _Option:
     group: int
 
 
-def admit_or_reclaim(draft: Draft, workload: Workload) -> bool:
+def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
     """Grant a notebook its slice, or nominate it for one; False where it has to wait on."""
-    unpromise(draft, workload)
+    unpromise(cycle, workload)
     for pool in workload.spec.pools:
-        if pool not in draft.pools or not within_quota(draft, workload, pool):
+        if pool not in cycle.pools or not within_quota(cycle, workload, pool):
             continue
-        option = _best(draft, workload, pool)
+        option = _best(cycle, workload, pool)
         if option is not None:
-            _swap(draft, option)
-            plan = Plan((_placed(draft, workload, option),), HoldClass.FIXED, (), "", "", "")
-            promise(draft, workload)
-            nominate(draft, workload, plan)
+            _swap(cycle, option)
+            plan = Plan((_placed(cycle, workload, option),), HoldClass.FIXED, (), "", "", "")
+            promise(cycle, workload)
+            nominate(cycle, workload, plan)
             return True
-    promise(draft, workload)
+    promise(cycle, workload)
     if workload.nomination is not None:
         return True
-    return workload.workload_id not in draft.redeeming and _reclaim(draft, workload)
+    return workload.workload_id not in cycle.redeeming and _reclaim(cycle, workload)
 
 
-def starts_now(draft: Draft, workload: Workload) -> bool:
+def starts_now(cycle: CycleState, workload: Workload) -> bool:
     """It would get a free slice in this cycle."""
     return any(
-        _is_free(draft, workload, option)
+        _is_free(cycle, workload, option)
         for pool in workload.spec.pools
-        if pool in draft.pools and within_quota(draft, workload, pool)
-        for option in _options(draft, workload, pool)
+        if pool in cycle.pools and within_quota(cycle, workload, pool)
+        for option in _options(cycle, workload, pool)
     )
 
 
-def free_place(draft: Draft, workload: Workload) -> WorkerPlacement | None:
+def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:
     """Where it would lie if it were granted a free slice in this cycle."""
     for pool in workload.spec.pools:
-        if pool in draft.pools and within_quota(draft, workload, pool):
-            option = _best(draft, workload, pool)
+        if pool in cycle.pools and within_quota(cycle, workload, pool):
+            option = _best(cycle, workload, pool)
             if option is not None:
-                return _placed(draft, workload, option)
+                return _placed(cycle, workload, option)
     return None
 
 
-def could_reclaim(draft: Draft, workload: Workload) -> bool:
+def could_reclaim(cycle: CycleState, workload: Workload) -> bool:
     """It would get a slice once borrowers have gone."""
     return any(
-        _victims(draft, workload, option, lent_in(draft, pool)) is not None
+        _victims(cycle, workload, option, lent_in(cycle, pool)) is not None
         for pool in workload.spec.pools
-        if pool in draft.pools and within_quota(draft, workload, pool)
-        for option in _options(draft, workload, pool)
+        if pool in cycle.pools and within_quota(cycle, workload, pool)
+        for option in _options(cycle, workload, pool)
     )
 
 
-def within_quota(draft: Draft, workload: Workload, pool: PoolName, *, ending: int = 0) -> bool:
-    """Its team's fixed quota has room for it, once so many milli-GPU are given back."""
+def within_quota(cycle: CycleState, workload: Workload, pool: PoolName, *, ending: int = 0) -> bool:
+    """Its team's fixed quota has capacity for it, once so many milli-GPU are given back."""
     spec = workload.spec
-    fixed = quota_of(draft.teams, spec.team, pool).fixed_milli_gpu
-    return draft.use(spec.team, pool).fixed - ending + milli_gpu(must_have(spec)) <= fixed
+    fixed = quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
+    return cycle.use(spec.team, pool).fixed - ending + milli_gpu(must_have(spec)) <= fixed
 
 
-def _ending(draft: Draft) -> dict[tuple[TeamName, PoolName], int]:
+def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
     """Milli-GPU that notebooks of a team are giving back: who is first in line has them next.
 
     A block is as large as the quota it stands for. Who finds a place in one without those that end
-    has room in the quota when they have ended.
+    has capacity in the quota when they have ended.
     """
     key = ("notebooks ending",)
-    known = draft.searches.get(key)
+    known = cycle.searches.get(key)
     if isinstance(known, dict):
         return known
     found: dict[tuple[TeamName, PoolName], int] = {}
-    for workload in draft.among(draft.register.stopping):
+    for workload in cycle.among(cycle.index.stopping):
         attempt = workload.current
         if is_lease(workload) and attempt is not None:
-            there = (workload.spec.team, pool_of(draft, attempt.placements))
+            there = (workload.spec.team, pool_of(cycle, attempt.placements))
             given = sum(placed_milli_gpu(one) for one in attempt.placements)
             found[there] = found.get(there, 0) + given
-    draft.searches[key] = found
+    cycle.searches[key] = found
     return found
 
 
-def _reclaim(draft: Draft, workload: Workload) -> bool:
+def _reclaim(cycle: CycleState, workload: Workload) -> bool:
     for pool in workload.spec.pools:
-        ending = _ending(draft).get((workload.spec.team, pool), 0)
-        if pool not in draft.pools or not within_quota(draft, workload, pool, ending=ending):
+        ending = _ending(cycle).get((workload.spec.team, pool), 0)
+        if pool not in cycle.pools or not within_quota(cycle, workload, pool, ending=ending):
             continue
-        if not withdrawals.may_win_back(draft, workload, pool):
+        if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
-        best: tuple[tuple[object, ...], _Option, tuple[Unit, ...]] | None = None
-        lent = lent_in(draft, pool)
-        for option in _options(draft, workload, pool):
-            taken = _victims(draft, workload, option, lent)
+        best: tuple[tuple[object, ...], _Option, tuple[EvictionCandidate, ...]] | None = None
+        lent = lent_in(cycle, pool)
+        for option in _options(cycle, workload, pool):
+            taken = _victims(cycle, workload, option, lent)
             if taken is None:
                 continue
             rank = (*cost(taken), option.home != region_of(option.block), option.group)
@@ -149,70 +149,70 @@ def _reclaim(draft: Draft, workload: Workload) -> bool:
                 best = (rank, option, taken)
         if best is not None:
             _, option, taken = best
-            _swap(draft, option)
-            placement = _placed(draft, workload, option)
-            right = rights.of_notebooks(workload.spec.team)
-            nominate(draft, workload, Plan((placement,), HoldClass.FIXED, taken, *right))
+            _swap(cycle, option)
+            placement = _placed(cycle, workload, option)
+            cause = eviction_cause.of_notebooks(workload.spec.team)
+            nominate(cycle, workload, Plan((placement,), HoldClass.FIXED, taken, *cause))
             return True
     return False
 
 
-def _best(draft: Draft, workload: Workload, pool: PoolName) -> _Option | None:
+def _best(cycle: CycleState, workload: Workload, pool: PoolName) -> _Option | None:
     """The free part of a block that leaves the others most useful; where blocks lie, if there is one."""
     for swap in (False, True):
-        options = _options(draft, workload, pool, swap=swap)
-        free = [option for option in options if _is_free(draft, workload, option)]
+        options = _options(cycle, workload, pool, swap=swap)
+        free = [option for option in options if _is_free(cycle, workload, option)]
         if free:
             return min(free, key=lambda one: one.group)
     return None
 
 
 def _options(
-    draft: Draft, workload: Workload, pool: PoolName, *, swap: bool = True
+    cycle: CycleState, workload: Workload, pool: PoolName, *, swap: bool = True
 ) -> Iterator[_Option]:
     size = milli_gpu(must_have(workload.spec))
     team = workload.spec.team
     mine = sorted(
-        (b for b in draft.blocks if b.team == team and b.pool == pool and b.milli_gpu >= size),
+        (b for b in cycle.blocks if b.team == team and b.pool == pool and b.milli_gpu >= size),
         key=lambda block: block.milli_gpu,
     )
-    usable = {node.node.node_id: node for node in draft.room.usable(pool)}
+    usable = {node.node.node_id: node for node in cycle.capacity.usable(pool)}
     for block in mine:
-        homes = _homes(draft, block, usable.values()) if swap else (region_of(block),)
+        homes = _homes(cycle, block, usable.values()) if swap else (region_of(block),)
         for home in homes:
             node = usable.get(home.node_id)
             if node is None or not _suits(node, home, workload):
                 continue
             for area in areas_of(node, home, size):
-                if not _firmly_taken(draft, node, area):
+                if not _firmly_taken(cycle, node, area):
                     yield _Option(block, home, area, _group(node, home, area))
 
 
-def _suits(node: NodeRoom, home: Region, workload: Workload) -> bool:
+def _suits(node: NodeCapacity, home: Region, workload: Workload) -> bool:
     kind = workload.spec.roles[0].gpu_kind
     return kind is None or all(node.devices[d].device.kind == kind for d in home.device_ids)
 
 
-def _homes(draft: Draft, block: Block, nodes: Iterable[NodeRoom]) -> Iterator[Region]:
+def _homes(cycle: CycleState, block: Block, nodes: Iterable[NodeCapacity]) -> Iterator[Region]:
     """Where a block may lie: where it is, or swapped with an unused equal place."""
     yield region_of(block)
-    if _has_notebook(draft, region_of(block)):
+    if _has_notebook(cycle, region_of(block)):
         return
     for node in nodes:
         for region in regions(node, block.milli_gpu):
-            if _may_swap(draft, node, block, region):
+            if _may_swap(cycle, node, block, region):
                 yield region
 
 
-def _may_swap(draft: Draft, node: NodeRoom, block: Block, region: Region) -> bool:
-    if region == region_of(block) or _has_notebook(draft, region):
+def _may_swap(cycle: CycleState, node: NodeCapacity, block: Block, region: Region) -> bool:
+    if region == region_of(block) or _has_notebook(cycle, region):
         return False
-    there = [b for b in draft.blocks if overlap(region_of(b), region)]
+    there = [b for b in cycle.blocks if overlap(region_of(b), region)]
     if there:
         return len(there) == 1 and region_of(there[0]) == region and there[0].team != block.team
     # Free area outside blocks: what is held there must not be in-guarantee work, and the share of
     # processor and memory moves with the block.
-    if _firmly_taken(draft, node, region):
+    if _firmly_taken(cycle, node, region):
         return False
     if any(node.devices[d].promised & region.mask for d in region.device_ids):
         return False
@@ -231,9 +231,9 @@ def overlap(one: Region, other: Region) -> bool:
     )
 
 
-def _has_notebook(draft: Draft, region: Region) -> bool:
+def _has_notebook(cycle: CycleState, region: Region) -> bool:
     """A notebook lies there or has been promised a part of it."""
-    node = draft.room.nodes.get(region.node_id)
+    node = cycle.capacity.nodes.get(region.node_id)
     if node is None:
         return False
     if any(
@@ -243,13 +243,13 @@ def _has_notebook(draft: Draft, region: Region) -> bool:
         return True
     return any(
         _covers(one, region)
-        for workload_id in draft.room.promises
-        for one in _fixed_promise(draft, workload_id)
+        for workload_id in cycle.capacity.promises
+        for one in _fixed_promise(cycle, workload_id)
     )
 
 
-def _fixed_promise(draft: Draft, workload_id: WorkloadId) -> Sequence[WorkerPlacement]:
-    workload = draft.workloads[workload_id]
+def _fixed_promise(cycle: CycleState, workload_id: WorkloadId) -> Sequence[WorkerPlacement]:
+    workload = cycle.workloads[workload_id]
     found = workload.nomination
     if found is None or found.hold_class is not HoldClass.FIXED:
         return ()
@@ -264,11 +264,11 @@ def _covers(placement: WorkerPlacement, region: Region) -> bool:
     )
 
 
-def _firmly_taken(draft: Draft, node: NodeRoom, region: Region) -> bool:
+def _firmly_taken(cycle: CycleState, node: NodeCapacity, region: Region) -> bool:
     """A notebook or in-guarantee work holds some of it, and does not surely end."""
     for hold in node.holds.values():
         if hold.firm and _covers(hold.placement, region):
-            attempt = draft.workloads[hold.workload_id].current
+            attempt = cycle.workloads[hold.workload_id].current
             stop = None if attempt is None else attempt.stop
             if stop is None or stop.why == "resize":
                 return True
@@ -277,7 +277,7 @@ def _firmly_taken(draft: Draft, node: NodeRoom, region: Region) -> bool:
     return False
 
 
-def _group(node: NodeRoom, home: Region, area: Region) -> int:
+def _group(node: NodeCapacity, home: Region, area: Region) -> int:
     """Size of the largest free aligned part of the block around an area."""
     size = area.milli_gpu
     while size < home.milli_gpu:
@@ -291,24 +291,24 @@ def _group(node: NodeRoom, home: Region, area: Region) -> int:
     return size
 
 
-def _need(node: NodeRoom, workload: Workload) -> Load:
+def _need(node: NodeCapacity, workload: Workload) -> Load:
     """What the notebook asks of the node, at most what goes with its share of the GPUs."""
     role = workload.spec.roles[0]
     return Load(role.cpu_milli, role.memory_mib).lower(node.share(role.milli_gpu))
 
 
-def _fits(node: NodeRoom, workload: Workload, area: Region) -> bool:
+def _fits(node: NodeCapacity, workload: Workload, area: Region) -> bool:
     if any(node.devices[d].blocked(HoldClass.FIXED) & area.mask for d in area.device_ids):
         return False
     return node.free(HoldClass.FIXED).at_least(_need(node, workload))
 
 
-def _is_free(draft: Draft, workload: Workload, option: _Option) -> bool:
-    return _fits(draft.room.nodes[option.area.node_id], workload, option.area)
+def _is_free(cycle: CycleState, workload: Workload, option: _Option) -> bool:
+    return _fits(cycle.capacity.nodes[option.area.node_id], workload, option.area)
 
 
-def _placed(draft: Draft, workload: Workload, option: _Option) -> WorkerPlacement:
-    node = draft.room.nodes[option.area.node_id]
+def _placed(cycle: CycleState, workload: Workload, option: _Option) -> WorkerPlacement:
+    node = cycle.capacity.nodes[option.area.node_id]
     need = _need(node, workload)
     return WorkerPlacement(
         role=workload.spec.roles[0].name,
@@ -323,15 +323,15 @@ def _placed(draft: Draft, workload: Workload, option: _Option) -> WorkerPlacemen
 
 
 def _victims(
-    draft: Draft, workload: Workload, option: _Option, lent: Units
-) -> tuple[Unit, ...] | None:
-    node = draft.room.nodes[option.area.node_id]
-    case = Case(draft.room, node, lent.on(node), HoldClass.FIXED)
+    cycle: CycleState, workload: Workload, option: _Option, lent: EvictionCandidates
+) -> tuple[EvictionCandidate, ...] | None:
+    node = cycle.capacity.nodes[option.area.node_id]
+    case = NodeEvictionTrial(cycle.capacity, node, lent.on(node), HoldClass.FIXED)
     bits = dict.fromkeys(option.area.device_ids, option.area.mask)
     return case.area(bits, _need(node, workload))
 
 
-def _swap(draft: Draft, option: _Option) -> None:
+def _swap(cycle: CycleState, option: _Option) -> None:
     """Move the block; whoever's unused block lay there gets the old place."""
     if option.home == region_of(option.block):
         return
@@ -342,6 +342,6 @@ def _swap(draft: Draft, option: _Option) -> None:
             return moved(block, option.home)
         return moved(block, old) if region_of(block) == option.home else block
 
-    blocks = tuple(swapped(block) for block in draft.blocks)
-    draft.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
-    draft.room.set_blocks(draft.blocks)
+    blocks = tuple(swapped(block) for block in cycle.blocks)
+    cycle.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
+    cycle.capacity.set_blocks(cycle.blocks)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.eviction import amounts
-from gpucommons.scheduler.core.eviction.search import Lacking, Search, inside_guarantee
-from gpucommons.scheduler.core.eviction.units import units_of
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction import feasibility
+from gpucommons.scheduler.core.eviction.candidates import candidates_of
+from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
 from gpucommons.scheduler.core.eviction.victims import cheapest
-from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
@@ -34,7 +34,7 @@ class Below:
     ending: frozenset[PoolName | None]
 
     def hopeful(self, workload: Workload) -> bool:
-        """Its team runs something below it, and that, or another that ends, can make room."""
+        """Its team runs something below it, and that, or another that ends, can make capacity."""
         mine, team = priority(workload), workload.spec.team
         if mine <= self.held.get(team, HIGHEST):
             return False
@@ -42,26 +42,26 @@ class Below:
         return can_stop or not self.ending.isdisjoint(workload.spec.pools)
 
 
-def below(draft: Draft) -> Below:
+def below(cycle: CycleState) -> Below:
     """Look at all who hold or were promised devices; what is stopped or too young gives nothing."""
     held: dict[TeamName, int] = {}
     stoppable: dict[TeamName, int] = {}
-    for workload_id in draft.register.holding | draft.register.nominated:
-        workload = draft.workloads[workload_id]
+    for workload_id in cycle.index.holding | cycle.index.nominated:
+        workload = cycle.workloads[workload_id]
         if is_lease(workload):
             continue
         team, mine = workload.spec.team, priority(workload)
         if mine < held.get(team, HIGHEST):
             held[team] = mine
-        if mine < stoppable.get(team, HIGHEST) and may_be_stopped(draft, workload):
+        if mine < stoppable.get(team, HIGHEST) and may_be_stopped(cycle, workload):
             stoppable[team] = mine
-    stopping = (draft.workloads[i].current for i in draft.register.stopping)
-    ending = frozenset(pool_of(draft.nodes, one.placements) for one in stopping if one is not None)
+    stopping = (cycle.workloads[i].current for i in cycle.index.stopping)
+    ending = frozenset(pool_of(cycle.nodes, one.placements) for one in stopping if one is not None)
     return Below(held, stoppable, ending)
 
 
 def for_priority(
-    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
 ) -> Plan | None:
     """Find lower-priority jobs of the same team whose devices and quota let this one start."""
     spec = workload.spec
@@ -73,34 +73,34 @@ def for_priority(
             and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
             and other.spec.team == spec.team
             and priority(other) < priority(workload)
-            and may_be_stopped(draft, other)
+            and may_be_stopped(cycle, other)
         )
 
-    right = ("priority", spec.team, priority(workload), hold_class)
+    cause = ("priority", spec.team, priority(workload), hold_class)
     to_borrow = hold_class is not HoldClass.GUARANTEED
-    units = units_of(draft, right, pool, takeable, spec.team, to_borrow=to_borrow)
-    if not amounts.may_suffice(draft, pool, must_have(spec), hold_class, units):
+    candidates = candidates_of(cycle, cause, pool, takeable, spec.team, to_borrow=to_borrow)
+    if not feasibility.could_fit_without(cycle, pool, must_have(spec), hold_class, candidates):
         return None
-    lacking = _lacking(draft, workload, pool, hold_class, guarantee)
+    shortfall = _lacking(cycle, workload, pool, hold_class, guarantee)
     if hold_class is HoldClass.GUARANTEED:
-        search = inside_guarantee(spec, pool, units, right, lacking)
+        search = inside_guarantee(spec, pool, candidates, cause, shortfall)
     else:
-        search = Search(draft, pool, must_have(spec), hold_class, units, right, lacking)
+        search = Search(cycle, pool, must_have(spec), hold_class, candidates, cause, shortfall)
     found = cheapest(search)
     if found is None or not found[0]:
         return None
-    return Plan(found[1], hold_class, found[0], *rights.of_priority(spec.name))
+    return Plan(found[1], hold_class, found[0], *eviction_cause.of_priority(spec.name))
 
 
 def _lacking(
-    draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
-) -> Lacking:
+    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+) -> QuotaShortfall:
     """Quota that its team must get back from its own work."""
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
-    limit = quota_of(draft.teams, team, pool).limit_milli_gpu
-    use = draft.use(team, pool)
+    limit = quota_of(cycle.teams, team, pool).limit_milli_gpu
+    use = cycle.use(team, pool)
     inside = hold_class is HoldClass.GUARANTEED
-    return Lacking(
+    return QuotaShortfall(
         team,
         guaranteed=use.guaranteed + need - guarantee if inside else 0,
         training=0 if limit is None else use.training + need - limit,

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.eviction import amounts
-from gpucommons.scheduler.core.eviction.search import Lacking, Search, inside_guarantee
-from gpucommons.scheduler.core.eviction.units import Units, units_of
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction import feasibility
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, candidates_of
+from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
 from gpucommons.scheduler.core.eviction.victims import cheapest
-from gpucommons.scheduler.core.model import rights
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
@@ -29,34 +29,34 @@ def borrowed(_: Workload, hold_class: HoldClass) -> bool:
     return hold_class in {HoldClass.OVER_QUOTA, HoldClass.CPU}
 
 
-def lent_in(draft: Draft, pool: PoolName) -> Units:
+def lent_in(cycle: CycleState, pool: PoolName) -> EvictionCandidates:
     """All that is lent in a pool."""
-    return units_of(draft, ("borrowed",), pool, borrowed)
+    return candidates_of(cycle, ("borrowed",), pool, borrowed)
 
 
-def for_guarantee(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
+def for_guarantee(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
     """Win back what a team's guarantee covers from whoever borrows it."""
     spec = workload.spec
-    limit = quota_of(draft.teams, spec.team, pool).limit_milli_gpu
+    limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     need = milli_gpu(must_have(spec))
-    over = 0 if limit is None else draft.use(spec.team, pool).training + need - limit
-    lacking = Lacking(spec.team, training=over)
-    found = cheapest(inside_guarantee(spec, pool, lent_in(draft, pool), ("borrowed",), lacking))
+    over = 0 if limit is None else cycle.use(spec.team, pool).training + need - limit
+    shortfall = QuotaShortfall(spec.team, training=over)
+    found = cheapest(inside_guarantee(spec, pool, lent_in(cycle, pool), ("borrowed",), shortfall))
     if found is None:
         return None
-    return Plan(found[1], HoldClass.GUARANTEED, found[0], *rights.of_guarantee(spec.team))
+    return Plan(found[1], HoldClass.GUARANTEED, found[0], *eviction_cause.of_guarantee(spec.team))
 
 
-def may_be_stopped(draft: Draft, workload: Workload) -> bool:
+def may_be_stopped(cycle: CycleState, workload: Workload) -> bool:
     """Share or priority may stop it: it ran long enough, and was not stopped so a moment ago."""
     attempt = workload.current
     if attempt is None:
         return True
-    since = stops.stoppable_from_ms(draft, workload, attempt)
-    return since is not None and since <= draft.now_ms
+    since = stops.stoppable_from_ms(cycle, workload, attempt)
+    return since is not None and since <= cycle.now_ms
 
 
-def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
+def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
     """Take from teams that borrow more for their weight than is due to them."""
     spec = workload.spec
     workers = must_have(spec)
@@ -65,67 +65,67 @@ def for_share(draft: Draft, workload: Workload, pool: PoolName) -> Plan | None:
         return (
             hold_class is HoldClass.OVER_QUOTA
             and other.spec.team != spec.team
-            and may_be_stopped(draft, other)
+            and may_be_stopped(cycle, other)
         )
 
-    right = ("share", spec.team)
+    cause = ("share", spec.team)
     # What ends anyway is nobody's loss: for that nobody need have waited.
-    budget = _budget(draft, workload, pool) if has_waited(draft, workload, pool) else {}
-    if not _gives_something(draft, budget) and not leaving(draft):
+    budget = _budget(cycle, workload, pool) if has_waited(cycle, workload, pool) else {}
+    if not _gives_something(cycle, budget) and not leaving(cycle):
         return None  # nobody has too much, or only in larger parts, and nobody ends anyway
-    if not amounts.suffice(draft, pool, workers, budget, may_be_stopped):
+    if not feasibility.could_fit(cycle, pool, workers, budget, may_be_stopped):
         return None
     found = cheapest(
         Search(
-            draft,
+            cycle,
             pool,
             workers,
             HoldClass.OVER_QUOTA,
-            units_of(draft, right, pool, takeable, to_borrow=True),
-            right,
-            Lacking(spec.team),
+            candidates_of(cycle, cause, pool, takeable, to_borrow=True),
+            cause,
+            QuotaShortfall(spec.team),
             budget,
         )
     )
     if found is None:
         return None
-    return Plan(found[1], HoldClass.OVER_QUOTA, found[0], *rights.of_share(spec.team))
+    return Plan(found[1], HoldClass.OVER_QUOTA, found[0], *eviction_cause.of_share(spec.team))
 
 
-def has_waited(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+def has_waited(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """At the last look it had been in line as long as others may run undisturbed.
 
     Shares are a matter of hours: mostly something ends by itself before that, and goes first to
     the team that has had least, so that nobody need be stopped.
     """
-    found = draft.pools.get(pool)
+    found = cycle.pools.get(pool)
     if found is None:
         return False
-    looked_ms = looked_at_ms(draft.now_ms, found.half_life_ms)
-    since_ms = max(workload.since_ms, in_line_since_ms(workload, draft.workloads))
+    looked_ms = looked_at_ms(cycle.now_ms, found.half_life_ms)
+    since_ms = max(workload.since_ms, in_line_since_ms(workload, cycle.workloads))
     return since_ms + found.min_run_ms <= looked_ms
 
 
-def _gives_something(draft: Draft, budget: Mapping[TeamName, int]) -> bool:
+def _gives_something(cycle: CycleState, budget: Mapping[TeamName, int]) -> bool:
     """Somebody may lose as much as the smallest part of what they borrow."""
-    parts = draft.register.borrowed_parts
+    parts = cycle.index.borrowed_parts
     return any(
         milli_gpu > 0 and min(parts.get(team) or (0,)) <= milli_gpu
         for team, milli_gpu in budget.items()
     )
 
 
-def accounts(draft: Draft, pool: PoolName) -> Accounts:
+def accounts(cycle: CycleState, pool: PoolName) -> Accounts:
     """What teams had and have; what one is losing already no longer counts as its own."""
-    gone = leaving(draft)
-    uses = dict(draft.uses) if gone else draft.uses
+    gone = leaving(cycle)
+    uses = dict(cycle.uses) if gone else cycle.uses
     for team, where, milli in gone.values():
         if where == pool and (team, pool) in uses:
             uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
-    return draft.accounts(pool, draft.usage_now(), uses)
+    return cycle.accounts(pool, cycle.usage_now(), uses)
 
 
-def _budget(draft: Draft, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
+def _budget(cycle: CycleState, workload: Workload, pool: PoolName) -> Mapping[TeamName, int]:
     """What each team may lose."""
     need = milli_gpu(must_have(workload.spec))
-    return accounts(draft, pool).budget(workload.spec.team, need)
+    return accounts(cycle, pool).budget(workload.spec.team, need)

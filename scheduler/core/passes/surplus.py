@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.scheduler.core.capacity.wishes import wishes_of
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.affinity import affinity_of
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import (
     may_have,
     milli_gpu,
@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.passes import reclaim, turns
+from gpucommons.scheduler.core.passes import fair_share_reservations, reclaim
 from gpucommons.scheduler.core.placement.admission import (
     admit,
     in_order,
@@ -42,45 +42,45 @@ from gpucommons.scheduler.core.quota import quota
 UNLIMITED = 1 << 60
 
 
-def may_borrow(draft: Draft, team: TeamName, pool: PoolName) -> int:
+def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
     """How much more a team may borrow in a pool before its weight or limit stops it."""
-    found = quota.quota_of(draft.teams, team, pool)
+    found = quota.quota_of(cycle.teams, team, pool)
     if found.over_quota_weight == 0:
         return 0
     if found.limit_milli_gpu is None:
         return UNLIMITED
-    return found.limit_milli_gpu - draft.use(team, pool).training
+    return found.limit_milli_gpu - cycle.use(team, pool).training
 
 
-def consider(draft: Draft, workload: Workload) -> None:
+def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
-    if _is_sure_of_better(draft, workload) or draft.has_no_place(_class(workload), workload):
+    if _is_sure_of_better(cycle, workload) or cycle.has_no_place(_class(workload), workload):
         return
-    if borrow(draft, workload):
+    if borrow(cycle, workload):
         return
     if workload.nomination is None and not on_cpu_only(workload.spec):
-        _take_share(draft, workload)
+        _take_share(cycle, workload)
 
 
-def borrow(draft: Draft, workload: Workload) -> bool:
+def borrow(cycle: CycleState, workload: Workload) -> bool:
     """Start it on what is free to borrowers; False where nothing fits it."""
-    unpromise(draft, workload)
+    unpromise(cycle, workload)
     for pool in workload.spec.pools:
-        placements, hold_class = _place_free(draft, workload, pool)
+        placements, hold_class = _place_free(cycle, workload, pool)
         if placements:
-            promise(draft, workload)
-            admit(draft, workload, placements, hold_class)
+            promise(cycle, workload)
+            admit(cycle, workload, placements, hold_class)
             return True
-    promise(draft, workload)
+    promise(cycle, workload)
     return False
 
 
-def _is_sure_of_better(draft: Draft, workload: Workload) -> bool:
+def _is_sure_of_better(cycle: CycleState, workload: Workload) -> bool:
     """Its guarantee is being cleared, and who is in the way cannot be spared any more."""
     nomination = workload.nomination
     if nomination is None or nomination.hold_class is not HoldClass.GUARANTEED:
         return False
-    holders = (draft.holder_of(attempt_id) for attempt_id in nomination.victims)
+    holders = (cycle.holder_of(attempt_id) for attempt_id in nomination.victims)
     stops = (one.current.stop for one in holders if one is not None and one.current is not None)
     return any(stop is not None and stop.signalled for stop in stops)
 
@@ -90,7 +90,7 @@ def _class(workload: Workload) -> HoldClass:
 
 
 def _place_free(
-    draft: Draft, workload: Workload, pool: PoolName
+    cycle: CycleState, workload: Workload, pool: PoolName
 ) -> tuple[tuple[WorkerPlacement, ...], HoldClass]:
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
@@ -98,39 +98,39 @@ def _place_free(
     miss = (hold_class, shape(spec), pool)
     # Others of this shape may have had less, and leave nothing to anybody.
     left = (*miss, spec.team)
-    if pool not in draft.pools or draft.misses & {miss, left}:
+    if pool not in cycle.pools or cycle.misses & {miss, left}:
         return (), hold_class
     if hold_class is HoldClass.OVER_QUOTA:
-        room_left = may_borrow(draft, spec.team, pool) if spec.over_quota else 0
+        room_left = may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
         room_left -= milli_gpu(workers)
         if room_left < 0:
             return (), hold_class
         optional = optional[: room_left // max(1, spec.roles[0].milli_gpu)]
-    wishes = wishes_of(spec, draft.nodes, draft.workloads)
-    with turns.respected(draft, workload, pool) as leaves_some:
-        found = place(draft.room, workers, hold_class, pool, optional, wishes=wishes)
+    affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
+    with fair_share_reservations.respected(cycle, workload, pool) as leaves_some:
+        found = place(cycle.capacity, workers, hold_class, pool, optional, affinity=affinity)
     if not found:
-        draft.misses.add(left if leaves_some else miss)
+        cycle.misses.add(left if leaves_some else miss)
     return found, hold_class
 
 
-def _take_share(draft: Draft, workload: Workload) -> None:
+def _take_share(cycle: CycleState, workload: Workload) -> None:
     spec = workload.spec
     for pool in spec.pools:
         miss = ("share", shape(spec), pool, spec.team)
-        if not spec.over_quota or miss in draft.misses:
+        if not spec.over_quota or miss in cycle.misses:
             continue
-        if may_borrow(draft, spec.team, pool) < milli_gpu(must_have(spec)):
+        if may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
             continue
-        with turns.respected(draft, workload, pool):
-            plan = reclaim.for_share(draft, workload, pool)
+        with fair_share_reservations.respected(cycle, workload, pool):
+            plan = reclaim.for_share(cycle, workload, pool)
         if plan is not None:
-            nominate(draft, workload, plan)
+            nominate(cycle, workload, plan)
             return
-        draft.misses.add(miss)
+        cycle.misses.add(miss)
 
 
-def grow(draft: Draft, workload: Workload) -> None:
+def grow(cycle: CycleState, workload: Workload) -> None:
     """Add borrowed workers to an elastic job that was admitted a moment ago."""
     attempt = workload.current
     spec = workload.spec
@@ -139,18 +139,18 @@ def grow(draft: Draft, workload: Workload) -> None:
     if attempt.hold_class is not HoldClass.GUARANTEED:
         return
     optional = may_have(spec)[len(attempt.placements) - len(must_have(spec)) :]
-    pool = draft.nodes[attempt.placements[0].node_id].pool
-    room_left = may_borrow(draft, spec.team, pool)
+    pool = cycle.nodes[attempt.placements[0].node_id].pool
+    room_left = may_borrow(cycle, spec.team, pool)
     optional = optional[: max(0, room_left) // max(1, spec.roles[0].milli_gpu)]
-    wishes = wishes_of(spec, draft.nodes, draft.workloads)
-    added = place(draft.room, (), HoldClass.OVER_QUOTA, pool, optional, wishes=wishes)
+    affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
+    added = place(cycle.capacity, (), HoldClass.OVER_QUOTA, pool, optional, affinity=affinity)
     if not added:
         return
     marked = tuple(replace(one, surplus=True) for one in added)
     placements = in_order(workload, (*attempt.placements, *marked))
     before = attempt
     attempt = replace(attempt, placements=with_slices(attempt.attempt_id, placements))
-    draft.room.remove_attempt(before)
-    workload = draft.put(with_attempt(workload, attempt))
-    draft.room.add(workload, attempt)
-    quota.count(draft.uses, (spec.team, pool), attempt.hold_class, marked)
+    cycle.capacity.remove_attempt(before)
+    workload = cycle.put(with_attempt(workload, attempt))
+    cycle.capacity.add(workload, attempt)
+    quota.count(cycle.uses, (spec.team, pool), attempt.hold_class, marked)

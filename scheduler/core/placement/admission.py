@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from gpucommons.gpu.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve, quick
 from gpucommons.scheduler.core.model.holds import HoldKey
@@ -36,7 +36,7 @@ REDEEM_WITHIN_MS = 120_000
 
 @quick
 @dataclass(frozen=True, slots=True)
-class Unit:
+class EvictionCandidate:
     """What can be taken back in one piece: an attempt, one surplus worker, or a promise."""
 
     workload_id: WorkloadId
@@ -58,7 +58,7 @@ class Plan:
 
     placements: tuple[WorkerPlacement, ...]
     hold_class: HoldClass
-    units: tuple[Unit, ...]
+    candidates: tuple[EvictionCandidate, ...]
     #: ``reclaim`` from other teams or ``preempt`` inside one.
     why: str
     #: "for nlp (its guarantee)".
@@ -67,33 +67,33 @@ class Plan:
     rule: str
 
 
-def condemned(draft: Draft) -> set[AttemptId]:
+def pending_victims(cycle: CycleState) -> set[AttemptId]:
     """Attempts that are to end for somebody who still waits."""
     key = ("condemned",)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, set):
-        found = draft.searches[key] = {
+        found = cycle.searches[key] = {
             attempt_id
-            for workload in draft.among(draft.register.nominated)
+            for workload in cycle.among(cycle.index.nominated)
             if workload.nomination is not None and workload.current is None
             for attempt_id in workload.nomination.victims
         }
     return found
 
 
-def leaving(draft: Draft) -> dict[AttemptId, tuple[TeamName, PoolName, int]]:
+def leaving(cycle: CycleState) -> dict[AttemptId, tuple[TeamName, PoolName, int]]:
     """What is borrowed by attempts that are being stopped, and which team and pool it leaves."""
     key = ("leaving",)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, dict):
-        found = draft.searches[key] = {}
-        for workload in draft.among(draft.register.stopping):
-            _count_leaving(draft, workload, found)
+        found = cycle.searches[key] = {}
+        for workload in cycle.among(cycle.index.stopping):
+            _count_leaving(cycle, workload, found)
     return found
 
 
 def _count_leaving(
-    draft: Draft, workload: Workload, found: dict[AttemptId, tuple[TeamName, PoolName, int]]
+    cycle: CycleState, workload: Workload, found: dict[AttemptId, tuple[TeamName, PoolName, int]]
 ) -> None:
     attempt = workload.current
     if attempt is None or attempt.stop is None or attempt.stop.why == stops.MOVE:
@@ -107,7 +107,7 @@ def _count_leaving(
         if class_of_worker(attempt.hold_class, one) is HoldClass.OVER_QUOTA
         and place_of(one) not in kept
     )
-    found[attempt.attempt_id] = (workload.spec.team, pool_of(draft, attempt.placements), milli)
+    found[attempt.attempt_id] = (workload.spec.team, pool_of(cycle, attempt.placements), milli)
 
 
 def in_order(
@@ -130,24 +130,24 @@ def with_slices(
     )
 
 
-def pool_of(draft: Draft, placements: tuple[WorkerPlacement, ...]) -> PoolName:
+def pool_of(cycle: CycleState, placements: tuple[WorkerPlacement, ...]) -> PoolName:
     """The pool in which these workers lie."""
-    return draft.nodes[placements[0].node_id].pool
+    return cycle.nodes[placements[0].node_id].pool
 
 
 def admit(
-    draft: Draft,
+    cycle: CycleState,
     workload: Workload,
     placements: Sequence[WorkerPlacement],
     hold_class: HoldClass,
 ) -> Workload:
     """Reserve devices: a new attempt that holds them from now on."""
-    _has_its_place(draft, workload)
+    _has_its_place(cycle, workload)
     if workload.nomination is not None:
-        unpromise(draft, workload)
-        second_turns.after_a_promise(draft)
+        unpromise(cycle, workload)
+        second_turns.after_a_promise(cycle)
     ordered = in_order(workload, placements)
-    attempt = _new_attempt(draft, workload, ordered, hold_class)
+    attempt = _new_attempt(cycle, workload, ordered, hold_class)
     lease = is_lease(workload)
     changes = {
         "attempts": (*workload.attempts, attempt),
@@ -155,19 +155,19 @@ def admit(
         "reason": None,
     }
     if lease:
-        until_ms = Millis(draft.now_ms + REDEEM_WITHIN_MS)
-        moved = move(workload, State.GRANTED, draft.now_ms, redeem_by_ms=until_ms, **changes)
+        until_ms = Millis(cycle.now_ms + REDEEM_WITHIN_MS)
+        moved = move(workload, State.GRANTED, cycle.now_ms, redeem_by_ms=until_ms, **changes)
     else:
-        moved = admitted(workload, draft.now_ms, **changes)
-        draft.admitted.add(workload.workload_id)
-    workload = draft.put(moved)
-    draft.room.add(workload, attempt)
+        moved = admitted(workload, cycle.now_ms, **changes)
+        cycle.admitted.add(workload.workload_id)
+    workload = cycle.put(moved)
+    cycle.capacity.add(workload, attempt)
     quota.count(
-        draft.uses, (workload.spec.team, pool_of(draft, attempt.placements)), hold_class, ordered
+        cycle.uses, (workload.spec.team, pool_of(cycle, attempt.placements)), hold_class, ordered
     )
     held = sum([placed_milli_gpu(one) for one in ordered])
     where = ", ".join(sorted({one.node_id for one in ordered}))
-    draft.tell(
+    cycle.tell(
         "granted" if lease else "admitted",
         f"{workload.spec.name or 'The notebook'} has {format_milli_gpu(held)} GPU on {where} ({hold_class}).",
         workload,
@@ -176,19 +176,19 @@ def admit(
     return workload
 
 
-def _has_its_place(draft: Draft, workload: Workload) -> None:
+def _has_its_place(cycle: CycleState, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
-    if workload.workload_id in draft.reservations:
-        second_turns.after_a_promise(draft)
+    if workload.workload_id in cycle.reservations:
+        second_turns.after_a_promise(cycle)
 
 
 def _new_attempt(
-    draft: Draft,
+    cycle: CycleState,
     workload: Workload,
     ordered: Sequence[WorkerPlacement],
     hold_class: HoldClass,
 ) -> Attempt:
-    attempt_id = AttemptId(next(draft.new_ids))
+    attempt_id = AttemptId(next(cycle.new_ids))
     return Attempt(
         attempt_id=attempt_id,
         workload_id=workload.workload_id,
@@ -197,56 +197,56 @@ def _new_attempt(
         state=AttemptState.RESERVED if is_lease(workload) else AttemptState.STARTING,
         hold_class=hold_class,
         placements=with_slices(attempt_id, ordered),
-        reserved_ms=draft.now_ms,
+        reserved_ms=cycle.now_ms,
         resumed_from=workload.checkpoint,
     )
 
 
-def unpromise(draft: Draft, workload: Workload) -> None:
-    """Take a nomination's devices out of the room and the team's use."""
+def unpromise(cycle: CycleState, workload: Workload) -> None:
+    """Take a nomination's devices out of the capacity and the team's use."""
     nomination = workload.nomination
     if nomination is None:
         return
-    draft.room.unpromise(workload.workload_id)
-    draft.misses.clear()
+    cycle.capacity.unpromise(workload.workload_id)
+    cycle.misses.clear()
     if workload.current is None:
-        key = (workload.spec.team, pool_of(draft, nomination.placements))
-        quota.count(draft.uses, key, nomination.hold_class, nomination.placements, sign=-1)
+        key = (workload.spec.team, pool_of(cycle, nomination.placements))
+        quota.count(cycle.uses, key, nomination.hold_class, nomination.placements, sign=-1)
 
 
-def promise(draft: Draft, workload: Workload) -> None:
-    """Put a nomination's devices (back) into the room and the team's use."""
+def promise(cycle: CycleState, workload: Workload) -> None:
+    """Put a nomination's devices (back) into the capacity and the team's use."""
     nomination = workload.nomination
     if nomination is None:
         return
-    draft.room.promise(workload)
+    cycle.capacity.promise(workload)
     if workload.current is None:
-        key = (workload.spec.team, pool_of(draft, nomination.placements))
-        quota.count(draft.uses, key, nomination.hold_class, nomination.placements)
+        key = (workload.spec.team, pool_of(cycle, nomination.placements))
+        quota.count(cycle.uses, key, nomination.hold_class, nomination.placements)
 
 
-def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
+def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
     """Promise devices and give notice to those who hold them; admit where nobody does."""
     if workload.nomination is not None:
-        workload = withdraw(draft, workload)
-    victims = _give_notice(draft, workload, plan)
+        workload = withdraw(cycle, workload)
+    victims = _give_notice(cycle, workload, plan)
     if not victims:
-        return admit(draft, workload, plan.placements, plan.hold_class)
-    _has_its_place(draft, workload)
+        return admit(cycle, workload, plan.placements, plan.hold_class)
+    _has_its_place(cycle, workload)
     nomination = Nomination(
         placements=in_order(workload, plan.placements),
         hold_class=plan.hold_class,
         victims=victims,
-        decided_ms=draft.now_ms,
+        decided_ms=cycle.now_ms,
     )
     if is_lease(workload):
-        workload = draft.put(replace(workload, nomination=nomination))
+        workload = cycle.put(replace(workload, nomination=nomination))
     else:
-        workload = draft.put(move(workload, State.NOMINATED, draft.now_ms, nomination=nomination))
-    promise(draft, workload)
-    condemned(draft).update(victims)
-    _offer_the_rest(draft, plan)
-    draft.tell(
+        workload = cycle.put(move(workload, State.NOMINATED, cycle.now_ms, nomination=nomination))
+    promise(cycle, workload)
+    pending_victims(cycle).update(victims)
+    _offer_the_rest(cycle, plan)
+    cycle.tell(
         "nominated",
         f"{workload.spec.name or 'The notebook'} is next on devices that are being cleared.",
         workload,
@@ -255,75 +255,75 @@ def nominate(draft: Draft, workload: Workload, plan: Plan) -> Workload:
     return workload
 
 
-def _offer_the_rest(draft: Draft, plan: Plan) -> None:
+def _offer_the_rest(cycle: CycleState, plan: Plan) -> None:
     """Victims give up more than was asked for: who had its turn before may have a use for it."""
     given = sum(
         placed_milli_gpu(attempt.placements[key.rank])
-        for unit in plan.units
-        for attempt in [draft.workloads[unit.workload_id].current]
-        if attempt is not None and not unit.ending
-        for key in unit.keys
+        for candidate in plan.candidates
+        for attempt in [cycle.workloads[candidate.workload_id].current]
+        if attempt is not None and not candidate.ending
+        for key in candidate.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        second_turns.after_a_notice(draft)
+        second_turns.after_a_notice(cycle)
 
 
-def withdraw(draft: Draft, workload: Workload) -> Workload:
+def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     """Take a promise back; the workload waits on with its age."""
     if workload.nomination is None:
         return workload
-    unpromise(draft, workload)
-    second_turns.after_a_promise(draft)
+    unpromise(cycle, workload)
+    second_turns.after_a_promise(cycle)
     if workload.state is State.NOMINATED:
-        return draft.put(move(workload, State.QUEUED, draft.now_ms, nomination=None))
-    return draft.put(replace(workload, nomination=None))
+        return cycle.put(move(workload, State.QUEUED, cycle.now_ms, nomination=None))
+    return cycle.put(replace(workload, nomination=None))
 
 
-def _give_notice(draft: Draft, beneficiary: Workload, plan: Plan) -> tuple[AttemptId, ...]:
-    by_workload: dict[WorkloadId, list[Unit]] = {}
-    for unit in plan.units:
-        by_workload.setdefault(unit.workload_id, []).append(unit)
+def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[AttemptId, ...]:
+    by_workload: dict[WorkloadId, list[EvictionCandidate]] = {}
+    for candidate in plan.candidates:
+        by_workload.setdefault(candidate.workload_id, []).append(candidate)
     victims: list[AttemptId] = []
-    for workload_id, units in sorted(by_workload.items()):
-        victim = draft.workloads[workload_id]
+    for workload_id, candidates in sorted(by_workload.items()):
+        victim = cycle.workloads[workload_id]
         attempt = victim.current
         if attempt is None:
-            withdraw(draft, victim)
+            withdraw(cycle, victim)
             continue
-        if not any(unit.keys for unit in units):
-            _take_destination(draft, victim, attempt)
+        if not any(candidate.keys for candidate in candidates):
+            _take_destination(cycle, victim, attempt)
             continue
         victims.append(attempt.attempt_id)
-        if any(unit.whole for unit in units):
+        if any(candidate.whole for candidate in candidates):
             if victim.nomination is not None:
-                unpromise(draft, victim)
-                draft.searches.clear()
-                victim = draft.put(replace(victim, nomination=None))
+                unpromise(cycle, victim)
+                cycle.searches.clear()
+                victim = cycle.put(replace(victim, nomination=None))
             why = plan.why
         else:
-            freed = {key.rank for unit in units for key in unit.keys}
-            victim, why = _shrink(draft, victim, attempt, freed), "resize"
+            freed = {key.rank for candidate in candidates for key in candidate.keys}
+            victim, why = _shrink(cycle, victim, attempt, freed), "resize"
         stop = stops.Notice(why, plan.text, plan.rule, beneficiary.workload_id)
-        _count_leaving(draft, stops.announce(draft, victim, stop), leaving(draft))
+        _count_leaving(cycle, stops.announce(cycle, victim, stop), leaving(cycle))
         for one in attempt.placements:
             # What it costs to take is another matter now.
-            node = draft.room.nodes.get(one.node_id)
+            node = cycle.capacity.nodes.get(one.node_id)
             if node is not None:
                 node.touch()
     return tuple(victims)
 
 
-def _take_destination(draft: Draft, mover: Workload, attempt: Attempt) -> None:
-    """Take the place that a job is to move to; without it, whoever it makes room for asks anew."""
-    withdraw(draft, mover)
+def _take_destination(cycle: CycleState, mover: Workload, attempt: Attempt) -> None:
+    """Take the place that a job is to move to; without it, whoever it makes capacity for asks anew."""
+    withdraw(cycle, mover)
     stop = attempt.stop
     if stop is not None and stop.beneficiary is not None and not stop.signalled:
-        waiting = draft.workloads.get(stop.beneficiary)
+        waiting = cycle.workloads.get(stop.beneficiary)
         if waiting is not None:
-            withdraw(draft, waiting)
+            withdraw(cycle, waiting)
 
 
-def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:
+def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[int]) -> Workload:
     """Promise an elastic job the devices it keeps: its next attempt takes them over."""
     stop, promised = attempt.stop, victim.nomination
     if stop is not None and (stop.why != "resize" or promised is None):
@@ -340,20 +340,20 @@ def _shrink(draft: Draft, victim: Workload, attempt: Attempt, freed: set[int]) -
         index = indexes.get(one.role, 0)
         indexes[one.role] = index + 1
         renumbered.append(replace(one, index=index))
-    unpromise(draft, victim)
-    draft.searches.clear()
-    victim = draft.put(
+    unpromise(cycle, victim)
+    cycle.searches.clear()
+    victim = cycle.put(
         replace(
             victim,
             nomination=Nomination(
                 placements=tuple(renumbered),
                 hold_class=attempt.hold_class,
                 victims=(attempt.attempt_id,),
-                decided_ms=draft.now_ms,
+                decided_ms=cycle.now_ms,
             ),
         )
     )
-    promise(draft, victim)
+    promise(cycle, victim)
     return victim
 
 
@@ -362,31 +362,31 @@ def place_of(one: WorkerPlacement) -> tuple[object, ...]:
     return (one.role, one.node_id, one.device_ids, one.offset)
 
 
-def admit_cleared(draft: Draft) -> None:
+def admit_cleared(cycle: CycleState) -> None:
     """Admit every nominee whose victims have all ended; withdraw where the place is gone."""
-    live = draft.register.attempts.keys()
-    for workload in draft.among(draft.register.nominated):
+    live = cycle.index.attempts.keys()
+    for workload in cycle.among(cycle.index.nominated):
         if workload.current is not None:
             continue
         nomination = workload.nomination
         if nomination is None:
             continue
-        if not all(_stands(draft, one) for one in nomination.placements):
-            withdraw(draft, workload)
+        if not all(_stands(cycle, one) for one in nomination.placements):
+            withdraw(cycle, workload)
         elif not live.isdisjoint(nomination.victims):
             continue
-        elif not all(draft.room.is_free(one) for one in nomination.placements):
+        elif not all(cycle.capacity.is_free(one) for one in nomination.placements):
             # Somebody else holds it under the name of another node.
-            withdraw(draft, workload)
+            withdraw(cycle, workload)
         else:
             # A shrunk elastic job is queued: its own attempt was the victim.
             shrunk = workload.state is State.QUEUED
-            nominee = move(workload, State.NOMINATED, draft.now_ms) if shrunk else workload
-            admit(draft, nominee, nomination.placements, nomination.hold_class)
+            nominee = move(workload, State.NOMINATED, cycle.now_ms) if shrunk else workload
+            admit(cycle, nominee, nomination.placements, nomination.hold_class)
 
 
-def _stands(draft: Draft, placement: WorkerPlacement) -> bool:
-    node = draft.nodes.get(placement.node_id)
+def _stands(cycle: CycleState, placement: WorkerPlacement) -> bool:
+    node = cycle.nodes.get(placement.node_id)
     if node is None or node.state is not NodeState.READY:
         return False
     known = {device.device_id for device in node.devices}

@@ -14,11 +14,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.spots import Spot, give_back, spots_on, take
+from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import (
+    PlacementSlot,
+    give_back,
+    spots_on,
+    take,
+)
 from gpucommons.scheduler.core.capacity.views import View, views_of
-from gpucommons.scheduler.core.capacity.wishes import NONE, Wishes
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.holds import FULL, Load
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName
@@ -34,7 +39,7 @@ TRIES = 20_000
 #: Parts of one size that are looked at closely; amounts alone rule most others out.
 PARTS = 32
 
-Spots = tuple[Spot, ...]
+Spots = tuple[PlacementSlot, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,21 +62,21 @@ class _Need:
 
 
 def together(
-    room: Room,
+    capacity: Capacity,
     pool: PoolName,
     workers: Sequence[Worker],
     hold_class: HoldClass,
-    wishes: Wishes = NONE,
+    affinity: Affinity = NONE,
 ) -> Spots | None:
-    """Return a spot for each worker in the tightest part that takes them all, or None.
+    """Return a slot for each worker in the tightest part that takes them all, or None.
 
     Of parts that are equally tight, the one that is most wished for takes them.
     """
-    if room.known is None:
-        return _on_nodes(room.usable(pool), workers, hold_class, wishes)
-    for view in views_of(room, pool, hold_class):
-        board = view.board(room, room.known.get(pool, NEUTRAL))
-        found = _Ladder(room, pool, view, workers, hold_class, wishes).climb(board)
+    if capacity.known is None:
+        return _on_nodes(capacity.usable(pool), workers, hold_class, affinity)
+    for view in views_of(capacity, pool, hold_class):
+        board = view.board(capacity, capacity.known.get(pool, NEUTRAL))
+        found = _Ladder(capacity, pool, view, workers, hold_class, affinity).climb(board)
         if found is not None:
             return found
     return None
@@ -81,12 +86,12 @@ def together(
 class _Ladder:
     """The parts of a pool, tightest first, as one view sees them."""
 
-    room: Room
+    capacity: Capacity
     pool: PoolName
     view: View
     workers: Sequence[Worker]
     hold_class: HoldClass
-    wishes: Wishes
+    affinity: Affinity
     need: _Need = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,7 +103,7 @@ class _Ladder:
             best: Spots | None = None
             for rows in parts:
                 found = self._in(rows, board)
-                if found is not None and not self.wishes:
+                if found is not None and not self.affinity:
                     return found
                 if found is not None and (best is None or self._worth(found) > self._worth(best)):
                     best = found
@@ -106,8 +111,8 @@ class _Ladder:
                 return best
         return None
 
-    def _worth(self, spots: Spots) -> int:
-        return sum(self.wishes.get(spot.node.node.node_id, 0) for spot in spots)
+    def _worth(self, slots: Spots) -> int:
+        return sum(self.affinity.get(slot.node.node.node_id, 0) for slot in slots)
 
     def _levels(self) -> Iterator[Iterable[Ints]]:
         """Rows of every part in which the amounts suffice: the nodes, the racks, the pool."""
@@ -148,15 +153,15 @@ class _Ladder:
         ).nonzero()[0]
         # The most wished for, then the one with least to spare first; of equals the first.
         wished = np.zeros(count, dtype=np.int64)
-        if self.wishes:
-            np.maximum.at(wished, part_of_row[inside], self.view.wished(self.wishes)[inside])
+        if self.affinity:
+            np.maximum.at(wished, part_of_row[inside], self.view.wished(self.affinity)[inside])
         order = np.lexsort((enough, sums[2][enough], sums[0][enough], -wished[enough]))
         for part in enough[order][:PARTS].tolist():
             yield (part_of_row == part).nonzero()[0]
 
     def _in(self, rows: Ints, board: Board) -> Spots | None:
-        found = self._greedy_in(rows, board, self.wishes)
-        if found is None and self.wishes:
+        found = self._greedy_in(rows, board, self.affinity)
+        if found is None and self.affinity:
             found = self._greedy_in(rows, board, NONE)
         if found is not None:
             return found
@@ -167,11 +172,11 @@ class _Ladder:
         search = _Search(self.view.open_bits, self.hold_class)
         return search.through(list(nodes.values()), self.workers)
 
-    def _greedy_in(self, rows: Ints, board: Board, wishes: Wishes) -> Spots | None:
-        def best(worker: Worker) -> Spot | None:
-            again = self.view.board_again(self.room, board)
-            if wishes:
-                return find_wished(self.view, again, worker, wishes, rows)
+    def _greedy_in(self, rows: Ints, board: Board, affinity: Affinity) -> Spots | None:
+        def best(worker: Worker) -> PlacementSlot | None:
+            again = self.view.board_again(self.capacity, board)
+            if affinity:
+                return find_wished(self.view, again, worker, affinity, rows)
             return find_in(self.view, again, worker, rows)
 
         return _greedy(self.workers, best)
@@ -191,34 +196,39 @@ def _largest_first(workers: Sequence[Worker]) -> list[int]:
     )
 
 
-def _greedy(workers: Sequence[Worker], best: Callable[[Worker], Spot | None]) -> Spots | None:
-    done: dict[int, Spot] = {}
+def _greedy(
+    workers: Sequence[Worker], best: Callable[[Worker], PlacementSlot | None]
+) -> Spots | None:
+    done: dict[int, PlacementSlot] = {}
     try:
         for i in _largest_first(workers):
-            spot = best(workers[i])
-            if spot is None:
+            slot = best(workers[i])
+            if slot is None:
                 return None
-            take(spot, workers[i])
-            done[i] = spot
+            take(slot, workers[i])
+            done[i] = slot
     finally:
-        for i, spot in done.items():
-            give_back(spot, workers[i])
+        for i, slot in done.items():
+            give_back(slot, workers[i])
     return tuple(done[i] for i in range(len(workers)))
 
 
 def _on_nodes(
-    nodes: Sequence[NodeRoom], workers: Sequence[Worker], hold_class: HoldClass, wishes: Wishes
+    nodes: Sequence[NodeCapacity],
+    workers: Sequence[Worker],
+    hold_class: HoldClass,
+    affinity: Affinity,
 ) -> Spots | None:
     """On a few nodes, looked at one by one."""
-    found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, wishes))
-    if found is None and wishes:
+    found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, affinity))
+    if found is None and affinity:
         found = _greedy(workers, lambda worker: best_on(nodes, worker, hold_class, NONE))
     if found is not None or len(nodes) > EXACT_NODES:
         return found
     return _Search(lambda device: _open(device, hold_class), hold_class).through(nodes, workers)
 
 
-def _open(device: DeviceRoom, hold_class: HoldClass) -> int:
+def _open(device: DeviceCapacity, hold_class: HoldClass) -> int:
     return FULL & ~device.blocked(hold_class)
 
 
@@ -226,21 +236,21 @@ def _open(device: DeviceRoom, hold_class: HoldClass) -> int:
 class _Search:
     """Tries places for one worker after the other and goes back where the next finds none."""
 
-    open_bits: Callable[[DeviceRoom], int]
+    open_bits: Callable[[DeviceCapacity], int]
     hold_class: HoldClass
     tries: int = 0
     dead: set[tuple[object, ...]] = field(default_factory=set)
 
-    def through(self, nodes: Sequence[NodeRoom], workers: Sequence[Worker]) -> Spots | None:
+    def through(self, nodes: Sequence[NodeCapacity], workers: Sequence[Worker]) -> Spots | None:
         order = _largest_first(workers)
         if not self._amounts_suffice(nodes, workers):
             return None
-        found: dict[int, Spot] = {}
+        found: dict[int, PlacementSlot] = {}
         if not self._next(nodes, workers, order, found):
             return None
         return tuple(found[i] for i in range(len(workers)))
 
-    def _amounts_suffice(self, nodes: Sequence[NodeRoom], workers: Sequence[Worker]) -> bool:
+    def _amounts_suffice(self, nodes: Sequence[NodeCapacity], workers: Sequence[Worker]) -> bool:
         need = _Need.of(workers)
         free = [node.free(self.hold_class).positive() for node in nodes]
         bits = [self.open_bits(d) for node in nodes for d in node.devices.values()]
@@ -253,10 +263,10 @@ class _Search:
 
     def _next(
         self,
-        nodes: Sequence[NodeRoom],
+        nodes: Sequence[NodeCapacity],
         workers: Sequence[Worker],
         order: Sequence[int],
-        found: dict[int, Spot],
+        found: dict[int, PlacementSlot],
     ) -> bool:
         if len(found) == len(order):
             return True
@@ -272,25 +282,25 @@ class _Search:
             if look in seen:
                 continue
             seen.add(look)
-            for spot in self._spots(node, worker):
+            for slot in self._spots(node, worker):
                 self.tries += 1
                 if self.tries > TRIES:
                     return False
-                take(spot, worker)
-                found[i] = spot
+                take(slot, worker)
+                found[i] = slot
                 done = self._next(nodes, workers, order, found)
-                give_back(spot, worker)
+                give_back(slot, worker)
                 if done:
                     return True
                 del found[i]
         self.dead.add(state)
         return False
 
-    def _look(self, node: NodeRoom) -> tuple[object, ...]:
+    def _look(self, node: NodeCapacity) -> tuple[object, ...]:
         devices = tuple((d.device.kind, self.open_bits(d)) for d in node.devices.values())
         return (*node.free(self.hold_class), devices)
 
-    def _spots(self, node: NodeRoom, worker: Worker) -> Iterable[Spot]:
+    def _spots(self, node: NodeCapacity, worker: Worker) -> Iterable[PlacementSlot]:
         need = Load(worker.cpu_milli, worker.memory_mib)
         if not node.free(self.hold_class).at_least(need):
             return ()

@@ -7,11 +7,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.spots import Spot, best_spot, lowest, starts, tightest
+from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity, in_order
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import (
+    PlacementSlot,
+    best_slot,
+    lowest,
+    starts,
+    tightest,
+)
 from gpucommons.scheduler.core.capacity.views import View, asked, views_of, whole_free
-from gpucommons.scheduler.core.capacity.wishes import NONE, Wishes, in_order
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName
 from gpucommons.scheduler.core.packing.asks import Ask
@@ -21,50 +27,58 @@ from gpucommons.scheduler.core.packing.rows import Ints
 
 
 def find(
-    room: Room, pool: PoolName, worker: Worker, hold_class: HoldClass, wishes: Wishes = NONE
-) -> Spot | None:
+    capacity: Capacity,
+    pool: PoolName,
+    worker: Worker,
+    hold_class: HoldClass,
+    affinity: Affinity = NONE,
+) -> PlacementSlot | None:
     """Return the best place for one worker, or None.
 
-    A room that follows no pool's demand is a trial of a few nodes: those are looked at one by one.
+    A capacity that follows no pool's demand is a trial of a few nodes: those are looked at one by one.
     """
-    if room.known is None:
-        return best_on(room.usable(pool), worker, hold_class, wishes)
-    for view in views_of(room, pool, hold_class):
-        board = view.board(room, room.known.get(pool, NEUTRAL))
-        spot = find_wished(view, board, worker, wishes) if wishes else find_in(view, board, worker)
-        if spot is not None:
-            return spot
+    if capacity.known is None:
+        return best_on(capacity.usable(pool), worker, hold_class, affinity)
+    for view in views_of(capacity, pool, hold_class):
+        board = view.board(capacity, capacity.known.get(pool, NEUTRAL))
+        slot = (
+            find_wished(view, board, worker, affinity) if affinity else find_in(view, board, worker)
+        )
+        if slot is not None:
+            return slot
     return None
 
 
 def best_on(
-    nodes: Sequence[NodeRoom], worker: Worker, hold_class: HoldClass, wishes: Wishes
-) -> Spot | None:
+    nodes: Sequence[NodeCapacity], worker: Worker, hold_class: HoldClass, affinity: Affinity
+) -> PlacementSlot | None:
     """The best place on a few nodes, the most wished for first."""
-    if not wishes:
-        return best_spot(nodes, worker, hold_class)
-    for amount in in_order((node.node.node_id for node in nodes), wishes):
-        there = [node for node in nodes if wishes.get(node.node.node_id, 0) == amount]
-        spot = best_spot(there, worker, hold_class)
-        if spot is not None:
-            return spot
+    if not affinity:
+        return best_slot(nodes, worker, hold_class)
+    for amount in in_order((node.node.node_id for node in nodes), affinity):
+        there = [node for node in nodes if affinity.get(node.node.node_id, 0) == amount]
+        slot = best_slot(there, worker, hold_class)
+        if slot is not None:
+            return slot
     return None
 
 
 def find_wished(
-    view: View, board: Board, worker: Worker, wishes: Wishes, only: Ints | None = None
-) -> Spot | None:
+    view: View, board: Board, worker: Worker, affinity: Affinity, only: Ints | None = None
+) -> PlacementSlot | None:
     """Return the best place among the rows that are most wished for and have one."""
-    wished = view.wished(wishes)
+    wished = view.wished(affinity)
     rows = np.arange(len(wished)) if only is None else only
     for amount in sorted(set(wished[rows].tolist()), reverse=True):
-        spot = find_in(view, board, worker, rows[wished[rows] == amount])
-        if spot is not None:
-            return spot
+        slot = find_in(view, board, worker, rows[wished[rows] == amount])
+        if slot is not None:
+            return slot
     return None
 
 
-def find_in(view: View, board: Board, worker: Worker, only: Ints | None = None) -> Spot | None:
+def find_in(
+    view: View, board: Board, worker: Worker, only: Ints | None = None
+) -> PlacementSlot | None:
     """Return the best place among all rows of a view, or only some."""
     ask = asked(worker)
     while True:
@@ -72,9 +86,9 @@ def find_in(view: View, board: Board, worker: Worker, only: Ints | None = None) 
         if found is None:
             return None
         row, device = found
-        spot = _on(view, row, worker, device)
-        if spot is not None:
-            return spot
+        slot = _on(view, row, worker, device)
+        if slot is not None:
+            return slot
         board.refuse(ask, row)
 
 
@@ -87,11 +101,11 @@ def _best_of(board: Board, ask: Ask, only: Ints) -> tuple[int, int] | None:
     return (row, board.device(ask, row)) if scores[best] >= 0 else None
 
 
-def _on(view: View, row: int, worker: Worker, preferred: int) -> Spot | None:
+def _on(view: View, row: int, worker: Worker, preferred: int) -> PlacementSlot | None:
     """The exact place in a row, if the bits there line up."""
     node, _ = view.places[row]
     if worker.milli_gpu == 0:
-        return Spot(node, (), 0, 0)
+        return PlacementSlot(node, (), 0, 0)
     if not worker.whole_gpus:
         return _share(view, row, worker, preferred)
     free = whole_free(view, row)
@@ -100,16 +114,16 @@ def _on(view: View, row: int, worker: Worker, preferred: int) -> Spot | None:
     blocks = {position: device.blocks.bit_count() for position, device in free.items()}
     chosen = tightest(frozenset(free), worker.whole_gpus, blocks)
     ids = tuple([free[position].device.device_id for position in chosen])
-    return Spot(node, ids, 0, WHOLE_MILLI_GPU)
+    return PlacementSlot(node, ids, 0, WHOLE_MILLI_GPU)
 
 
-def _share(view: View, row: int, worker: Worker, preferred: int) -> Spot | None:
+def _share(view: View, row: int, worker: Worker, preferred: int) -> PlacementSlot | None:
     node, devices = view.places[row]
     device = devices[preferred]
     begin = starts(view.open_bits(device), worker.milli_gpu)
     if begin:
-        return Spot(node, (device.device.device_id,), lowest(begin), worker.milli_gpu)
-    best: tuple[int, DeviceRoom, int] | None = None
+        return PlacementSlot(node, (device.device.device_id,), lowest(begin), worker.milli_gpu)
+    best: tuple[int, DeviceCapacity, int] | None = None
     for device in devices:
         free = view.open_bits(device)
         begin = starts(free, worker.milli_gpu) if free else 0
@@ -117,4 +131,4 @@ def _share(view: View, row: int, worker: Worker, preferred: int) -> Spot | None:
             best = (free.bit_count(), device, begin)
     if best is None:
         return None
-    return Spot(node, (best[1].device.device_id,), lowest(best[2]), worker.milli_gpu)
+    return PlacementSlot(node, (best[1].device.device_id,), lowest(best[2]), worker.milli_gpu)

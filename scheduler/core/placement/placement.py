@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.spots import give_back, placed, take
-from gpucommons.scheduler.core.capacity.wishes import NONE, Wishes
+from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.placement_slots import give_back, placed, take
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, WorkerPlacement
 from gpucommons.scheduler.core.placement import domains
@@ -21,35 +21,35 @@ from gpucommons.scheduler.core.placement.finding import find
 
 
 def place(  # noqa: PLR0913 - one question; most leave the last two out
-    room: Room,
+    capacity: Capacity,
     workers: Sequence[Worker],
     hold_class: HoldClass,
     pool: PoolName,
     optional: Sequence[Worker] = (),
     *,
-    wishes: Wishes = NONE,
+    affinity: Affinity = NONE,
 ) -> tuple[WorkerPlacement, ...]:
     """Place all of ``workers`` and as many of ``optional`` as fit; () when not all fit.
 
-    The room is as before when it returns.
+    The capacity is as before when it returns.
     """
     if len(workers) == 1 and not optional:
-        spot = find(room, pool, workers[0], hold_class, wishes)
-        return () if spot is None else (placed(workers[0], spot),)
-    found = domains.together(room, pool, workers, hold_class, wishes) if workers else ()
+        slot = find(capacity, pool, workers[0], hold_class, affinity)
+        return () if slot is None else (placed(workers[0], slot),)
+    found = domains.together(capacity, pool, workers, hold_class, affinity) if workers else ()
     if found is None:
         return ()
     done = list(zip(workers, found, strict=True))
     try:
-        for worker, spot in done:
-            take(spot, worker)
+        for worker, slot in done:
+            take(slot, worker)
         for worker in optional:
-            more = find(room, pool, worker, hold_class, wishes)
+            more = find(capacity, pool, worker, hold_class, affinity)
             if more is None:
                 break
             take(more, worker)
             done.append((worker, more))
     finally:
-        for worker, spot in reversed(done):
-            give_back(spot, worker)
-    return tuple(placed(worker, spot) for worker, spot in done)
+        for worker, slot in reversed(done):
+            give_back(slot, worker)
+    return tuple(placed(worker, slot) for worker, slot in done)

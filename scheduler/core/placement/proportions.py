@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.capacity.wishes import NONE, Wishes
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.resources import Node
@@ -38,10 +38,12 @@ def part_of(node: Node, milli_gpu: int) -> Load:
     return Load(node.cpu_milli * milli_gpu // whole, node.memory_mib * milli_gpu // whole)
 
 
-def nodes_of(draft: Draft, pool: PoolName, kind: str | None = None) -> list[Node]:
+def nodes_of(cycle: CycleState, pool: PoolName, kind: str | None = None) -> list[Node]:
     """Nodes of a pool that have GPUs (of a kind) and take work."""
     return [
-        room.node for room in draft.room.usable(pool) if room.node.devices and _has(room.node, kind)
+        capacity.node
+        for capacity in cycle.capacity.usable(pool)
+        if capacity.node.devices and _has(capacity.node, kind)
     ]
 
 
@@ -49,17 +51,17 @@ def _has(node: Node, kind: str | None) -> bool:
     return kind is None or any(device.kind == kind for device in node.devices)
 
 
-def matter(draft: Draft, team: TeamName, pool: PoolName) -> bool:
+def matter(cycle: CycleState, team: TeamName, pool: PoolName) -> bool:
     """Another team has a guarantee here that work out of proportion would void."""
     return any(
         other.name != team and pool in other.quotas and other.quotas[pool].guaranteed_milli_gpu > 0
-        for other in draft.teams.values()
+        for other in cycle.teams.values()
     )
 
 
-def lean(draft: Draft, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
+def lean(cycle: CycleState, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
     """Nodes of a pool whose part for one of the workers is less than what it asks for."""
-    cpu_milli, memory_mib = _per_gpu(draft, pool)
+    cpu_milli, memory_mib = _per_gpu(cycle, pool)
     for role in spec.roles:
         size = role.milli_gpu
         if size and (
@@ -74,11 +76,11 @@ def lean(draft: Draft, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
         {(one.milli_gpu, one.gpu_kind, Load(one.cpu_milli, one.memory_mib)) for one in asks}
     )
     key = ("lean", pool, needs)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, frozenset):
-        found = draft.searches[key] = frozenset(
+        found = cycle.searches[key] = frozenset(
             node.node_id
-            for node in nodes_of(draft, pool)
+            for node in nodes_of(cycle, pool)
             if not all(
                 part_of(node, milli_gpu).at_least(load)
                 for milli_gpu, kind, load in needs
@@ -88,22 +90,22 @@ def lean(draft: Draft, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
     return found
 
 
-def _per_gpu(draft: Draft, pool: PoolName) -> Load:
+def _per_gpu(cycle: CycleState, pool: PoolName) -> Load:
     """What goes with one GPU of the leanest node."""
     key = ("leanest", pool)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, Load):
-        parts = [part_of(node, WHOLE_MILLI_GPU) for node in nodes_of(draft, pool)]
-        found = draft.searches[key] = Load(
+        parts = [part_of(node, WHOLE_MILLI_GPU) for node in nodes_of(cycle, pool)]
+        found = cycle.searches[key] = Load(
             min((part.cpu_milli for part in parts), default=0),
             min((part.memory_mib for part in parts), default=0),
         )
     return found
 
 
-def most_beside(draft: Draft, role: Role, pool: PoolName) -> Load | None:
+def most_beside(cycle: CycleState, role: Role, pool: PoolName) -> Load | None:
     """The processor and memory nearest to what a worker asks for; None without such nodes."""
-    parts = [part_of(node, role.milli_gpu) for node in nodes_of(draft, pool, role.gpu_kind)]
+    parts = [part_of(node, role.milli_gpu) for node in nodes_of(cycle, pool, role.gpu_kind)]
     return nearest(parts, Load(role.cpu_milli, role.memory_mib))
 
 
@@ -118,23 +120,23 @@ def nearest(there: Iterable[Load], asked: Load) -> Load | None:
     return max(there, key=left, default=None)
 
 
-def may_be_kept(draft: Draft, spec: Spec, pool: PoolName) -> bool:
+def may_be_kept(cycle: CycleState, spec: Spec, pool: PoolName) -> bool:
     """There is a node on which each worker asks for no more than goes with its GPUs."""
-    avoided = too_lean(draft, spec, pool)
+    avoided = too_lean(cycle, spec, pool)
     if not avoided:
         return True
     kind = max(spec.roles, key=lambda role: role.milli_gpu).gpu_kind
-    return any(node.node_id not in avoided for node in nodes_of(draft, pool, kind))
+    return any(node.node_id not in avoided for node in nodes_of(cycle, pool, kind))
 
 
-def too_lean(draft: Draft, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
+def too_lean(cycle: CycleState, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
     """Nodes on which a job may not be inside its guarantee, wherever it lies there."""
-    found = lean(draft, spec, pool)
-    return found if found and matter(draft, spec.team, pool) else _NO_NODES
+    found = lean(cycle, spec, pool)
+    return found if found and matter(cycle, spec.team, pool) else _NO_NODES
 
 
 def are_kept(
-    draft: Draft, team: TeamName, pool: PoolName, placements: Iterable[WorkerPlacement]
+    cycle: CycleState, team: TeamName, pool: PoolName, placements: Iterable[WorkerPlacement]
 ) -> bool:
     """What lies on each node is in proportion to its GPUs there.
 
@@ -147,38 +149,38 @@ def are_kept(
         used[one.node_id] = (milli_gpu + placed_milli_gpu(one), here)
     return all(
         not node.devices or part_of(node, milli_gpu).at_least(load)
-        for node, milli_gpu, load in ((draft.nodes[i], *found) for i, found in used.items())
-    ) or not matter(draft, team, pool)
+        for node, milli_gpu, load in ((cycle.nodes[i], *found) for i, found in used.items())
+    ) or not matter(cycle, team, pool)
 
 
-def _always_kept(draft: Draft, spec: Spec, pool: PoolName) -> bool:
+def _always_kept(cycle: CycleState, spec: Spec, pool: PoolName) -> bool:
     """Each worker is in proportion on every node, so any of them together are."""
-    return not lean(draft, spec, pool) and all(role.milli_gpu for role in spec.roles)
+    return not lean(cycle, spec, pool) and all(role.milli_gpu for role in spec.roles)
 
 
 def place_kept(  # noqa: PLR0913 - what :func:`.placement.place` asks for, and whose it is
-    draft: Draft,
+    cycle: CycleState,
     spec: Spec,
     pool: PoolName,
     workers: Sequence[Worker],
     optional: Sequence[Worker],
     *,
-    wishes: Wishes = NONE,
+    affinity: Affinity = NONE,
 ) -> tuple[WorkerPlacement, ...]:
     """Place work inside a guarantee, in proportion on every node; () where that is impossible."""
-    room = draft.room
-    found = place(room, workers, HoldClass.GUARANTEED, pool, optional, wishes=wishes)
-    if not found or _always_kept(draft, spec, pool) or are_kept(draft, spec.team, pool, found):
+    capacity = cycle.capacity
+    found = place(capacity, workers, HoldClass.GUARANTEED, pool, optional, affinity=affinity)
+    if not found or _always_kept(cycle, spec, pool) or are_kept(cycle, spec.team, pool, found):
         return found
-    avoided = too_lean(draft, spec, pool)
+    avoided = too_lean(cycle, spec, pool)
     if not avoided:
         return ()
     found = place(
-        Room({i: node for i, node in room.nodes.items() if i not in avoided}),
+        Capacity({i: node for i, node in capacity.nodes.items() if i not in avoided}),
         workers,
         HoldClass.GUARANTEED,
         pool,
         optional,
-        wishes=wishes,
+        affinity=affinity,
     )
-    return found if found and are_kept(draft, spec.team, pool, found) else ()
+    return found if found and are_kept(cycle, spec.team, pool, found) else ()

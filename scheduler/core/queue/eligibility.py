@@ -8,31 +8,31 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Reason, ReasonClass, State, Workload, WorkloadId
 
-Question = Callable[[Draft, Workload], Reason | None]
+Question = Callable[[CycleState, Workload], Reason | None]
 
 
-def policies(draft: Draft | Cluster, workload: Workload) -> tuple[Policy, ...]:
+def policies(cycle: CycleState | Cluster, workload: Workload) -> tuple[Policy, ...]:
     """All policies a workload is under: the hub's and its team's."""
-    team = draft.teams.get(workload.spec.team)
-    return (draft.policy,) if team is None else (draft.policy, team.policy)
+    team = cycle.teams.get(workload.spec.team)
+    return (cycle.policy,) if team is None else (cycle.policy, team.policy)
 
 
-def known(draft: Draft, workload: Workload) -> Reason | None:
+def known(cycle: CycleState, workload: Workload) -> Reason | None:
     """Its team and one of its pools still exist, and notebooks ask for a block size."""
     spec = workload.spec
     text, unblock = None, None
-    if spec.team not in draft.teams:
+    if spec.team not in cycle.teams:
         text = f"The team {spec.team} does not exist any more."
-    elif not any(pool in draft.pools for pool in spec.pools):
+    elif not any(pool in cycle.pools for pool in spec.pools):
         text = f"None of its pools ({', '.join(spec.pools)}) exists."
-        unblock = f"Submit it for one of: {', '.join(sorted(draft.pools))}."
+        unblock = f"Submit it for one of: {', '.join(sorted(cycle.pools))}."
     elif is_lease(workload) and not is_block_size(milli_gpu(must_have(spec))):
         asked = format_milli_gpu(milli_gpu(must_have(spec)))
         text = f"A notebook cannot have {asked} GPU: sizes are ⅛, ¼, ½, 1, 2, 4, …"
@@ -41,35 +41,35 @@ def known(draft: Draft, workload: Workload) -> Reason | None:
     return Reason(code=ReasonClass.MISCONFIGURED, text=text, unblock=unblock)
 
 
-def paused(_: Draft, workload: Workload) -> Reason | None:
+def paused(_: CycleState, workload: Workload) -> Reason | None:
     """Nobody has paused it."""
     if workload.state is not State.PAUSED:
         return None
     return Reason(code=ReasonClass.PAUSED, text="Paused.", unblock="Resume it.")
 
 
-def _name(draft: Draft, workload_id: WorkloadId) -> str:
-    found = draft.workloads.get(workload_id)
+def _name(cycle: CycleState, workload_id: WorkloadId) -> str:
+    found = cycle.workloads.get(workload_id)
     return workload_id if found is None else found.spec.name
 
 
-def dependencies(draft: Draft, workload: Workload) -> Reason | None:
+def dependencies(cycle: CycleState, workload: Workload) -> Reason | None:
     """What it runs after has succeeded."""
     for before in workload.spec.after:
-        found = draft.workloads.get(before)
+        found = cycle.workloads.get(before)
         if found is not None and found.state is State.SUCCEEDED:
             continue
         if found is not None and is_final(found):
             text = f"{found.spec.name}, after which it should run, has {found.state}."
             return Reason(code=ReasonClass.DEPENDENCY, text=text, unblock="Run that again.")
-        text = f"Runs after {_name(draft, before)}, which has not finished."
+        text = f"Runs after {_name(cycle, before)}, which has not finished."
         return Reason(code=ReasonClass.DEPENDENCY, text=text)
     return None
 
 
-def schedule(draft: Draft, workload: Workload) -> Reason | None:
+def schedule(cycle: CycleState, workload: Workload) -> Reason | None:
     """Its time has come."""
-    if workload.spec.not_before_ms <= draft.now_ms:
+    if workload.spec.not_before_ms <= cycle.now_ms:
         return None
     # Counted from the submit and not from now: a sentence that changes by itself would be written
     # to the store every second.
@@ -78,9 +78,9 @@ def schedule(draft: Draft, workload: Workload) -> Reason | None:
     return Reason(code=ReasonClass.BACKOFF, text=text)
 
 
-def back_off(draft: Draft, workload: Workload) -> Reason | None:
+def back_off(cycle: CycleState, workload: Workload) -> Reason | None:
     """It has not just failed."""
-    if workload.not_before_ms <= draft.now_ms:
+    if workload.not_before_ms <= cycle.now_ms:
         return None
     seconds = -(-(workload.not_before_ms - workload.since_ms) // 1000)
     ended = workload.attempts[-1].ended_text if workload.attempts else None
@@ -88,11 +88,11 @@ def back_off(draft: Draft, workload: Workload) -> Reason | None:
     return Reason(code=ReasonClass.BACKOFF, text=text)
 
 
-def policy(draft: Draft, workload: Workload) -> Reason | None:
+def policy(cycle: CycleState, workload: Workload) -> Reason | None:
     """No policy that came after it was submitted forbids it."""
     spec = workload.spec
     asked, workers = milli_gpu(must_have(spec)), bounds(spec)[0]
-    for rules in policies(draft, workload):
+    for rules in policies(cycle, workload):
         if spec.priority not in rules.priorities:
             allowed = ", ".join(sorted(rules.priorities))
             text = f"Policy `priorities`: {spec.priority} is not allowed, only {allowed}."
@@ -120,28 +120,28 @@ def duration(seconds: int) -> str:
 QUESTIONS: tuple[Question, ...] = (known, paused, dependencies, schedule, back_off, policy)
 
 
-def obstacle(draft: Draft, workload: Workload) -> Reason | None:
+def obstacle(cycle: CycleState, workload: Workload) -> Reason | None:
     """The first reason why it is not in line; None when it is."""
     for question in QUESTIONS:
-        reason = question(draft, workload)
+        reason = question(cycle, workload)
         if reason is not None:
             return reason
     return None
 
 
-def obstacles(draft: Draft) -> dict[WorkloadId, Reason]:
+def obstacles(cycle: CycleState) -> dict[WorkloadId, Reason]:
     """Everyone who is not in line, with the reason."""
-    register = draft.register
+    index = cycle.index
     found: dict[WorkloadId, Reason] = {}
-    for workload in draft.among(register.paused | register.tickets | register.hindered):
-        reason = obstacle(draft, workload)
+    for workload in cycle.among(index.paused | index.tickets | index.hindered):
+        reason = obstacle(cycle, workload)
         if reason is not None:
             found[workload.workload_id] = reason
-    for line in register.lines.values():
+    for waiting in index.equivalence_classes.values():
         # Rules look at what all of a line have in common, so one of them answers for all.
-        first = draft.workloads[line.members[0].workload_id]
-        reason = known(draft, first) or policy(draft, first)
+        first = cycle.workloads[waiting.members[0].workload_id]
+        reason = known(cycle, first) or policy(cycle, first)
         if reason is not None:
-            for one in line.members:
+            for one in waiting.members:
                 found.setdefault(one.workload_id, reason)
     return found

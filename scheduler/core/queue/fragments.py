@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom, blocked
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity, blocked
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Workload
 
 
-def held(draft: Draft, workload: Workload) -> str:
+def held(cycle: CycleState, workload: Workload) -> str:
     """``3 half-free GPUs, none whole`` where that is what a job for one GPU waits for.
 
     What is held now counts, whatever is promised: the sentence stays true until somebody ends.
     """
-    pools = [pool for pool in workload.spec.pools if pool in draft.pools]
+    pools = [pool for pool in workload.spec.pools if pool in cycle.pools]
     if _asked(workload) != WHOLE_MILLI_GPU:
         return ""
-    return _in_words(WHOLE_MILLI_GPU, _by_node(draft, pools[0], None))
+    return _in_words(WHOLE_MILLI_GPU, _by_node(cycle, pools[0], None))
 
 
-def free(draft: Draft, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
+def free(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
     """The same of what its class may use, and for a job of several whole GPUs on one node."""
     asked = _asked(workload)
     if asked == 0:
         return ""
-    return held(draft, workload) or _in_words(asked, _by_node(draft, pool, hold_class))
+    return held(cycle, workload) or _in_words(asked, _by_node(cycle, pool, hold_class))
 
 
 def _asked(workload: Workload) -> int:
@@ -34,19 +34,19 @@ def _asked(workload: Workload) -> int:
     return 0 if others or first.milli_gpu % WHOLE_MILLI_GPU else first.milli_gpu
 
 
-def _by_node(draft: Draft, pool: PoolName, hold_class: HoldClass | None) -> list[list[int]]:
+def _by_node(cycle: CycleState, pool: PoolName, hold_class: HoldClass | None) -> list[list[int]]:
     """What is free of each device, in milli-GPU, for a class; for None, what nobody holds."""
-    key = ("free-by-node", draft.room.changes, pool, hold_class)
-    found = draft.searches.get(key)
+    key = ("free-by-node", cycle.capacity.changes, pool, hold_class)
+    found = cycle.searches.get(key)
     if not isinstance(found, list):
-        found = draft.searches[key] = [
+        found = cycle.searches[key] = [
             [WHOLE_MILLI_GPU - bits.bit_count() for bits in _taken(node, hold_class)]
-            for node in draft.room.usable(pool)
+            for node in cycle.capacity.usable(pool)
         ]
     return found
 
 
-def _taken(node: NodeRoom, hold_class: HoldClass | None) -> list[int]:
+def _taken(node: NodeCapacity, hold_class: HoldClass | None) -> list[int]:
     if hold_class is None:
         return [device.held for device in node.devices.values()]
     return blocked(node.devices.values(), hold_class)

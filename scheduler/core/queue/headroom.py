@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.capacity.room import KeptArea
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.capacity import KeptArea
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import SMALLEST_BLOCK
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, region_of
 
 
-def free_blocks(draft: Draft, pool: PoolName) -> Iterator[Region]:
+def free_blocks(cycle: CycleState, pool: PoolName) -> Iterator[Region]:
     """Unused aligned parts of fixed blocks, the largest first: what headroom is made of."""
-    usable = {node.node.node_id: node for node in draft.room.usable(pool)}
+    usable = {node.node.node_id: node for node in cycle.capacity.usable(pool)}
     found: list[Region] = []
-    for block in draft.blocks:
+    for block in cycle.blocks:
         node = usable.get(block.node_id)
         if block.pool == pool and node is not None:
             found.extend(_free_parts(node, region_of(block)))
@@ -25,7 +25,7 @@ def free_blocks(draft: Draft, pool: PoolName) -> Iterator[Region]:
     )
 
 
-def _free_parts(node: NodeRoom, region: Region) -> Iterator[Region]:
+def _free_parts(node: NodeCapacity, region: Region) -> Iterator[Region]:
     taken = [node.devices[d].held | node.devices[d].promised for d in region.device_ids]
     if not any(bits & region.mask for bits in taken):
         yield region
@@ -34,18 +34,18 @@ def _free_parts(node: NodeRoom, region: Region) -> Iterator[Region]:
             yield from _free_parts(node, half)
 
 
-def keep(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> None:
+def keep(cycle: CycleState, pool: PoolName, milli_gpu_kept: int) -> None:
     """Mark unused block area that borrowers may not have."""
-    draft.room.keep_headroom(pool, tuple(_kept(draft, pool, milli_gpu_kept)))
+    cycle.capacity.keep_headroom(pool, tuple(_kept(cycle, pool, milli_gpu_kept)))
 
 
-def _kept(draft: Draft, pool: PoolName, milli_gpu_kept: int) -> Iterator[KeptArea]:
+def _kept(cycle: CycleState, pool: PoolName, milli_gpu_kept: int) -> Iterator[KeptArea]:
     left = milli_gpu_kept
-    parts = list(free_blocks(draft, pool)) if left else []
+    parts = list(free_blocks(cycle, pool)) if left else []
     while left > 0 and parts:
         part = parts.pop(0)
         if part.milli_gpu > left and part.milli_gpu > SMALLEST_BLOCK:
-            node = draft.room.nodes[part.node_id]
+            node = cycle.capacity.nodes[part.node_id]
             parts[:0] = list(areas_of(node, part, part.milli_gpu // 2))
             continue
         yield KeptArea(part.node_id, part.device_ids, part.mask, part.milli_gpu)

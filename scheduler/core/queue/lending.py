@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import whole_free_per_node
-from gpucommons.scheduler.core.cycle_state.draft import Draft, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import FULL, mask_of
@@ -35,17 +35,17 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.queue import withdrawals
+from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 
-def give_up(draft: Draft, workload: Workload, attempt: Attempt) -> None:
+def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     """Remember what an attempt held inside its team's guarantee, or won back, when it ended."""
     for one in attempt.placements:
         hold_class = class_of_worker(attempt.hold_class, one)
-        until_ms = _kept_until_ms(draft, workload, attempt, one)
-        if until_ms > draft.now_ms:
-            draft.released.append(
+        until_ms = _kept_until_ms(cycle, workload, attempt, one)
+        if until_ms > cycle.now_ms:
+            cycle.released.append(
                 Released(
                     team=workload.spec.team,
                     # Memory beyond its share was lent to it.
@@ -56,11 +56,11 @@ def give_up(draft: Draft, workload: Workload, attempt: Attempt) -> None:
             )
 
 
-def is_kept(draft: Draft, workload: Workload, attempt: Attempt) -> bool:
+def is_kept(cycle: CycleState, workload: Workload, attempt: Attempt) -> bool:
     """Whether something that it gives up, should it end now, is not lent at once."""
-    released = _released_bits(draft)
+    released = _released_bits(cycle)
     return any(
-        _kept_until_ms(draft, workload, attempt, one) > draft.now_ms
+        _kept_until_ms(cycle, workload, attempt, one) > cycle.now_ms
         or any(
             mask_of(one) & released.get((one.node_id, device_id), 0) for device_id in one.device_ids
         )
@@ -68,18 +68,18 @@ def is_kept(draft: Draft, workload: Workload, attempt: Attempt) -> bool:
     )
 
 
-def _released_bits(draft: Draft) -> Mapping[tuple[NodeId, DeviceId], int]:
+def _released_bits(cycle: CycleState) -> Mapping[tuple[NodeId, DeviceId], int]:
     """What was given up and is not lent yet: asked for all that end at once."""
-    key = ("released bits", len(draft.released))
-    known = draft.searches.get(key)
-    if isinstance(known, _Bits) and known.of is draft.released:
+    key = ("released bits", len(cycle.released))
+    known = cycle.searches.get(key)
+    if isinstance(known, _Bits) and known.of is cycle.released:
         return known.bits
     found: dict[tuple[NodeId, DeviceId], int] = {}
-    for one in draft.released:
+    for one in cycle.released:
         for device_id in one.placement.device_ids:
             where = (one.placement.node_id, device_id)
             found[where] = found.get(where, 0) | mask_of(one.placement)
-    draft.searches[key] = _Bits(draft.released, found)
+    cycle.searches[key] = _Bits(cycle.released, found)
     return found
 
 
@@ -89,22 +89,22 @@ class _Bits(NamedTuple):
 
 
 def _kept_until_ms(
-    draft: Draft, workload: Workload, attempt: Attempt, one: WorkerPlacement
+    cycle: CycleState, workload: Workload, attempt: Attempt, one: WorkerPlacement
 ) -> Millis:
-    node = draft.nodes.get(one.node_id)
-    pool = None if node is None else draft.pools.get(node.pool)
+    node = cycle.nodes.get(one.node_id)
+    pool = None if node is None else cycle.pools.get(node.pool)
     hold_class = class_of_worker(attempt.hold_class, one)
     if pool is None:
-        return draft.now_ms
+        return cycle.now_ms
     if hold_class is HoldClass.GUARANTEED:
-        return Millis(draft.now_ms + pool.lend_after_ms)
+        return Millis(cycle.now_ms + pool.lend_after_ms)
     until_ms = Millis(attempt.reserved_ms + pool.lend_after_ms)
-    if hold_class is not HoldClass.FIXED or until_ms <= draft.now_ms:
-        return draft.now_ms
-    return until_ms if withdrawals.had_others_stopped(draft, workload) else draft.now_ms
+    if hold_class is not HoldClass.FIXED or until_ms <= cycle.now_ms:
+        return cycle.now_ms
+    return until_ms if reclaim_backoff.had_others_stopped(cycle, workload) else cycle.now_ms
 
 
-def hold_back(draft: Draft, guarantees: Guarantees) -> None:
+def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
     """Keep borrowers off what teams may still come back for; after in-guarantee work had its turn.
 
     No more than a team's unused quota is held back for it: a team whose next job started elsewhere
@@ -113,76 +113,76 @@ def hold_back(draft: Draft, guarantees: Guarantees) -> None:
     """
     unused: dict[tuple[TeamName, PoolName, HoldClass], int] = {}
     kept = []
-    for one in reversed(draft.released):
-        node = draft.nodes.get(one.placement.node_id)
-        if node is None or one.until_ms <= draft.now_ms:
+    for one in reversed(cycle.released):
+        node = cycle.nodes.get(one.placement.node_id)
+        if node is None or one.until_ms <= cycle.now_ms:
             continue
         key = (one.team, node.pool, one.hold_class)
         if key not in unused:
-            unused[key] = _unused(draft, guarantees, *key)
-        found = _open_milli_gpu(draft, one.placement)
+            unused[key] = _unused(cycle, guarantees, *key)
+        found = _open_milli_gpu(cycle, one.placement)
         if (
             found is not None
             and found <= unused[key]
             and (found == placed_milli_gpu(one.placement) or one.hold_class is HoldClass.FIXED)
         ):
             unused[key] -= found
-            draft.room.hold_back(one.placement)
+            cycle.capacity.hold_back(one.placement)
         elif one.hold_class is HoldClass.GUARANTEED:
             continue
         kept.append(one)
-    draft.released = kept[::-1]
-    for pool in draft.pools:
-        _keep_a_few(draft, pool, guarantees.get(pool, {}))
+    cycle.released = kept[::-1]
+    for pool in cycle.pools:
+        _keep_a_few(cycle, pool, guarantees.get(pool, {}))
 
 
 def _unused(
-    draft: Draft, guarantees: Guarantees, team: TeamName, pool: PoolName, hold_class: HoldClass
+    cycle: CycleState, guarantees: Guarantees, team: TeamName, pool: PoolName, hold_class: HoldClass
 ) -> int:
-    use = draft.use(team, pool)
+    use = cycle.use(team, pool)
     if hold_class is HoldClass.FIXED:
-        return quota_of(draft.teams, team, pool).fixed_milli_gpu - use.fixed
+        return quota_of(cycle.teams, team, pool).fixed_milli_gpu - use.fixed
     return guarantees.get(pool, {}).get(team, 0) - use.guaranteed
 
 
-def kept_for_notebooks(draft: Draft, pool: PoolName) -> int:
+def kept_for_notebooks(cycle: CycleState, pool: PoolName) -> int:
     """How many whole GPUs of a pool nobody holds, and borrowers may not have for notebooks' sake."""
-    key = ("kept for notebooks", draft.room.changes, pool)
-    found = draft.searches.get(key)
+    key = ("kept for notebooks", cycle.capacity.changes, pool)
+    found = cycle.searches.get(key)
     if not isinstance(found, int):
-        found = draft.searches[key] = sum(
+        found = cycle.searches[key] = sum(
             bool(one.blocks) and one.headroom == FULL and not one.blocked(HoldClass.FIXED)
-            for node in draft.room.usable(pool)
+            for node in cycle.capacity.usable(pool)
             for one in node.devices.values()
         )
     return found
 
 
-def _keep_a_few(draft: Draft, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:
+def _keep_a_few(cycle: CycleState, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:
     """Keep a small part of a pool from borrowers, and no more than guarantees may still ask for."""
-    share = draft.pools[pool].unlent_permille
-    devices = sum(len(node.devices) for node in draft.room.usable(pool)) if share else 0
-    unused = sum(max(0, of - draft.use(team, pool).guaranteed) for team, of in guarantees.items())
+    share = cycle.pools[pool].unlent_permille
+    devices = sum(len(node.devices) for node in cycle.capacity.usable(pool)) if share else 0
+    unused = sum(max(0, of - cycle.use(team, pool).guaranteed) for team, of in guarantees.items())
     left = min(devices * share // 1000, unused // WHOLE_MILLI_GPU)
-    for node in _fullest_first(draft, pool) if left > 0 else ():
+    for node in _fullest_first(cycle, pool) if left > 0 else ():
         for device_id, device in node.devices.items():
             if left > 0 and not device.blocked(HoldClass.GUARANTEED) and not device.headroom:
-                draft.room.hold_back(_whole(node, device_id))
+                cycle.capacity.hold_back(_whole(node, device_id))
                 left -= 1
         if left <= 0:
             return
 
 
-def _fullest_first(draft: Draft, pool: PoolName) -> Iterator[NodeRoom]:
+def _fullest_first(cycle: CycleState, pool: PoolName) -> Iterator[NodeCapacity]:
     """Nodes with whole GPUs free: those with fewest first, so that borrowers keep large places."""
-    free = whole_free_per_node(draft.room, pool, HoldClass.GUARANTEED)
-    nodes = draft.room.usable(pool)
+    free = whole_free_per_node(cycle.capacity, pool, HoldClass.GUARANTEED)
+    nodes = cycle.capacity.usable(pool)
     for number in np.argsort(free, kind="stable"):
         if free[number]:
             yield nodes[number]
 
 
-def _whole(node: NodeRoom, device_id: DeviceId) -> WorkerPlacement:
+def _whole(node: NodeCapacity, device_id: DeviceId) -> WorkerPlacement:
     """A GPU with its part of the node, as a place that may be held back."""
     share = node.share(WHOLE_MILLI_GPU)
     return WorkerPlacement(
@@ -196,9 +196,9 @@ def _whole(node: NodeRoom, device_id: DeviceId) -> WorkerPlacement:
     )
 
 
-def _open_milli_gpu(draft: Draft, placement: WorkerPlacement) -> int | None:
+def _open_milli_gpu(cycle: CycleState, placement: WorkerPlacement) -> int | None:
     """What borrowers could have of a place; None where it is not there."""
-    node = draft.room.nodes.get(placement.node_id)
+    node = cycle.capacity.nodes.get(placement.node_id)
     if node is None or node.node.state is not NodeState.READY:
         return None
     if not node.devices.keys() >= set(placement.device_ids):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.cycle_state.register import LineKey, Place
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceKey, QueuePosition
 from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import on_cpu_only
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
@@ -18,7 +18,14 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue.lines import Front, Fronts, Rank, fronts, in_turn, keyed_fronts
+from gpucommons.scheduler.core.queue.equivalence_classes import (
+    ClassHead,
+    ClassHeads,
+    Rank,
+    heads,
+    in_turn,
+    keyed_heads,
+)
 
 #: Priorities by name.
 PRIORITIES = {"low": -100, "normal": 0, "high": 100}
@@ -78,13 +85,13 @@ def places(workloads: Mapping[WorkloadId, Workload]) -> dict[WorkloadId, int]:
     return found
 
 
-def team_line(draft: Draft, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
+def team_line(cycle: CycleState, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
     """How much of a pool's surplus a department and its team have had."""
-    return draft.accounts(pool, usage, draft.uses).line(team)
+    return cycle.accounts(pool, usage, cycle.uses).line(team)
 
 
 def for_guarantee(
-    draft: Draft,
+    cycle: CycleState,
     usage: Usage,
     obstacles: Mapping[WorkloadId, Reason],
     wanted: Wanted,
@@ -98,27 +105,27 @@ def for_guarantee(
     """
     lines: dict[tuple[TeamName, PoolName], tuple[int, ...]] = {}
 
-    def rank(key: LineKey, *, waits: bool = True) -> Rank:
+    def rank(key: EquivalenceKey, *, waits: bool = True) -> Rank:
         home = (key.team, key.pools[0])
         if home not in lines:
-            lines[home] = team_line(draft, usage, *home)
+            lines[home] = team_line(cycle, usage, *home)
         return (-PRIORITIES[key.priority], waits, lines[home])
 
-    ahead = fronts(draft, obstacles, rank, wanted)
+    ahead = heads(cycle, obstacles, rank, wanted)
     for one in running:
-        place = Place(in_line_since_ms(one, draft.workloads), one.workload_id)
-        ahead.append(Front(rank(draft.register.key_of(one), waits=False), (place,)))
-    return in_turn(draft, ahead)
+        place = QueuePosition(in_line_since_ms(one, cycle.workloads), one.workload_id)
+        ahead.append(ClassHead(rank(cycle.index.key_of(one), waits=False), (place,)))
+    return in_turn(cycle, ahead)
 
 
-def by_standing(draft: Draft, usage: Usage, workloads: Iterable[Workload]) -> list[Workload]:
+def by_standing(cycle: CycleState, usage: Usage, workloads: Iterable[Workload]) -> list[Workload]:
     """Sort by priority, then the share of the team, then age."""
     return sorted(
         workloads,
         key=lambda one: (
             -priority(one),
-            team_line(draft, usage, one.spec.team, one.spec.pools[0]),
-            in_line_since_ms(one, draft.workloads),
+            team_line(cycle, usage, one.spec.team, one.spec.pools[0]),
+            in_line_since_ms(one, cycle.workloads),
             one.workload_id,
         ),
     )
@@ -132,23 +139,23 @@ class _Contender(NamedTuple):
 
 
 def for_surplus(
-    draft: Draft, usage: Usage, obstacles: Mapping[WorkloadId, Reason]
+    cycle: CycleState, usage: Usage, obstacles: Mapping[WorkloadId, Reason]
 ) -> Iterator[Workload]:
     """Line up over-quota work: each time the team that has had least for its weight.
 
     Looks at what teams hold at each step, so what was admitted a moment ago already counts. Work
     without a GPU comes after: there it is the team that holds fewest processors for its weight.
     """
-    by_team: dict[_Contender, list[Front]] = {}
-    for key, front in keyed_fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],)):
-        without_gpu = on_cpu_only(draft.workloads[front.workload_id].spec)
-        by_team.setdefault(_Contender(without_gpu, key.team), []).append(front)
-    ahead = {one: Fronts(fronts_of) for one, fronts_of in by_team.items()}
-    dues = _Dues(draft, usage)
+    by_team: dict[_Contender, list[ClassHead]] = {}
+    for key, head in keyed_heads(cycle, obstacles, lambda key: (-PRIORITIES[key.priority],)):
+        without_gpu = on_cpu_only(cycle.workloads[head.workload_id].spec)
+        by_team.setdefault(_Contender(without_gpu, key.team), []).append(head)
+    ahead = {one: ClassHeads(fronts_of) for one, fronts_of in by_team.items()}
+    dues = _Dues(cycle, usage)
     while ahead:
         first = dues.most_due(ahead)
-        yield draft.workloads[ahead[first].first.workload_id]
-        ahead[first].step(draft)
+        yield cycle.workloads[ahead[first].first.workload_id]
+        ahead[first].step(cycle)
         dues.had_turn(first)
         if not ahead[first]:
             del ahead[first]
@@ -157,14 +164,14 @@ def for_surplus(
 class _Dues:
     """How much each team has had; added up anew after its turn, and when its pool changes hands."""
 
-    def __init__(self, draft: Draft, usage: Usage) -> None:
-        self._draft = draft
+    def __init__(self, cycle: CycleState, usage: Usage) -> None:
+        self._draft = cycle
         self._usage = usage
-        self._uses = dict(draft.uses)
-        self._known: dict[_Contender, tuple[bool, tuple[int, ...], Place]] = {}
+        self._uses = dict(cycle.uses)
+        self._known: dict[_Contender, tuple[bool, tuple[int, ...], QueuePosition]] = {}
         self._pools: dict[_Contender, PoolName] = {}
 
-    def most_due(self, ahead: Mapping[_Contender, Fronts]) -> _Contender:
+    def most_due(self, ahead: Mapping[_Contender, ClassHeads]) -> _Contender:
         """The team that has had least, then whose first in line is oldest."""
         self._look()
         for one, fronts_of in ahead.items():
@@ -185,17 +192,15 @@ class _Dues:
             del self._known[one]
         self._uses = dict(uses)
 
-    def _due(self, one: _Contender, front: Front) -> tuple[bool, tuple[int, ...], Place]:
-        pool = self._pools[one] = self._draft.workloads[front.workload_id].spec.pools[0]
+    def _due(self, one: _Contender, head: ClassHead) -> tuple[bool, tuple[int, ...], QueuePosition]:
+        pool = self._pools[one] = self._draft.workloads[head.workload_id].spec.pools[0]
         accounts = self._draft.accounts(pool, self._usage, self._draft.uses)
         line = accounts.line_without_gpu if one.without_gpu else accounts.line
-        return one.without_gpu, line(one.team), front.place
+        return one.without_gpu, line(one.team), head.place
 
 
 def by_priority(
-    draft: Draft, obstacles: Mapping[WorkloadId, Reason], wanted: Wanted
+    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], wanted: Wanted
 ) -> Iterator[Workload]:
     """Line up who waits and is wanted: priority, then age."""
-    return in_turn(
-        draft, fronts(draft, obstacles, lambda key: (-PRIORITIES[key.priority],), wanted)
-    )
+    return in_turn(cycle, heads(cycle, obstacles, lambda key: (-PRIORITIES[key.priority],), wanted))

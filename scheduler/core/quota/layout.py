@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.slices import format_milli_gpu
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.model.demand import SMALLEST_BLOCK
 from gpucommons.scheduler.core.model.holds import block_mask, mask_of, span
 from gpucommons.scheduler.core.model.resources import Block, Quota
@@ -66,7 +66,7 @@ def expansion(milli_gpu: int, largest: int) -> tuple[int, ...]:
     return tuple(sizes)
 
 
-def regions(node: NodeRoom, milli_gpu: int) -> Iterator[Region]:
+def regions(node: NodeCapacity, milli_gpu: int) -> Iterator[Region]:
     """All aligned places for a block of this size on one node, in order."""
     ids = tuple(node.devices)
     if milli_gpu < WHOLE_MILLI_GPU:
@@ -79,7 +79,7 @@ def regions(node: NodeRoom, milli_gpu: int) -> Iterator[Region]:
         yield Region(node.node.node_id, ids[start : start + width], 0, milli_gpu)
 
 
-def areas_of(node: NodeRoom, home: Region, size: int) -> Iterator[Region]:
+def areas_of(node: NodeCapacity, home: Region, size: int) -> Iterator[Region]:
     """Aligned parts of a block."""
     for area in regions(node, size):
         inside = set(area.device_ids) <= set(home.device_ids)
@@ -87,7 +87,7 @@ def areas_of(node: NodeRoom, home: Region, size: int) -> Iterator[Region]:
             yield area
 
 
-def check_sum(pool: PoolName, room: Room, quotas: Mapping[TeamName, Quota]) -> None:
+def check_sum(pool: PoolName, capacity: Capacity, quotas: Mapping[TeamName, Quota]) -> None:
     """Refuse more quota than there are devices.
 
     Raises
@@ -95,7 +95,7 @@ def check_sum(pool: PoolName, room: Room, quotas: Mapping[TeamName, Quota]) -> N
     CannotLayOut
         With the numbers, by how much they are over, and whose could be lowered.
     """
-    total = sum(len(node.devices) for node in room.usable(pool)) * WHOLE_MILLI_GPU
+    total = sum(len(node.devices) for node in capacity.usable(pool)) * WHOLE_MILLI_GPU
     wanted = sum(_promised(one) for one in quotas.values())
     over = wanted - total
     if over > 0:
@@ -150,7 +150,7 @@ def check_cut(quotas: Mapping[TeamName, int]) -> None:
 class _Sheet:
     """Blocks laid so far on the devices of one pool."""
 
-    nodes: dict[NodeId, NodeRoom]
+    nodes: dict[NodeId, NodeCapacity]
     pool: PoolName
     laid: list[Block]
 
@@ -214,7 +214,7 @@ def _overlaps(region: Region, device_ids: Sequence[DeviceId], mask: int) -> bool
 def lay_out(
     pool: PoolName,
     quotas: Mapping[TeamName, int],
-    room: Room,
+    capacity: Capacity,
     existing: Sequence[Block],
     *,
     strict: bool = True,
@@ -234,8 +234,8 @@ def lay_out(
     mine = [block for block in existing if block.pool == pool]
     missing: list[tuple[int, TeamName]] = []
     best: tuple[Block, ...] = ()
-    for kept in _what_may_stay(room, pool, mine):
-        laid, missing_now = _lay(pool, quotas, room, kept)
+    for kept in _what_may_stay(capacity, pool, mine):
+        laid, missing_now = _lay(pool, quotas, capacity, kept)
         if not missing_now:
             return _sorted(laid)
         if not best or sum(b.milli_gpu for b in laid) > sum(b.milli_gpu for b in best):
@@ -255,9 +255,9 @@ def _sorted(blocks: Iterable[Block]) -> tuple[Block, ...]:
 
 
 def _what_may_stay(
-    room: Room, pool: PoolName, existing: Sequence[Block]
+    capacity: Capacity, pool: PoolName, existing: Sequence[Block]
 ) -> Iterator[Sequence[Block]]:
-    sheet = _Sheet({node.node.node_id: node for node in room.usable(pool)}, pool, [])
+    sheet = _Sheet({node.node.node_id: node for node in capacity.usable(pool)}, pool, [])
     # Aligned among the devices that there are: a lost one moves the places of those after it.
     standing = [
         block
@@ -271,9 +271,9 @@ def _what_may_stay(
 
 
 def _lay(
-    pool: PoolName, quotas: Mapping[TeamName, int], room: Room, kept: Sequence[Block]
+    pool: PoolName, quotas: Mapping[TeamName, int], capacity: Capacity, kept: Sequence[Block]
 ) -> tuple[list[Block], list[tuple[int, TeamName]]]:
-    nodes = {node.node.node_id: node for node in room.usable(pool)}
+    nodes = {node.node.node_id: node for node in capacity.usable(pool)}
     sheet = _Sheet(nodes, pool, [])
     largest = largest_block(len(node.devices) for node in nodes.values())
     wanted: list[tuple[int, TeamName]] = []

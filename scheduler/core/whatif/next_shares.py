@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, TeamName, UserName, WorkerPlacement
 from gpucommons.scheduler.core.passes.notebooks import free_place
@@ -23,21 +23,21 @@ def next_shares(cluster: Cluster, pools: Iterable[PoolName]) -> frozenset[Device
     owners = sorted({(b.team, b.pool) for b in cluster.blocks if b.pool in wanted})
     if not owners:
         return frozenset()
-    draft = Draft.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
-    draft.survey()
-    found = (_next(draft, team, pool) for team, pool in owners)
+    cycle = CycleState.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
+    cycle.survey()
+    found = (_next(cycle, team, pool) for team, pool in owners)
     return frozenset(slot for place in found if place is not None for slot in place.device_ids)
 
 
-def _next(draft: Draft, team: TeamName, pool: PoolName) -> WorkerPlacement | None:
-    """Where the largest part that has a place would lie: a smaller one finds room there, too."""
-    if pool not in draft.pools or team not in draft.teams:
+def _next(cycle: CycleState, team: TeamName, pool: PoolName) -> WorkerPlacement | None:
+    """Where the largest part that has a place would lie: a smaller one finds capacity there, too."""
+    if pool not in cycle.pools or team not in cycle.teams:
         return None
-    parts = [size for size in draft.pools[pool].notebook_sizes if size < WHOLE_MILLI_GPU]
+    parts = [size for size in cycle.pools[pool].notebook_sizes if size < WHOLE_MILLI_GPU]
     ask = hypothetical_notebook(team, pool, UserName(""))
     for size in sorted(parts, reverse=True):
         role = replace(ask.spec.roles[0], milli_gpu=size)
-        place = free_place(draft, replace(ask, spec=replace(ask.spec, roles=(role,))))
+        place = free_place(cycle, replace(ask, spec=replace(ask.spec, roles=(role,))))
         if place is not None:
             return place
     return None

@@ -14,7 +14,7 @@ from itertools import count
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.advance import advance
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.explain.draining import would_stop
@@ -39,7 +39,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.passes import guarantee, notebooks
-from gpucommons.scheduler.core.queue import withdrawals
+from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.errors import SchedulerError, error_classes
 
@@ -80,11 +80,11 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     """
     outcome, job = _submitted(cluster, spec, now_ms)
     reason = _reason(cluster, outcome.cluster, job, now_ms)
-    draft = _survey(cluster, now_ms)
+    cycle = _survey(cluster, now_ms)
     pool = _pool_of(outcome.cluster, job)
-    hold_class = _class(draft, job, pool)
-    use = draft.use(spec.team, pool)
-    guaranteed = guarantee.in_force(draft).get(pool, {}).get(spec.team, 0)
+    hold_class = _class(cycle, job, pool)
+    use = cycle.use(spec.team, pool)
+    guaranteed = guarantee.in_force(cycle).get(pool, {}).get(spec.team, 0)
     return Quoted(
         hold_class=hold_class,
         text=" ".join(
@@ -94,7 +94,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
                     pool,
                     hold_class,
                     (guaranteed, use.guaranteed),
-                    beside_gpus.beyond_its_part(draft, spec, pool),
+                    beside_gpus.beyond_its_part(cycle, spec, pool),
                 ),
                 _when(job, reason),
             )
@@ -103,7 +103,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
         reason=reason,
         guaranteed_milli_gpu=guaranteed,
         guaranteed_used_milli_gpu=use.guaranteed,
-        free_milli_gpu=sum(free_per_node(draft, pool, hold_class)),
+        free_milli_gpu=sum(free_per_node(cycle, pool, hold_class)),
     )
 
 
@@ -146,10 +146,10 @@ def _starts_with(cluster: Cluster, spec: Spec, milli_gpu: int, now_ms: Millis) -
     return job.state is State.STARTING
 
 
-def _survey(cluster: Cluster, now_ms: Millis) -> Draft:
-    draft = Draft.of(cluster.apart(), now_ms, hypothetical_ids())
-    draft.survey()
-    return draft
+def _survey(cluster: Cluster, now_ms: Millis) -> CycleState:
+    cycle = CycleState.of(cluster.apart(), now_ms, hypothetical_ids())
+    cycle.survey()
+    return cycle
 
 
 def _pool_of(cluster: Cluster, job: Workload) -> PoolName:
@@ -158,13 +158,13 @@ def _pool_of(cluster: Cluster, job: Workload) -> PoolName:
     return found or job.spec.pools[0]
 
 
-def _class(draft: Draft, job: Workload, pool: PoolName) -> HoldClass:
+def _class(cycle: CycleState, job: Workload, pool: PoolName) -> HoldClass:
     held = job.current or job.nomination
     if held is not None:
         return held.hold_class
     if on_cpu_only(job.spec):
         return HoldClass.CPU
-    inside = guarantee.covers(draft, job, guarantee.in_force(draft), pool)
+    inside = guarantee.covers(cycle, job, guarantee.in_force(cycle), pool)
     return HoldClass.GUARANTEED if inside else HoldClass.OVER_QUOTA
 
 
@@ -251,17 +251,17 @@ def sizes(
     server_name: str = "",
 ) -> tuple[Size, ...]:
     """Say for every size whether this user's server would get it now, later, or never."""
-    draft = Draft.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
-    settings = draft.pools.get(pool)
-    if settings is None or team not in draft.teams:
+    cycle = CycleState.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
+    settings = cycle.pools.get(pool)
+    if settings is None or team not in cycle.teams:
         return ()
     ask = hypothetical_notebook(team, pool, user, server_name)
-    own = leases.of_server(draft, ask.spec)
+    own = leases.of_server(cycle, ask.spec)
     if own is not None and (own.current is None or own.redeem_by_ms is not None):
         # A ticket or grant of the same server gives way to what the form starts.
-        draft.forget(own.workload_id)
-    draft.survey()
-    return tuple(_size(draft, ask, size) for size in sorted(settings.notebook_sizes))
+        cycle.forget(own.workload_id)
+    cycle.survey()
+    return tuple(_size(cycle, ask, size) for size in sorted(settings.notebook_sizes))
 
 
 def hypothetical_notebook(
@@ -287,55 +287,55 @@ def hypothetical_notebook(
     )
 
 
-def _size(draft: Draft, ask: Workload, size: int) -> Size:
+def _size(cycle: CycleState, ask: Workload, size: int) -> Size:
     role = replace(ask.spec.roles[0], milli_gpu=size)
     ask = replace(ask, spec=replace(ask.spec, roles=(role,)))
-    availability, text, lent = _availability(draft, ask, size)
+    availability, text, lent = _availability(cycle, ask, size)
     return Size(
         milli_gpu=size,
-        memory_mib=_memory_mib(draft, ask.spec.pools[0], size),
+        memory_mib=_memory_mib(cycle, ask.spec.pools[0], size),
         availability=availability,
         text=text,
         lent=lent,
     )
 
 
-def _memory_mib(draft: Draft, pool: PoolName, size: int) -> int:
-    for node in draft.room.usable(pool):
-        for room in node.devices.values():
+def _memory_mib(cycle: CycleState, pool: PoolName, size: int) -> int:
+    for node in cycle.capacity.usable(pool):
+        for capacity in node.devices.values():
             whole = max(1, size // WHOLE_MILLI_GPU)
-            return room.device.slice_memory_mib(min(size, WHOLE_MILLI_GPU)) * whole
+            return capacity.device.slice_memory_mib(min(size, WHOLE_MILLI_GPU)) * whole
     return 0
 
 
-def _availability(draft: Draft, ask: Workload, size: int) -> tuple[Availability, str, bool]:
+def _availability(cycle: CycleState, ask: Workload, size: int) -> tuple[Availability, str, bool]:
     team, pool = ask.spec.team, ask.spec.pools[0]
-    fixed = quota.quota_of(draft.teams, team, pool).fixed_milli_gpu
-    left = max(0, fixed - draft.use(team, pool).fixed)
+    fixed = quota.quota_of(cycle.teams, team, pool).fixed_milli_gpu
+    left = max(0, fixed - cycle.use(team, pool).fixed)
     largest = max(
-        (b.milli_gpu for b in draft.blocks if b.team == team and b.pool == pool), default=0
+        (b.milli_gpu for b in cycle.blocks if b.team == team and b.pool == pool), default=0
     )
     if largest == 0:
         return Availability.NEVER, f"{team} has no notebook GPUs here: ask your admin", False
     if size > largest:
         text = f"needs {format_milli_gpu(size)}, the largest notebook of {team} has {format_gpus(largest)}: ask your admin"
         return Availability.NEVER, text, False
-    if notebooks.starts_now(draft, ask):
+    if notebooks.starts_now(cycle, ask):
         return Availability.FREE, "free now", False
     if size > left:
         text = f"needs {format_milli_gpu(size)}, {team} has {format_milli_gpu(left)}: wait in line, or ask your admin"
         return Availability.WAIT, text, False
-    if notebooks.could_reclaim(draft, ask):
-        return Availability.WAIT, *_lent(draft, ask, pool)
+    if notebooks.could_reclaim(cycle, ask):
+        return Availability.WAIT, *_lent(cycle, ask, pool)
     text = f"{team}'s notebooks leave no piece of this size: wait in line"
     return Availability.WAIT, text, False
 
 
-def _lent(draft: Draft, ask: Workload, pool: PoolName) -> tuple[str, bool]:
-    if not withdrawals.may_win_back(draft, ask, pool):
+def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> tuple[str, bool]:
+    if not reclaim_backoff.may_win_back(cycle, ask, pool):
         text = "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
         return text, False
-    seconds = win_back_s(draft.pools[pool])
+    seconds = win_back_s(cycle.pools[pool])
     return f"yours, back in {seconds} s: lent to training, which makes room", True
 
 

@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.state import (
     SetNodeState,
 )
 from gpucommons.scheduler.core.model.types import NodeId, State, TeamName, UserName
-from gpucommons.scheduler.core.queue.tries import LOSSES
+from gpucommons.scheduler.core.queue.retry_limits import LOSSES
 from gpucommons.scheduler.storage.command import exit_status
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.model.orders import AnnounceStop, SignalAttempt, StartAttempt
+from gpucommons.scheduler.core.model.actions import AnnounceStop, SignalAttempt, StartAttempt
 from gpucommons.scheduler.core.model.types import HoldClass, State
 
 
@@ -15,7 +15,7 @@ def test_a_job_inside_the_guarantee_starts_at_once() -> None:
     assert attempt is not None
     assert attempt.hold_class is HoldClass.GUARANTEED
     assert world.state(job) is State.STARTING
-    assert world.outcome.acts == (StartAttempt(attempt_id=attempt.attempt_id),)
+    assert world.outcome.actions == (StartAttempt(attempt_id=attempt.attempt_id),)
     world.start(job)
     assert world.state(job) is State.RUNNING
     world.end(job)
@@ -32,10 +32,10 @@ def test_a_guarantee_is_won_back_and_the_borrower_resumes_later() -> None:
     claimer = world.submit(a_job("bert-1", 2000, team="nlp"))
     assert world.state(claimer) is State.NOMINATED
     assert world.state(borrower) is State.RUNNING
-    assert AnnounceStop(attempt_id=world.attempt_id(borrower)) in world.outcome.acts
+    assert AnnounceStop(attempt_id=world.attempt_id(borrower)) in world.outcome.actions
     world.wait(30_000)
     assert world.state(borrower) is State.PREEMPTING
-    assert world.outcome.acts == (SignalAttempt(attempt_id=world.attempt_id(borrower)),)
+    assert world.outcome.actions == (SignalAttempt(attempt_id=world.attempt_id(borrower)),)
     world.end(borrower, 143)
     assert world.state(claimer) is State.STARTING
     assert world.state(borrower) is State.QUEUED

@@ -9,7 +9,7 @@ import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
 from gpucommons.scheduler.core.model import lifecycle
-from gpucommons.scheduler.core.model.orders import SignalAttempt, StopServer
+from gpucommons.scheduler.core.model.actions import SignalAttempt, StopServer
 from gpucommons.scheduler.core.model.resources import NodeState, Policy
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -142,7 +142,7 @@ def test_cancel_signals_at_once_and_waits_for_the_end(world: World) -> None:
     job = world.run(a_job())
     world.ask(Cancel(workload_id=job))
     assert world.state(job) is State.CANCELLING
-    assert world.outcome.acts == (SignalAttempt(attempt_id=world.attempt_id(job)),)
+    assert world.outcome.actions == (SignalAttempt(attempt_id=world.attempt_id(job)),)
     world.end(job, 0)
     assert world.state(job) is State.CANCELLED
     assert world.ask(Cancel(workload_id=job)).error == "UnknownWorkload"
@@ -414,7 +414,7 @@ def test_who_holds_a_gpu_that_is_gone_from_its_node_is_ended_with_the_reason() -
         stop = world.stop_of(one)
         assert stop.why == "lost"
         assert stop.text == f"Its GPU {held[one]} is gone from n1"
-        assert any(isinstance(due, act) for due in world.outcome.acts)
+        assert any(isinstance(due, act) for due in world.outcome.actions)
         world.end(one, None)
         world.step(NodesObserved(executor="fake", nodes=(node,)))
     assert world.state(job) is State.QUEUED

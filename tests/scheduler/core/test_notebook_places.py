@@ -9,7 +9,7 @@ import pytest
 from builders import World, a_job, a_node, a_notebook, a_pool, a_team
 
 from gpucommons.scheduler.core.events.leases import MAX_TICKETS
-from gpucommons.scheduler.core.model.orders import RestartServer, StartServer, StopServer
+from gpucommons.scheduler.core.model.actions import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,
@@ -42,16 +42,16 @@ def test_an_acquire_takes_a_free_slice_in_the_same_cycle() -> None:
     assert lease.redeem_by_ms is None
     assert lease.current is not None
     assert lease.current.hold_class is HoldClass.FIXED
-    assert world.outcome.acts == ()
+    assert world.outcome.actions == ()
 
 
 def test_a_ticket_on_a_free_slice_is_granted_and_its_server_started() -> None:
     world = World(teams=[a_team(fixed_milli_gpu=1000)])
     ticket = world.submit(a_notebook())
     assert world.state(ticket) is State.GRANTED
-    assert world.outcome.acts == (StartServer(workload_id=ticket),)
+    assert world.outcome.actions == (StartServer(workload_id=ticket),)
     assert world.submit(a_notebook(), redeem=True) == ticket
-    assert world.outcome.acts == ()
+    assert world.outcome.actions == ()
     world.ask(Started(workload_id=ticket))
     assert world.state(ticket) is State.ACTIVE
 
@@ -77,7 +77,7 @@ def test_a_refused_acquire_leaves_no_trace() -> None:
     assert verdict.error == "NoFreeSlice"
     assert "vision has 0 of ½ notebook GPUs free" in verdict.text
     assert world.cluster.workloads == before
-    assert world.outcome.acts == ()
+    assert world.outcome.actions == ()
 
 
 def test_a_refused_acquire_of_another_size_keeps_the_ticket_it_would_have_replaced() -> None:
@@ -203,7 +203,7 @@ def test_a_stopped_server_frees_its_device_only_when_its_processes_are_gone() ->
     attempt_id = world.attempt_id(lease)
     world.ask(Cancel(workload_id=lease, why="stopped"))
     assert world.get(lease).current is not None
-    assert world.outcome.acts == ()
+    assert world.outcome.actions == ()
     world.step(AttemptEnded(attempt_id=attempt_id, exit_code=None))
     assert world.state(lease) is State.ENDED
     world.ask(Cancel(workload_id=lease, why="culled", text="idle 60 min"))
@@ -215,10 +215,10 @@ def test_a_reclaimed_server_is_stopped_until_the_hub_says_so() -> None:
     lease = world.submit(a_notebook(), redeem=True)
     world.ask(Started(workload_id=lease))
     world.ask(Cancel(workload_id=lease, why="reclaimed", text="an admin took it back"))
-    assert world.outcome.acts == (StopServer(workload_id=lease),)
-    assert world.step().acts == (StopServer(workload_id=lease),)
+    assert world.outcome.actions == (StopServer(workload_id=lease),)
+    assert world.step().actions == (StopServer(workload_id=lease),)
     world.ask(Cancel(workload_id=lease, why="stopped"))
-    assert world.outcome.acts == ()
+    assert world.outcome.actions == ()
     world.end(lease, None)
     assert world.get(lease).ended_text == "an admin took it back"
 
@@ -228,14 +228,14 @@ def test_a_notebook_that_gave_its_gpu_back_is_restarted_until_it_runs_again() ->
     lease = world.submit(a_notebook(), redeem=True)
     world.ask(Started(workload_id=lease))
     world.ask(Cancel(workload_id=lease, why="released"))
-    assert world.outcome.acts == (StopServer(workload_id=lease),)
+    assert world.outcome.actions == (StopServer(workload_id=lease),)
     world.ask(Cancel(workload_id=lease, why="stopped"))
-    assert world.outcome.acts == (RestartServer(workload_id=lease),)
+    assert world.outcome.actions == (RestartServer(workload_id=lease),)
     world.end(lease, None)
     assert world.state(lease) is State.ENDED
-    assert world.step().acts == (RestartServer(workload_id=lease),)
+    assert world.step().actions == (RestartServer(workload_id=lease),)
     world.ask(Restarted(workload_id=lease))
-    assert world.outcome.acts == ()
+    assert world.outcome.actions == ()
 
 
 def test_a_restart_without_gpu_is_given_up_after_two_minutes() -> None:
@@ -244,8 +244,8 @@ def test_a_restart_without_gpu_is_given_up_after_two_minutes() -> None:
     world.ask(Started(workload_id=lease))
     world.ask(Cancel(workload_id=lease, why="released"))
     world.end(lease, None)
-    assert world.wait(119_999).acts == (RestartServer(workload_id=lease),)
-    assert world.wait(1).acts == ()
+    assert world.wait(119_999).actions == (RestartServer(workload_id=lease),)
+    assert world.wait(1).actions == ()
     assert world.ask(Restarted(workload_id=lease)).error is None
 
 
@@ -258,7 +258,7 @@ def test_who_starts_a_server_by_hand_after_giving_the_gpu_back_is_not_restarted_
     world.ask(Cancel(workload_id=lease, why="released"))
     assert world.try_submit(a_notebook(), redeem=True).error is not None
     world.end(lease, None)
-    assert world.step().acts == ()
+    assert world.step().actions == ()
 
 
 def test_a_warning_is_given_and_taken_back() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_pool, a_team
 
-from gpucommons.scheduler.core.model.orders import SpareAttempt
+from gpucommons.scheduler.core.model.actions import SpareAttempt
 from gpucommons.scheduler.core.model.resources import Quota
 from gpucommons.scheduler.core.model.state import Cancel, SetQuotas
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, ReasonClass, Role, State
@@ -122,8 +122,8 @@ def test_a_withdrawn_claim_spares_its_victims_before_sigterm() -> None:
     assert world.state(borrower) is State.RUNNING
     assert world.stop_of(borrower) is None
     spare = SpareAttempt(attempt_id=world.attempt_id(borrower))
-    assert world.outcome.acts == (spare,)
-    assert world.step().acts == (spare,), "repeated, because a crash may have lost the first"
+    assert world.outcome.actions == (spare,)
+    assert world.step().actions == (spare,), "repeated, because a crash may have lost the first"
 
 
 def test_after_sigterm_a_victim_cannot_be_spared() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from builders import World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.events.acts import is_due
+from gpucommons.scheduler.core.events.due_actions import is_due
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
-from gpucommons.scheduler.core.model.orders import StartServer, StopServer
+from gpucommons.scheduler.core.model.actions import StartServer, StopServer
 from gpucommons.scheduler.core.model.state import Cancel, CheckpointReported, Started
 from gpucommons.scheduler.core.model.types import Checkpoint, State, WorkloadId
 

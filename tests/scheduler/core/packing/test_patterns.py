@@ -80,13 +80,13 @@ def test_many_sizes_are_told_apart_coarsely(shares: dict[int, int]) -> None:
     st.lists(st.tuples(st.sampled_from([210, 260, 400, 610]), st.integers(0, 900)), max_size=3),
     st.integers(0, 1000),
 )
-def test_the_best_filling_is_best(items: list[tuple[int, int]], room: int) -> None:
+def test_the_best_filling_is_best(items: list[tuple[int, int]], capacity: int) -> None:
     """Against all mixes, tried one by one."""
     best = best_filling([size for size, _ in items], [worth for _, worth in items])
 
     tried = (
         sum(n * worth for n, (_, worth) in zip(counts, items, strict=True))
         for counts in product(range(5), repeat=len(items))
-        if sum(n * size for n, (size, _) in zip(counts, items, strict=True)) <= room
+        if sum(n * size for n, (size, _) in zip(counts, items, strict=True)) <= capacity
     )
-    assert max(tried) == best[room]
+    assert max(tried) == best[capacity]

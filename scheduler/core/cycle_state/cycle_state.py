@@ -1,7 +1,7 @@
 """The next cluster while it is being made: what one step of the scheduler has changed so far.
 
-:mod:`.advance` starts a draft from the last committed cluster, the steps of the cycle write into
-it, and its outcome is again an immutable value. A draft that is thrown away has done nothing.
+:mod:`.advance` starts a cycle state from the last committed cluster, the steps of the cycle write into
+it, and its outcome is again an immutable value. A cycle state that is thrown away has done nothing.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.views import asked
-from gpucommons.scheduler.core.cycle_state.register import Register
-from gpucommons.scheduler.core.cycle_state.sketch import Settled, Sketch
+from gpucommons.scheduler.core.cycle_state.derived_state import DerivedState, Settled
+from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.clock import Clock
 from gpucommons.scheduler.core.model.demand import must_have, shape
 from gpucommons.scheduler.core.model.lifecycle import is_remembered
@@ -23,10 +23,10 @@ from gpucommons.scheduler.core.model.state import (
     Cluster,
     Derived,
     Event,
-    Kept,
+    FairShareClaim,
+    FairShareReservation,
     Released,
     Spare,
-    Turn,
     Verdict,
 )
 from gpucommons.scheduler.core.model.types import (
@@ -48,7 +48,7 @@ Guarantees = dict[PoolName, dict[TeamName, int]]
 
 
 @dataclass(slots=True)
-class Draft:
+class CycleState:
     """A cluster in the making."""
 
     before: Cluster
@@ -60,7 +60,7 @@ class Draft:
     nodes: dict[NodeId, Node]
     blocks: tuple[Block, ...]
     policy: Policy
-    sketch: Sketch
+    derived: DerivedState
     demand: dict[PoolName, LearnedDemand]
     verdicts: list[Verdict] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
@@ -81,10 +81,12 @@ class Draft:
     #: What guarantees gave up a moment ago and nobody may borrow yet.
     released: list[Released] = field(default_factory=list)
     spare: dict[WorkloadId, Spare] = field(default_factory=dict)
-    kept: dict[tuple[TeamName, PoolName], Kept] = field(default_factory=dict)
+    fair_share_reservations: dict[tuple[TeamName, PoolName], FairShareReservation] = field(
+        default_factory=dict
+    )
     #: Whose turn it is, and after how many puts that was seen.
-    turns: tuple[Turn, ...] = ()
-    turns_at: int = -1
+    fair_share_claims: tuple[FairShareClaim, ...] = ()
+    claims_at: int = -1
     #: In which pool a team, for so much, has left a place to another, for so much.
     left: set[tuple[PoolName, tuple[TeamName, int, TeamName, int]]] = field(default_factory=set)
     #: How many promises were taken back.
@@ -93,7 +95,7 @@ class Draft:
     left_over: int = 0
     #: What came in this cycle and has not been learned from.
     arrivals: dict[PoolName, list[Ask]] = field(default_factory=dict)
-    #: Workloads put so far, and those of them that the register has not looked at.
+    #: Workloads put so far, and those of them that the index has not looked at.
     changed: dict[WorkloadId, None] = field(default_factory=dict)
     unread: set[WorkloadId] = field(default_factory=set)
     #: Uses when they were last counted, and what the workloads put before that were then.
@@ -103,16 +105,16 @@ class Draft:
     puts: int = 0
 
     @classmethod
-    def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> Draft:
+    def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> CycleState:
         """Start from the last committed cluster. Time never goes back."""
         found = cluster.derived.take((cluster.workloads, cluster.nodes))
-        sketch = found if isinstance(found, Sketch) else Sketch.of(cluster)
-        return cls._with(cluster, sketch, max(now_ms, cluster.now_ms), new_ids)
+        derived = found if isinstance(found, DerivedState) else DerivedState.of(cluster)
+        return cls._with(cluster, derived, max(now_ms, cluster.now_ms), new_ids)
 
     @classmethod
     def _with(
-        cls, cluster: Cluster, sketch: Sketch, now_ms: Millis, new_ids: Iterator[str]
-    ) -> Draft:
+        cls, cluster: Cluster, derived: DerivedState, now_ms: Millis, new_ids: Iterator[str]
+    ) -> CycleState:
         return cls(
             before=cluster,
             now_ms=now_ms,
@@ -125,36 +127,36 @@ class Draft:
             policy=cluster.policy,
             released=list(cluster.released),
             spare=dict(cluster.spare),
-            kept=dict(cluster.kept),
-            sketch=sketch,
+            fair_share_reservations=dict(cluster.fair_share_reservations),
+            derived=derived,
             demand=dict(cluster.demand),
         )
 
-    def again(self) -> Draft:
-        """Return a new draft of the same cluster, as if this one had never been."""
-        sketch = self.sketch
-        sketch.register.look(self.before.workloads, self.changed)
-        sketch.clock.fresh.update(self.changed)
-        sketch.stale.update(self.changed)
-        return self._with(self.before, sketch, self.now_ms, self.new_ids)
+    def again(self) -> CycleState:
+        """Return a new cycle state of the same cluster, as if this one had never been."""
+        derived = self.derived
+        derived.index.look(self.before.workloads, self.changed)
+        derived.clock.fresh.update(self.changed)
+        derived.stale.update(self.changed)
+        return self._with(self.before, derived, self.now_ms, self.new_ids)
 
     @property
-    def room(self) -> Room:
+    def capacity(self) -> Capacity:
         """What is held and free; true after :meth:`survey`."""
-        return self.sketch.room
+        return self.derived.capacity
 
     @property
     def clock(self) -> Clock:
         """Deadlines of all workloads."""
-        return self.sketch.clock
+        return self.derived.clock
 
     @property
-    def register(self) -> Register:
+    def index(self) -> WorkloadIndex:
         """Who stands where, now."""
         if self.unread:
-            self.sketch.register.look(self.workloads, self.unread)
+            self.derived.index.look(self.workloads, self.unread)
             self.unread = set()
-        return self.sketch.register
+        return self.derived.index
 
     def among(self, workload_ids: Iterable[WorkloadId]) -> list[Workload]:
         """Return these workloads, in one fixed order."""
@@ -175,14 +177,14 @@ class Draft:
     @property
     def state(self) -> tuple[int, int]:
         """Equal as long as no workload and no node has changed."""
-        return self.puts, self.room.changes
+        return self.puts, self.capacity.changes
 
     def _changed(self, workload_id: WorkloadId) -> None:
         self.puts += 1
         self.changed[workload_id] = None
         self.unread.add(workload_id)
-        self.sketch.stale.add(workload_id)
-        self.sketch.clock.fresh.add(workload_id)
+        self.derived.stale.add(workload_id)
+        self.derived.clock.fresh.add(workload_id)
 
     def arrived(self, workload: Workload) -> None:
         """Learn from a new job what work comes to the pool it likes most."""
@@ -192,7 +194,7 @@ class Draft:
 
     def holder_of(self, attempt_id: AttemptId) -> Workload | None:
         """The workload whose current attempt this is."""
-        workload_id = self.register.attempts.get(attempt_id)
+        workload_id = self.index.attempts.get(attempt_id)
         return None if workload_id is None else self.workloads[workload_id]
 
     def tell(  # noqa: PLR0913 - the fields of an event, all but two of them optional
@@ -222,28 +224,30 @@ class Draft:
         )
 
     def survey(self) -> None:
-        """Look at the devices anew: after this, :attr:`room` and :attr:`uses` are true."""
+        """Look at the devices anew: after this, :attr:`capacity` and :attr:`uses` are true."""
         self.misses.clear()
         self.searches.clear()
         self.reservations.clear()
         self.guarantees = None
-        sketch = self.sketch
-        if sketch.room.lies_on(self.nodes):
-            sketch.room.follow(self.workloads, sketch.stale, self.blocks)
+        derived = self.derived
+        if derived.capacity.lies_on(self.nodes):
+            derived.capacity.follow(self.workloads, derived.stale, self.blocks)
         else:
-            sketch.room = Room.of(self.nodes.values(), self.workloads.values(), self.blocks)
-        sketch.stale.clear()
+            derived.capacity = Capacity.of(
+                self.nodes.values(), self.workloads.values(), self.blocks
+            )
+        derived.stale.clear()
         for pool, asks in self.arrivals.items():
             self.demand[pool] = self.demand.get(pool, LearnedDemand()).after(*asks)
         self.arrivals.clear()
-        sketch.room.known = {pool: learned.known for pool, learned in self.demand.items()}
+        derived.capacity.known = {pool: learned.known for pool, learned in self.demand.items()}
         self.uses = self._uses_now()
 
     def begin_round(self) -> None:
         """Keep no places from before: each round keeps those that it finds nothing better for."""
         if self.reservations:
             self.reservations.clear()
-            self.room.unreserve()
+            self.capacity.unreserve()
             self.misses.clear()
 
     def _uses_now(self) -> quota.Uses:
@@ -251,7 +255,7 @@ class Draft:
         if self.nodes != self.before.nodes:
             return quota.uses(self.nodes, self.workloads.values())
         if self._counted is None:
-            self._counted = dict(self.sketch.uses)
+            self._counted = dict(self.derived.uses)
         uses, counted = self._counted, self._counted_as
         for workload_id in self.changed:
             known = counted if workload_id in counted else self.before.workloads
@@ -273,7 +277,7 @@ class Draft:
 
     def has_no_place(self, kind: str, workload: Workload) -> bool:
         """A nominee finds nothing better: its like found nothing, and its promise hides nothing."""
-        if workload.nomination is None or self.room.hides(workload.workload_id):
+        if workload.nomination is None or self.capacity.hides(workload.workload_id):
             return False
         asked = shape(workload.spec)
         return all((kind, asked, pool) in self.misses for pool in workload.spec.pools)
@@ -299,14 +303,14 @@ class Draft:
         if self._usage is None:
             before = self.before
             self._usage = fair_share.brought_up(
-                before.usage, self.sketch.uses, before.pools, before.usage_at_ms, self.now_ms
+                before.usage, self.derived.uses, before.pools, before.usage_at_ms, self.now_ms
             )
         return self._usage
 
     @property
     def settled(self) -> bool:
         """All was decided for the very same rules, and no deadline has passed since."""
-        found = self.sketch.settled
+        found = self.derived.settled
         before = self.before
         rules = (before.teams, before.pools, before.blocks, before.policy)
         return (
@@ -316,7 +320,7 @@ class Draft:
         )
 
     def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
-        """Return the next cluster and what to write for it. The draft is spent."""
+        """Return the next cluster and what to write for it. The cycle state is spent."""
         before = self.before
         uses = self._uses_now()
         usage = self._usage_to_write(uses)
@@ -337,9 +341,9 @@ class Draft:
         )
         for workload_id in self._forgotten():
             self.forget(workload_id)
-        self.sketch.register.look(self.workloads, self.unread)
-        self.sketch.uses = uses
-        self.sketch.settled = Settled(
+        self.derived.index.look(self.workloads, self.unread)
+        self.derived.uses = uses
+        self.derived.settled = Settled(
             1 << 62 if wake_ms is None else wake_ms,  # later than any time
             (self.teams, self.pools, self.blocks, self.policy),
         )
@@ -355,12 +359,12 @@ class Draft:
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
             released=tuple(self.released),
             spare=self.spare,
-            kept=self.kept,
+            fair_share_reservations=self.fair_share_reservations,
             demand=self.demand,
             now_ms=self.now_ms,
-            derived=Derived(self.sketch, (self.workloads, self.nodes)),
+            derived=Derived(self.derived, (self.workloads, self.nodes)),
         )
-        # Searches know the draft: without them it goes at once, not when garbage is looked for.
+        # Searches know the cycle state: without them it goes at once, not when garbage is looked for.
         self.searches.clear()
         return cluster, changes
 
@@ -377,7 +381,7 @@ class Draft:
 
     def _usage_to_write(self, uses: quota.Uses) -> dict[tuple[TeamName, PoolName], int] | None:
         """Use is written down only when what is borrowed changes: between, it can be computed."""
-        held = self.sketch.uses
+        held = self.derived.uses
         changed = any(
             held.get(key, quota.NO_USE).borrowed != uses.get(key, quota.NO_USE).borrowed
             for key in held.keys() | uses.keys()
@@ -386,9 +390,9 @@ class Draft:
 
     def _forgotten(self) -> set[WorkloadId]:
         """Final workloads, but those that a live one depends on and those that are remembered."""
-        register = self.register
-        if not register.final:
+        index = self.index
+        if not index.final:
             return set()
-        needed = {after for i in register.dependent for after in self.workloads[i].spec.after}
-        final = register.final - needed
+        needed = {after for i in index.dependent for after in self.workloads[i].spec.after}
+        final = index.final - needed
         return {i for i in final if not is_remembered(self.workloads[i], self.now_ms)}

@@ -7,24 +7,24 @@ is chosen there, the parts of its devices together are never more than the jobs 
 from __future__ import annotations
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
 from gpucommons.scheduler.core.eviction.search import Search
-from gpucommons.scheduler.core.eviction.units import Units
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 
-class Floors:
+class EvictionCostBound:
     """Costs of the devices of each node, by one right and for work of one class."""
 
-    def __init__(self, units: Units, hold_class: HoldClass) -> None:
+    def __init__(self, candidates: EvictionCandidates, hold_class: HoldClass) -> None:
         """Look at nodes when they are asked for, and again when they changed."""
-        self._units = units
+        self._units = candidates
         self._hold_class = hold_class
         self._whole: dict[NodeId, tuple[int, list[int]]] = {}
 
-    def least_lost(self, node: NodeRoom, worker: Worker) -> int | None:
+    def least_lost(self, node: NodeCapacity, worker: Worker) -> int | None:
         """Work thrown away at least for a worker here; None where there is no place in any case."""
         if not worker.milli_gpu:
             return 0
@@ -37,7 +37,7 @@ class Floors:
         costs = known[1]
         return None if len(costs) < worker.whole_gpus else sum(costs[: worker.whole_gpus])
 
-    def _costs(self, node: NodeRoom, size: int) -> list[int]:
+    def _costs(self, node: NodeCapacity, size: int) -> list[int]:
         """What so much of each device costs at least; nothing for devices that cannot be had."""
         on, held, promised = self._holders(node)
         costs = []
@@ -53,27 +53,27 @@ class Floors:
         return costs
 
     def _holders(
-        self, node: NodeRoom
-    ) -> tuple[dict[DeviceId, list[Unit]], dict[WorkloadId, int], bool]:
-        """Units by device, how many devices each job has here, and whether any is promised."""
-        on: dict[DeviceId, list[Unit]] = {}
+        self, node: NodeCapacity
+    ) -> tuple[dict[DeviceId, list[EvictionCandidate]], dict[WorkloadId, int], bool]:
+        """Candidates by device, how many devices each job has here, and whether any is promised."""
+        on: dict[DeviceId, list[EvictionCandidate]] = {}
         held: dict[WorkloadId, int] = {}
         promised = False
-        for key, unit in self._units.on(node):
+        for key, candidate in self._units.on(node):
             if key is None:
                 promised = True
                 continue
             devices = node.holds[key].placement.device_ids
-            held[unit.workload_id] = held.get(unit.workload_id, 0) + len(devices)
+            held[candidate.workload_id] = held.get(candidate.workload_id, 0) + len(devices)
             for device_id in devices:
-                on.setdefault(device_id, []).append(unit)
+                on.setdefault(device_id, []).append(candidate)
         return on, held, promised
 
 
-def floors_of(search: Search) -> Floors:
+def cost_bound_of(search: Search) -> EvictionCostBound:
     """The floors of a search's right and class, remembered for the cycle."""
-    key = ("floors", search.pool, *search.right, search.hold_class)
-    found = search.draft.searches.get(key)
-    if not isinstance(found, Floors):
-        found = search.draft.searches[key] = Floors(search.units, search.hold_class)
+    key = ("floors", search.pool, *search.cause, search.hold_class)
+    found = search.cycle.searches.get(key)
+    if not isinstance(found, EvictionCostBound):
+        found = search.cycle.searches[key] = EvictionCostBound(search.candidates, search.hold_class)
     return found

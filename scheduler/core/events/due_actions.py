@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from gpucommons.scheduler.core.events.leases import SERVER_GONE
-from gpucommons.scheduler.core.model.lifecycle import is_ended_lease, is_final, is_lease
-from gpucommons.scheduler.core.model.orders import (
+from gpucommons.scheduler.core.model.actions import (
     Act,
     AnnounceStop,
     RestartServer,
@@ -20,6 +19,7 @@ from gpucommons.scheduler.core.model.orders import (
     StartServer,
     StopServer,
 )
+from gpucommons.scheduler.core.model.lifecycle import is_ended_lease, is_final, is_lease
 from gpucommons.scheduler.core.model.types import AttemptState, Workload, WorkloadId
 
 

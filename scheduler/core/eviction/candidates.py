@@ -1,16 +1,16 @@
 """What may be taken back, piece by piece, and what each piece costs those who hold it.
 
-A unit is an attempt, one surplus worker of an elastic job, or a promise that nothing holds yet. The
-units of a pool are looked up node by node and remembered within a cycle; what changes is looked up
-anew (a node's holds when the node was touched, a workload's units when it is not the same value).
+A candidate is an attempt, one surplus worker of an elastic job, or a promise that nothing holds yet. The
+candidates of a pool are looked up node by node and remembered within a cycle; what changes is looked up
+anew (a node's holds when the node was touched, a workload's candidates when it is not the same value).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.stops import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.model.demand import (
     bounds,
@@ -28,13 +28,17 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.admission import Unit, condemned, place_of
+from gpucommons.scheduler.core.placement.admission import (
+    EvictionCandidate,
+    pending_victims,
+    place_of,
+)
 from gpucommons.scheduler.core.queue import lending
 from gpucommons.scheduler.core.quota.quota import Use
 
 #: May this workload's workers of this class be taken?
 Takeable = Callable[[Workload, HoldClass], bool]
-#: Work lost, whole jobs stopped anew, jobs touched anew, units; of equals the newest goes.
+#: Work lost, whole jobs stopped anew, jobs touched anew, candidates; of equals the newest goes.
 Cost = tuple[int, int, int, int, int]
 #: Ids are compared as numbers of so many bytes: a UUID as text.
 _ID_LENGTH = 36
@@ -53,39 +57,45 @@ def work_lost(workload: Workload, attempt: Attempt, now_ms: int) -> int:
     return held * max(0, now_ms - since)
 
 
-def cost(taken: Iterable[Unit], paid: Collection[WorkloadId] = ()) -> Cost:
-    """What it costs to take these units beside what is stopped already: the smaller, the better."""
+def cost(taken: Iterable[EvictionCandidate], paid: Collection[WorkloadId] = ()) -> Cost:
+    """What it costs to take these candidates beside what is stopped already: the smaller, the better."""
     lost: dict[WorkloadId, int] = {}
     whole: set[WorkloadId] = set()
     count = newest = 0
-    for unit in taken:
+    for candidate in taken:
         count += 1
-        newest = max(newest, unit.since_ms)
-        if not unit.ending:
-            if unit.workload_id not in paid:
-                lost[unit.workload_id] = unit.lost
-            if unit.whole:
-                whole.add(unit.workload_id)
+        newest = max(newest, candidate.since_ms)
+        if not candidate.ending:
+            if candidate.workload_id not in paid:
+                lost[candidate.workload_id] = candidate.lost
+            if candidate.whole:
+                whole.add(candidate.workload_id)
     return (sum(lost.values()), len(whole), len(lost), count, -newest) if count else _NO_COST
 
 
-def rank(taken: Sequence[Unit], paid: Collection[WorkloadId] = ()) -> tuple[Cost, int]:
+def rank(taken: Sequence[EvictionCandidate], paid: Collection[WorkloadId] = ()) -> tuple[Cost, int]:
     """Order sets of victims by cost, and equals by id: ids grow with time, the newest goes."""
-    newest = max((unit.workload_id for unit in taken), default="")
+    newest = max((candidate.workload_id for candidate in taken), default="")
     return cost(taken, paid), -int.from_bytes(newest.encode().ljust(_ID_LENGTH, b"\0"))
 
 
-def dearness(unit: Unit) -> tuple[bool, int, bool, int, str]:
+def sparing_order(candidate: EvictionCandidate) -> tuple[bool, int, bool, int, str]:
     """What is spared first comes last: work lost, whole jobs, the oldest."""
-    return (not unit.ending, unit.lost, unit.whole, -unit.since_ms, unit.workload_id)
+    return (
+        not candidate.ending,
+        candidate.lost,
+        candidate.whole,
+        -candidate.since_ms,
+        candidate.workload_id,
+    )
 
 
-class Units:
+class EvictionCandidates:
     """Everything in a pool that may be taken by one right."""
 
     def __init__(
         self,
-        draft: Draft,
+        cycle: CycleState,
         pool: PoolName,
         takeable: Takeable,
         team: TeamName | None = None,
@@ -95,91 +105,102 @@ class Units:
         """``team``: nobody else's work may be taken, so nobody else's is asked about. ``to_borrow``: what
         ends and is not lent at once is not to be had.
         """
-        self.draft = draft
+        self.cycle = cycle
         self._team = team
         self._to_borrow = to_borrow
-        self.nodes: Mapping[NodeId, NodeRoom] = {
-            node.node.node_id: node for node in draft.room.usable(pool)
+        self.nodes: Mapping[NodeId, NodeCapacity] = {
+            node.node.node_id: node for node in cycle.capacity.usable(pool)
         }
         self._takeable = takeable
-        self._condemned = condemned(draft)
-        self._whole = _whole_units(draft)
+        self._condemned = pending_victims(cycle)
+        self._whole = _whole_units(cycle)
         #: What was found on nodes that have not changed since.
-        self._seen: dict[NodeId, tuple[NodeRoom, int, list[tuple[HoldKey | None, Unit]]]] = {}
-        self._known: dict[WorkloadId, tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]] = {}
-        self._all: tuple[tuple[int, int], list[Unit]] | None = None
+        self._seen: dict[
+            NodeId, tuple[NodeCapacity, int, list[tuple[HoldKey | None, EvictionCandidate]]]
+        ] = {}
+        self._known: dict[
+            WorkloadId,
+            tuple[Workload, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]],
+        ] = {}
+        self._all: tuple[tuple[int, int], list[EvictionCandidate]] | None = None
 
-    def of(self, workload_id: WorkloadId) -> tuple[Unit, ...]:
-        """Units of one workload."""
+    def of(self, workload_id: WorkloadId) -> tuple[EvictionCandidate, ...]:
+        """Candidates of one workload."""
         return self._look_up(workload_id)[1]
 
-    def on(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
-        """Units that hold something of a node, hold by hold; promises come without a hold."""
+    def on(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
+        """Candidates that hold something of a node, hold by hold; promises come without a hold."""
         seen = self._seen.get(node.node.node_id)
         if seen is None or seen[0] is not node or seen[1] != node.version:
             seen = self._seen[node.node.node_id] = (node, node.version, self._look_at(node))
         return seen[2]
 
-    def _look_at(self, node: NodeRoom) -> list[tuple[HoldKey | None, Unit]]:
-        found: list[tuple[HoldKey | None, Unit]] = []
+    def _look_at(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
+        found: list[tuple[HoldKey | None, EvictionCandidate]] = []
         for key, hold in self._in_question(node):
-            unit = self._look_up(hold.workload_id)[2].get(key)
-            if unit is not None:
-                found.append((key, unit))
+            candidate = self._look_up(hold.workload_id)[2].get(key)
+            if candidate is not None:
+                found.append((key, candidate))
         for workload_id in sorted(node.promised_by):
-            found.extend((None, unit) for unit in self._that_carry_the_promise(workload_id))
+            found.extend(
+                (None, candidate) for candidate in self._that_carry_the_promise(workload_id)
+            )
         return found
 
-    def _in_question(self, node: NodeRoom) -> Iterable[tuple[HoldKey, Hold]]:
+    def _in_question(self, node: NodeCapacity) -> Iterable[tuple[HoldKey, Hold]]:
         """Holds of the team, and of those who end anyway."""
         team = self._team
         if team is None:
             return node.holds.items()
-        ending = self.draft.register.stopping
+        ending = self.cycle.index.stopping
         return [
             (key, hold)
             for key, hold in node.holds.items()
             if hold.team == team or hold.workload_id in ending
         ]
 
-    def all(self) -> list[Unit]:
-        """All units, in one fixed order; the caller must not change them."""
-        state = self.draft.state
+    def all(self) -> list[EvictionCandidate]:
+        """All candidates, in one fixed order; the caller must not change them."""
+        state = self.cycle.state
         if self._all is None or self._all[0] != state:
             nodes = self.nodes.values()
             there = {hold.workload_id for node in nodes for _, hold in self._in_question(node)}
             there.update(one for node in nodes for one in node.promised_by)
-            self._all = (state, [unit for one in sorted(there) for unit in self.of(one)])
+            self._all = (state, [candidate for one in sorted(there) for candidate in self.of(one)])
         return self._all[1]
 
-    def nodes_of(self, unit: Unit) -> set[NodeId]:
-        """Where a unit lies."""
-        workload = self.draft.workloads[unit.workload_id]
+    def nodes_of(self, candidate: EvictionCandidate) -> set[NodeId]:
+        """Where a candidate lies."""
+        workload = self.cycle.workloads[candidate.workload_id]
         attempt, promise = workload.current, workload.nomination
         found = set()
         if attempt is not None:
-            found = {attempt.placements[key.rank].node_id for key in unit.keys}
-        if promise is not None and unit in self._that_carry_the_promise(unit.workload_id):
+            found = {attempt.placements[key.rank].node_id for key in candidate.keys}
+        if promise is not None and candidate in self._that_carry_the_promise(candidate.workload_id):
             found |= {one.node_id for one in promise.placements} & self.nodes.keys()
         return found
 
-    def _that_carry_the_promise(self, workload_id: WorkloadId) -> list[Unit]:
-        """Where a promise may be taken alone, it is that unit's and no other's."""
-        whole = [unit for unit in self.of(workload_id) if unit.whole]
-        return [unit for unit in whole if not unit.keys] or whole
+    def _that_carry_the_promise(self, workload_id: WorkloadId) -> list[EvictionCandidate]:
+        """Where a promise may be taken alone, it is that candidate's and no other's."""
+        whole = [candidate for candidate in self.of(workload_id) if candidate.whole]
+        return [candidate for candidate in whole if not candidate.keys] or whole
 
     def _look_up(
         self, workload_id: WorkloadId
-    ) -> tuple[Workload, tuple[Unit, ...], dict[HoldKey, Unit]]:
-        workload = self.draft.workloads[workload_id]
+    ) -> tuple[Workload, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]]:
+        workload = self.cycle.workloads[workload_id]
         known = self._known.get(workload_id)
         if known is None or known[0] is not workload:
             found = tuple(self._split(workload))
-            known = (workload, found, {key: unit for unit in found for key in unit.keys})
+            known = (
+                workload,
+                found,
+                {key: candidate for candidate in found for key in candidate.keys},
+            )
             self._known[workload_id] = known
         return known
 
-    def _split(self, workload: Workload) -> Iterator[Unit]:
+    def _split(self, workload: Workload) -> Iterator[EvictionCandidate]:
         attempt, promise = workload.current, workload.nomination
         if attempt is not None:
             # One that lies partly on a node that takes no work cannot be seen to end.
@@ -194,27 +215,27 @@ class Units:
             and promise.placements[0].node_id in self.nodes
             and self._takeable(workload, promise.hold_class)
         ):
-            yield Unit(workload.workload_id, (), 0, promise.decided_ms)
+            yield EvictionCandidate(workload.workload_id, (), 0, promise.decided_ms)
 
-    def _whole_unit(self, workload: Workload, attempt: Attempt) -> Unit:
+    def _whole_unit(self, workload: Workload, attempt: Attempt) -> EvictionCandidate:
         """A job that goes on undisturbed and is taken whole or not at all, by whatever right."""
         known = self._whole.get(workload.workload_id)
         if known is None or known[0] is not workload:
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
-            lost = work_lost(workload, attempt, self.draft.now_ms)
-            unit = Unit(workload.workload_id, keys, lost, attempt.reserved_ms)
-            known = self._whole[workload.workload_id] = (workload, unit)
+            lost = work_lost(workload, attempt, self.cycle.now_ms)
+            candidate = EvictionCandidate(workload.workload_id, keys, lost, attempt.reserved_ms)
+            known = self._whole[workload.workload_id] = (workload, candidate)
         return known[1]
 
-    def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[Unit]:
+    def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[EvictionCandidate]:
         stop = attempt.stop
         resizing = stop is not None and stop.why in GOES_ON
         final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
         if final and not resizing:
-            if self._to_borrow and lending.is_kept(self.draft, workload, attempt):
+            if self._to_borrow and lending.is_kept(self.cycle, workload, attempt):
                 return
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
-            yield Unit(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
+            yield EvictionCandidate(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
             return
         takes = {attempt.hold_class: self._takeable(workload, attempt.hold_class)}
         if stop is not None or any(one.surplus for one in attempt.placements):
@@ -223,7 +244,7 @@ class Units:
             return
         # Notice was given for somebody who still waits: it ends without a further loss.
         ending = attempt.attempt_id in self._condemned
-        lost = 0 if ending else work_lost(workload, attempt, self.draft.now_ms)
+        lost = 0 if ending else work_lost(workload, attempt, self.cycle.now_ms)
         surplus = _surplus(workload, attempt)
         promise = workload.nomination
         kept = set() if promise is None else set(map(place_of, promise.placements))
@@ -233,11 +254,13 @@ class Units:
             may = takes[class_of_worker(attempt.hold_class, one)]
             freed = resizing and place_of(one) not in kept
             if freed and (final or may):
-                yield Unit(
+                yield EvictionCandidate(
                     workload.workload_id, (key,), 0, attempt.reserved_ms, whole=False, ending=True
                 )
             elif number in surplus and not freed and may:
-                yield Unit(workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False)
+                yield EvictionCandidate(
+                    workload.workload_id, (key,), lost, attempt.reserved_ms, whole=False
+                )
             else:
                 rest.append(key)
         if (
@@ -247,20 +270,20 @@ class Units:
             and takes[promise.hold_class]
         ):
             # The place it is to move to may be taken like any promise.
-            yield Unit(workload.workload_id, (), 0, promise.decided_ms)
+            yield EvictionCandidate(workload.workload_id, (), 0, promise.decided_ms)
         if rest and takes[attempt.hold_class]:
             whole_ending = ending and not resizing
-            yield Unit(
+            yield EvictionCandidate(
                 workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
             )
 
 
-def _whole_units(draft: Draft) -> dict[WorkloadId, tuple[Workload, Unit]]:
+def _whole_units(cycle: CycleState) -> dict[WorkloadId, tuple[Workload, EvictionCandidate]]:
     """What all rights have in common, remembered for the cycle."""
     key = ("whole units",)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, dict):
-        found = draft.searches[key] = {}
+        found = cycle.searches[key] = {}
     return found
 
 
@@ -278,13 +301,13 @@ def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
     return set(ranks[low:])
 
 
-def held_by(draft: Draft, unit: Unit) -> Use:
-    """What a unit counts for in its team's use."""
-    workload = draft.workloads[unit.workload_id]
+def held_by(cycle: CycleState, candidate: EvictionCandidate) -> Use:
+    """What a candidate counts for in its team's use."""
+    workload = cycle.workloads[candidate.workload_id]
     attempt, promise = workload.current, workload.nomination
     use = Use()
     if attempt is not None:
-        for key in unit.keys:
+        for key in candidate.keys:
             one = attempt.placements[key.rank]
             use = use.plus(class_of_worker(attempt.hold_class, one), placed_milli_gpu(one))
     elif promise is not None:
@@ -293,18 +316,20 @@ def held_by(draft: Draft, unit: Unit) -> Use:
     return use
 
 
-def units_of(  # noqa: PLR0913 - what tells one right from another
-    draft: Draft,
-    right: tuple[object, ...],
+def candidates_of(  # noqa: PLR0913 - what tells one right from another
+    cycle: CycleState,
+    cause: tuple[object, ...],
     pool: PoolName,
     takeable: Takeable,
     team: TeamName | None = None,
     *,
     to_borrow: bool = False,
-) -> Units:
-    """Return the units that a right may take, remembered for the cycle under the right's name."""
-    key = ("units", pool, *right)
-    found = draft.searches.get(key)
-    if not isinstance(found, Units):
-        found = draft.searches[key] = Units(draft, pool, takeable, team, to_borrow=to_borrow)
+) -> EvictionCandidates:
+    """Return the candidates that a right may take, remembered for the cycle under the right's name."""
+    key = ("units", pool, *cause)
+    found = cycle.searches.get(key)
+    if not isinstance(found, EvictionCandidates):
+        found = cycle.searches[key] = EvictionCandidates(
+            cycle, pool, takeable, team, to_borrow=to_borrow
+        )
     return found

@@ -13,15 +13,15 @@ from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import NodeId, Spec, Workload, WorkloadId
 
 #: How much each node is wished for; nodes that are left out are not.
-Wishes = Mapping[NodeId, int]
-NONE: Wishes = {}
+Affinity = Mapping[NodeId, int]
+NONE: Affinity = {}
 #: On the very node, or only in its rack.
 _HERE, _CLOSE = 2, 1
 
 
-def wishes_of(
+def affinity_of(
     spec: Spec, nodes: Mapping[NodeId, Node], workloads: Mapping[WorkloadId, Workload]
-) -> Wishes:
+) -> Affinity:
     """How much a job wishes for each node: each job it wants to be near and each set of data count
     alike, on the node itself twice as much as in the same rack.
     """
@@ -48,6 +48,6 @@ def _add(found: Counter[NodeId], there: Iterable[NodeId], nodes: Mapping[NodeId,
             found[node_id] += _CLOSE
 
 
-def in_order(node_ids: Iterable[NodeId], wishes: Wishes) -> list[int]:
+def in_order(node_ids: Iterable[NodeId], affinity: Affinity) -> list[int]:
     """The different amounts of wishing among these nodes, the most first."""
-    return sorted({wishes.get(node_id, 0) for node_id in node_ids}, reverse=True)
+    return sorted({affinity.get(node_id, 0) for node_id in node_ids}, reverse=True)

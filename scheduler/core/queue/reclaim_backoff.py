@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from itertools import chain
 
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.model.types import (
@@ -25,47 +25,47 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import tries
+from gpucommons.scheduler.core.queue import retry_limits
 
 #: So often, within the time that it is remembered, one may leave what others were stopped for.
 MOST = 3
 
 
-def noted(draft: Draft, workload: Workload) -> Workload:
+def noted(cycle: CycleState, workload: Workload) -> Workload:
     """Return a workload that leaves the line, is paused, lets its turn pass, or does not start, with a note
     if others were stopped for it.
     """
     last = workload.attempts[-1] if workload.attempts else None
-    if workload.nomination is None and (last is None or tries.ran(last)):
+    if workload.nomination is None and (last is None or retry_limits.ran(last)):
         return workload
-    stopped_ms = _stopped(draft).get(workload.workload_id)
+    stopped_ms = _stopped(cycle).get(workload.workload_id)
     if stopped_ms is None or stopped_ms < _since_ms(workload):
         return workload
-    withdrawn = (*workload.withdrawn_ms, draft.now_ms)[-MOST:]
+    withdrawn = (*workload.withdrawn_ms, cycle.now_ms)[-MOST:]
     return evolve(workload, withdrawn_ms=withdrawn)
 
 
 def _since_ms(workload: Workload) -> int:
     """Who was stopped for it before that has served, or has been noted."""
-    ran = [one.ended_ms or 0 for one in workload.attempts if tries.ran(one)]
+    ran = [one.ended_ms or 0 for one in workload.attempts if retry_limits.ran(one)]
     return max((*ran, *workload.withdrawn_ms), default=0)
 
 
-def had_others_stopped(draft: Draft, workload: Workload) -> bool:
+def had_others_stopped(cycle: CycleState, workload: Workload) -> bool:
     """What it holds, or held, was won back."""
-    return workload.workload_id in _stopped(draft)
+    return workload.workload_id in _stopped(cycle)
 
 
-def _stopped(draft: Draft) -> Mapping[WorkloadId, int]:
+def _stopped(cycle: CycleState) -> Mapping[WorkloadId, int]:
     """For whom others were told to stop and cannot be spared, and when that was announced last."""
     key = ("stopped for",)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, dict):
-        attempts = chain.from_iterable(one.attempts for one in draft.workloads.values())
+        attempts = chain.from_iterable(one.attempts for one in cycle.workloads.values())
         told = [
             one.stop for one in attempts if one.stop is not None and _was_stopped(one, one.stop)
         ]
-        found = draft.searches[key] = {
+        found = cycle.searches[key] = {
             stop.beneficiary: stop.announced_ms
             for stop in sorted(told, key=lambda one: one.announced_ms)
             if stop.beneficiary is not None and stop.why in stops.FOR_OTHERS
@@ -78,18 +78,18 @@ def _was_stopped(attempt: Attempt, stop: Stop) -> bool:
     return stop.signalled or (attempt.ended_ms is not None and attempt.exit_code != 0)
 
 
-def held_back(draft: Draft) -> Mapping[tuple[UserName, PoolName], Millis]:
+def held_back(cycle: CycleState) -> Mapping[tuple[UserName, PoolName], Millis]:
     """Who may win nothing back for now, where, and until when."""
     key = ("held back",)
-    found = draft.searches.get(key)
+    found = cycle.searches.get(key)
     if not isinstance(found, dict):
-        found = draft.searches[key] = _held_back(draft)
+        found = cycle.searches[key] = _held_back(cycle)
     return found
 
 
-def _held_back(draft: Draft) -> dict[tuple[UserName, PoolName], Millis]:
+def _held_back(cycle: CycleState) -> dict[tuple[UserName, PoolName], Millis]:
     left: dict[tuple[UserName, PoolName], list[int]] = defaultdict(list)
-    for workload in draft.among(draft.register.withdrawn):
+    for workload in cycle.among(cycle.index.withdrawn):
         for pool in workload.spec.pools:
             left[workload.spec.owner, pool].extend(workload.withdrawn_ms)
     until = {
@@ -97,16 +97,16 @@ def _held_back(draft: Draft) -> dict[tuple[UserName, PoolName], Millis]:
         for whose, times in left.items()
         if len(times) >= MOST
     }
-    return {whose: at for whose, at in until.items() if at > draft.now_ms}
+    return {whose: at for whose, at in until.items() if at > cycle.now_ms}
 
 
-def may_win_back(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+def may_win_back(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """Its owner has not left too often what was won back."""
-    return (workload.spec.owner, pool) not in held_back(draft)
+    return (workload.spec.owner, pool) not in held_back(cycle)
 
 
-def answers_for_its_line(draft: Draft, workload: Workload) -> bool:
+def answers_for_its_class(cycle: CycleState, workload: Workload) -> bool:
     """Where it gets nothing, nobody who asks for the same would: it is kept back by nothing of its own."""
-    return not held_back(draft) or all(
-        may_win_back(draft, workload, pool) for pool in workload.spec.pools
+    return not held_back(cycle) or all(
+        may_win_back(cycle, workload, pool) for pool in workload.spec.pools
     )

@@ -93,6 +93,8 @@ def test_what_is_kept_is_idle_no_longer_than_a_borrower_would_have_it(
             since_ms.clear()
             continue
         since_ms = {gpu: since_ms.get(gpu, days.world.now) for gpu in days.idle}
-        event("a place is kept" if days.world.cluster.kept else "no place is kept")
+        event(
+            "a place is kept" if days.world.cluster.fair_share_reservations else "no place is kept"
+        )
         # The last that became idle is the more for which a place is kept anew.
         assert days.world.now - max(since_ms.values()) <= MIN_RUN_MS

@@ -11,7 +11,7 @@ SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
 AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
 
-class Right(NamedTuple):
+class EvictionCause(NamedTuple):
     """Why somebody's work has to go."""
 
     #: ``reclaim`` from other teams or ``preempt`` inside one.
@@ -22,27 +22,27 @@ class Right(NamedTuple):
     rule: str
 
 
-def of_notebooks(team: TeamName) -> Right:
+def of_notebooks(team: TeamName) -> EvictionCause:
     """Fixed quota wins back what is lent."""
-    return Right("reclaim", f"for {team} (its notebooks)", f"fixed quota of {team}")
+    return EvictionCause("reclaim", f"for {team} (its notebooks)", f"fixed quota of {team}")
 
 
-def of_guarantee(team: TeamName) -> Right:
+def of_guarantee(team: TeamName) -> EvictionCause:
     """A guarantee wins back what is lent."""
-    return Right("reclaim", f"for {team} (its guarantee)", f"guarantee of {team}")
+    return EvictionCause("reclaim", f"for {team} (its guarantee)", f"guarantee of {team}")
 
 
-def of_share(team: TeamName) -> Right:
+def of_share(team: TeamName) -> EvictionCause:
     """Teams that borrow too much for their weight give back."""
-    return Right("reclaim", f"for {team} (its share)", SHARE)
+    return EvictionCause("reclaim", f"for {team} (its share)", SHARE)
 
 
-def of_priority(name: str) -> Right:
+def of_priority(name: str) -> EvictionCause:
     """Inside a team higher priority goes first."""
-    return Right("preempt", f"for {name} (higher priority)", PRIORITY)
+    return EvictionCause("preempt", f"for {name} (higher priority)", PRIORITY)
 
 
-def of_heir(heir: Workload, victim: Workload, attempt: Attempt) -> Right:
+def of_heir(heir: Workload, victim: Workload, attempt: Attempt) -> EvictionCause:
     """The right of one who waits for what another's right had stopped."""
     team, nomination = heir.spec.team, heir.nomination
     hold_class = HoldClass.OVER_QUOTA if nomination is None else nomination.hold_class

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.scheduler.core.eviction import amounts
+from gpucommons.scheduler.core.eviction import feasibility
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.passes import reclaim
 from gpucommons.scheduler.simulation.conditions import Conditions
@@ -42,7 +42,7 @@ def test_what_amounts_rule_out_no_search_finds(seed: int, monkeypatch: pytest.Mo
     answers: Counter[bool] = Counter()
 
     def note(*asked: Any) -> bool:
-        said.append(amounts_suffice(*asked))
+        said.append(could_fit(*asked))
         return True
 
     def searched_anyway(*asked: Any) -> Any:
@@ -52,8 +52,8 @@ def test_what_amounts_rule_out_no_search_finds(seed: int, monkeypatch: pytest.Mo
         assert plan is None or all(said)
         return plan
 
-    amounts_suffice, for_share = amounts.suffice, reclaim.for_share
-    monkeypatch.setattr(amounts, "suffice", note)
+    could_fit, for_share = feasibility.could_fit, reclaim.for_share
+    monkeypatch.setattr(feasibility, "could_fit", note)
     monkeypatch.setattr(reclaim, "for_share", searched_anyway)
     pool = replace(
         Pool(name=POOL, executor="simulation"), half_life_ms=HALF_LIFE_MS, min_run_ms=5_000

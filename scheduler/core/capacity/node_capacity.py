@@ -13,7 +13,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkerPlace
 
 
 @dataclass(slots=True)
-class DeviceRoom:
+class DeviceCapacity:
     """One device: who holds which bits."""
 
     device: Device
@@ -36,9 +36,9 @@ class DeviceRoom:
             return taken
         return taken | self.headroom
 
-    def fork(self) -> DeviceRoom:
+    def fork(self) -> DeviceCapacity:
         """Return an independent copy."""
-        return DeviceRoom(
+        return DeviceCapacity(
             self.device,
             self.position,
             self.held,
@@ -49,7 +49,7 @@ class DeviceRoom:
         )
 
 
-def blocked(devices: Iterable[DeviceRoom], hold_class: HoldClass) -> list[int]:
+def blocked(devices: Iterable[DeviceCapacity], hold_class: HoldClass) -> list[int]:
     """What :meth:`DeviceRoom.blocked` says now of each device: asked for whole nodes at a time."""
     if hold_class is HoldClass.GUARANTEED:
         return [one.held | one.promised | one.blocks | one.reserved for one in devices]
@@ -59,11 +59,11 @@ def blocked(devices: Iterable[DeviceRoom], hold_class: HoldClass) -> list[int]:
 
 
 @dataclass(slots=True)
-class NodeRoom:
+class NodeCapacity:
     """One node: its devices, and its processor and memory by who may use them."""
 
     node: Node
-    devices: dict[DeviceId, DeviceRoom]
+    devices: dict[DeviceId, DeviceCapacity]
     holds: dict[HoldKey, Hold] = field(default_factory=dict)
     held: Load = Load()
     firm: Load = Load()
@@ -73,15 +73,15 @@ class NodeRoom:
     headroom: Load = Load()
     #: Who was promised a part of it.
     promised_by: set[WorkloadId] = field(default_factory=set)
-    #: Where changes are noted: all nodes of a room share the list.
+    #: Where changes are noted: all nodes of a capacity share the list.
     touched: list[NodeId] = field(default_factory=list)
     #: How often it changed.
     version: int = 0
 
     @classmethod
-    def empty(cls, node: Node, touched: list[NodeId] | None = None) -> NodeRoom:
+    def empty(cls, node: Node, touched: list[NodeId] | None = None) -> NodeCapacity:
         """Return a node on which nothing runs."""
-        devices = {d.device_id: DeviceRoom(d, i) for i, d in enumerate(node.devices)}
+        devices = {d.device_id: DeviceCapacity(d, i) for i, d in enumerate(node.devices)}
         return cls(node, devices, touched=[] if touched is None else touched)
 
     def touch(self) -> None:
@@ -176,18 +176,18 @@ class NodeRoom:
             cpu_milli, memory_mib = cpu_milli * part // of, memory_mib * part // of
         self.headroom = self.headroom.plus(Load(cpu_milli, memory_mib))
         for device_id in placement.device_ids:
-            room = self.devices[device_id]
-            room.headroom |= mask_of(placement) & ~room.blocked(HoldClass.OVER_QUOTA)
+            capacity = self.devices[device_id]
+            capacity.headroom |= mask_of(placement) & ~capacity.blocked(HoldClass.OVER_QUOTA)
 
     def holds_of(self, device_id: DeviceId) -> Iterator[Hold]:
         """Who holds a part of a device under this node."""
         return (one for one in self.holds.values() if device_id in one.placement.device_ids)
 
-    def fork(self) -> NodeRoom:
+    def fork(self) -> NodeCapacity:
         """Return an independent copy."""
-        return NodeRoom(
+        return NodeCapacity(
             self.node,
-            {device_id: room.fork() for device_id, room in self.devices.items()},
+            {device_id: capacity.fork() for device_id, capacity in self.devices.items()},
             dict(self.holds),
             self.held,
             self.firm,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.capacity.room import Room
-from gpucommons.scheduler.core.cycle_state.register import Register
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.clock import Clock
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import WorkloadId
@@ -24,25 +24,27 @@ class Settled:
 
 
 @dataclass(slots=True)
-class Sketch:
+class DerivedState:
     """What is worked out of a cluster: true for all workloads but the stale ones."""
 
-    room: Room = field(default_factory=lambda: Room({}))
-    register: Register = field(default_factory=Register)
+    capacity: Capacity = field(default_factory=lambda: Capacity({}))
+    index: WorkloadIndex = field(default_factory=WorkloadIndex)
     clock: Clock = field(default_factory=Clock)
-    #: As of the cluster from which the draft was begun.
+    #: As of the cluster from which the cycle state was begun.
     uses: quota.Uses = field(default_factory=dict)
-    #: Changed since the room last looked at them.
+    #: Changed since the capacity last looked at them.
     stale: set[WorkloadId] = field(default_factory=set)
 
     #: Of the cycle that made it.
     settled: Settled | None = None
 
     @classmethod
-    def of(cls, cluster: Cluster) -> Sketch:
+    def of(cls, cluster: Cluster) -> DerivedState:
         """Work it out anew."""
-        sketch = cls(uses=quota.uses(cluster.nodes, cluster.workloads.values()))
-        sketch.room = Room.of(cluster.nodes.values(), cluster.workloads.values(), cluster.blocks)
-        sketch.register.look(cluster.workloads, cluster.workloads)
-        sketch.clock.fresh = set(cluster.workloads)
-        return sketch
+        derived = cls(uses=quota.uses(cluster.nodes, cluster.workloads.values()))
+        derived.capacity = Capacity.of(
+            cluster.nodes.values(), cluster.workloads.values(), cluster.blocks
+        )
+        derived.index.look(cluster.workloads, cluster.workloads)
+        derived.clock.fresh = set(cluster.workloads)
+        return derived

@@ -7,7 +7,7 @@ from itertools import permutations
 
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 
@@ -25,8 +25,8 @@ def _running(name: str, milli_gpu: int) -> Workload:
 def test_a_place_passes_on_whether_the_newcomer_or_the_leaver_is_looked_at_first() -> None:
     leaver, newcomer = _running("leaver", 1000), _running("newcomer", 250)
     for order in permutations([leaver.workload_id, newcomer.workload_id]):
-        room = Room.of([NODE], [leaver], ())
-        room.follow({newcomer.workload_id: newcomer}, order, ())
-        assert [device.held for device in room.nodes[NODE.node_id].devices.values()] == [
+        capacity = Capacity.of([NODE], [leaver], ())
+        capacity.follow({newcomer.workload_id: newcomer}, order, ())
+        assert [device.held for device in capacity.nodes[NODE.node_id].devices.values()] == [
             (1 << 250) - 1
         ]

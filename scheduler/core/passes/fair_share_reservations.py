@@ -27,14 +27,14 @@ from itertools import islice
 import numpy as np
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.capacity.spots import suits
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import suits
 from gpucommons.scheduler.core.capacity.views import free_per_node
-from gpucommons.scheduler.core.cycle_state.draft import Draft
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
 from gpucommons.scheduler.core.model.holds import FULL
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Kept, Turn
+from gpucommons.scheduler.core.model.state import FairShareClaim, FairShareReservation
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Millis,
@@ -50,72 +50,79 @@ from gpucommons.scheduler.core.passes import guarantee, reclaim
 from gpucommons.scheduler.core.queue import ordering
 
 #: How much more a team may borrow in a pool.
-MayBorrow = Callable[[Draft, TeamName, PoolName], int]
+MayBorrow = Callable[[CycleState, TeamName, PoolName], int]
 
 
-def decide(draft: Draft, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow) -> bool:
+def decide(
+    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
+) -> bool:
     """See whose turn it is by what is held now; says whether it is not as it was taken to be."""
-    if draft.turns_at == draft.puts:
+    if cycle.claims_at == cycle.puts:
         return False
-    draft.turns_at = draft.puts
-    found = tuple(_places(draft, obstacles, may_borrow))
-    still = all(reclaim.accounts(draft, pool).is_a_turn_ahead(*left) for pool, left in draft.left)
-    draft.left.clear()
-    if still and found == draft.turns:
+    cycle.claims_at = cycle.puts
+    found = tuple(_places(cycle, obstacles, may_borrow))
+    still = all(reclaim.accounts(cycle, pool).is_a_turn_ahead(*left) for pool, left in cycle.left)
+    cycle.left.clear()
+    if still and found == cycle.fair_share_claims:
         return False
-    draft.turns = found
-    draft.kept = {(one.team, one.pool): one.kept for one in found}
-    draft.misses.clear()
+    cycle.fair_share_claims = found
+    cycle.fair_share_reservations = {(one.team, one.pool): one.reservation for one in found}
+    cycle.misses.clear()
     return True
 
 
 def _places(
-    draft: Draft, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
-) -> Iterator[Turn]:
+    cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
+) -> Iterator[FairShareClaim]:
     """One place per team and pool: for the first in line whose turn has come."""
     found: set[tuple[TeamName, PoolName]] = set()
-    borrowed = {pool for (_, pool), use in draft.uses.items() if use.borrowed > 0}
-    unused = {pool: _unused(draft, pool) for pool in borrowed}
-    for workload in _waiting(draft, obstacles):
+    borrowed = {pool for (_, pool), use in cycle.uses.items() if use.borrowed > 0}
+    unused = {pool: _unused(cycle, pool) for pool in borrowed}
+    for workload in _waiting(cycle, obstacles):
         team, workers = workload.spec.team, must_have(workload.spec)
         need = milli_gpu(workers)
         for pool in workload.spec.pools:
             if (team, pool) in found or unused.get(pool, need) >= need:
                 continue
-            if may_borrow(draft, team, pool) < need or not _has_come(draft, workload, pool):
+            if may_borrow(cycle, team, pool) < need or not _has_come(cycle, workload, pool):
                 continue
-            devices = _most_free(draft, workers, pool)
+            devices = _most_free(cycle, workers, pool)
             if devices:
                 found.add((team, pool))
-                kept = _until(draft, workload, pool, devices)
-                yield Turn(team, pool, need, devices if kept.until_ms > draft.now_ms else {}, kept)
+                kept = _until(cycle, workload, pool, devices)
+                yield FairShareClaim(
+                    team, pool, need, devices if kept.until_ms > cycle.now_ms else {}, kept
+                )
 
 
-def _waiting(draft: Draft, obstacles: Mapping[WorkloadId, Reason]) -> list[Workload]:
+def _waiting(cycle: CycleState, obstacles: Mapping[WorkloadId, Reason]) -> list[Workload]:
     """The first of each line that would borrow; in order within their teams."""
     found: list[Workload] = []
-    for key, line in draft.register.lines.items():
+    for key, waiting in cycle.index.equivalence_classes.items():
         if key.over_quota:
-            members = (draft.workloads[i] for _, i in line.members if i not in obstacles)
+            members = (cycle.workloads[i] for _, i in waiting.members if i not in obstacles)
             found.extend(islice((one for one in members if one.nomination is None), 1))
-    return sorted(found, key=ordering.in_team(draft.workloads))
+    return sorted(found, key=ordering.in_team(cycle.workloads))
 
 
 def _until(
-    draft: Draft, workload: Workload, pool: PoolName, devices: Mapping[NodeId, tuple[DeviceId, ...]]
-) -> Kept:
+    cycle: CycleState,
+    workload: Workload,
+    pool: PoolName,
+    devices: Mapping[NodeId, tuple[DeviceId, ...]],
+) -> FairShareReservation:
     """For as long as a borrower would have it at least; anew when more of it is free.
 
     Until the first for whom the team's place was kept has started, it is not kept anew for others of
     the team; had that one left the line instead, each who leaves would keep it for the next.
     """
     free = sum(map(len, devices.values())) * WHOLE_MILLI_GPU
-    known = draft.before.kept.get((workload.spec.team, pool))
-    if known and known.milli_gpu >= free and not _is_over(draft, known):
+    known = cycle.before.fair_share_reservations.get((workload.spec.team, pool))
+    if known and known.milli_gpu >= free and not _is_over(cycle, known):
         return known
-    min_run_ms = draft.pools[pool].min_run_ms
-    until_ms = Millis(draft.now_ms + min_run_ms)
-    return Kept(
+    min_run_ms = cycle.pools[pool].min_run_ms
+    until_ms = Millis(cycle.now_ms + min_run_ms)
+    return FairShareReservation(
         workload_id=workload.workload_id,
         milli_gpu=free,
         until_ms=until_ms,
@@ -123,45 +130,45 @@ def _until(
     )
 
 
-def _is_over(draft: Draft, known: Kept) -> bool:
+def _is_over(cycle: CycleState, known: FairShareReservation) -> bool:
     """For whom it was kept has started, or left the line so long ago that another may have it."""
-    first = draft.workloads.get(known.workload_id)
+    first = cycle.workloads.get(known.workload_id)
     if first is None or first.state is State.PAUSED or is_final(first):
-        return draft.now_ms >= known.again_ms
+        return cycle.now_ms >= known.again_ms
     return first.state is not State.QUEUED
 
 
-def _has_come(draft: Draft, workload: Workload, pool: PoolName) -> bool:
+def _has_come(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """It may claim a share by now, and somebody who borrows is a turn ahead of its team."""
     need = milli_gpu(must_have(workload.spec))
-    if not reclaim.has_waited(draft, workload, pool):
+    if not reclaim.has_waited(cycle, workload, pool):
         return False
-    accounts = reclaim.accounts(draft, pool)
+    accounts = reclaim.accounts(cycle, pool)
     return any(
         where == pool
         and use.borrowed > 0
         and accounts.is_a_turn_ahead(other, 0, workload.spec.team, need)
-        for (other, where), use in draft.uses.items()
+        for (other, where), use in cycle.uses.items()
     )
 
 
-def _unused(draft: Draft, pool: PoolName) -> int:
+def _unused(cycle: CycleState, pool: PoolName) -> int:
     """How much guarantees may still ask for."""
-    guarantees = guarantee.in_force(draft)
+    guarantees = guarantee.in_force(cycle)
     teams = guarantees.get(pool, {})
-    return sum(max(0, guarantee.left(draft, guarantees, team, pool)) for team in teams)
+    return sum(max(0, guarantee.left(cycle, guarantees, team, pool)) for team in teams)
 
 
 def _most_free(
-    draft: Draft, workers: tuple[Worker, ...], pool: PoolName
+    cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName
 ) -> dict[NodeId, tuple[DeviceId, ...]]:
     """What is free where the least has to end before all workers fit; nothing where they never do.
 
     A part of a GPU keeps nothing: it has its place with the next GPU that becomes free. Where all of
     the place is free, it is kept all the same: until the turns are over, others could take it.
     """
-    _, free = free_per_node(draft.room, pool, HoldClass.OVER_QUOTA)
-    nodes = draft.room.usable(pool)
+    _, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
+    nodes = cycle.capacity.usable(pool)
     ahead = sorted(workers, key=lambda one: one.milli_gpu)
     if ahead[0].milli_gpu < WHOLE_MILLI_GPU:
         return {}
@@ -178,7 +185,7 @@ def _most_free(
     return {}
 
 
-def _holds(node: NodeRoom, worker: Worker, taken_milli_gpu: int) -> bool:
+def _holds(node: NodeCapacity, worker: Worker, taken_milli_gpu: int) -> bool:
     """It would fit beside so much, were nobody there but notebooks: jobs end, notebooks stay."""
     stays = {
         device_id
@@ -194,32 +201,32 @@ def _holds(node: NodeRoom, worker: Worker, taken_milli_gpu: int) -> bool:
     )
 
 
-def _left(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[Turn]:
+def _left(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[FairShareClaim]:
     """Places of a pool that a job leaves to others; a nominee's own turn has come."""
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
-    if not draft.turns or not need or workload.nomination is not None:
+    if not cycle.fair_share_claims or not need or workload.nomination is not None:
         return
-    accounts = reclaim.accounts(draft, pool)
-    for one in draft.turns:
+    accounts = reclaim.accounts(cycle, pool)
+    for one in cycle.fair_share_claims:
         if one.pool == pool and one.team != team and one.devices:
             asked = (team, need, one.team, one.need_milli_gpu)
             if accounts.is_a_turn_ahead(*asked):
-                draft.left.add((pool, asked))
+                cycle.left.add((pool, asked))
                 yield one
 
 
-def left_to(draft: Draft, workload: Workload, pool: PoolName) -> TeamName | None:
+def left_to(cycle: CycleState, workload: Workload, pool: PoolName) -> TeamName | None:
     """The first team to which a job leaves a place."""
-    return next((one.team for one in _left(draft, workload, pool)), None)
+    return next((one.team for one in _left(cycle, workload, pool)), None)
 
 
 @contextmanager
-def respected(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[bool]:
-    """Hide from the room what a job leaves to others; says whether that is anything."""
-    hidden: list[tuple[NodeRoom, Mapping[DeviceId, int]]] = []
-    for turn in _left(draft, workload, pool):
+def respected(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[bool]:
+    """Hide from the capacity what a job leaves to others; says whether that is anything."""
+    hidden: list[tuple[NodeCapacity, Mapping[DeviceId, int]]] = []
+    for turn in _left(cycle, workload, pool):
         for node_id, device_ids in turn.devices.items():
-            node = draft.room.nodes[node_id]
+            node = cycle.capacity.nodes[node_id]
             hidden.append((node, {i: node.devices[i].headroom for i in device_ids}))
             _set_headroom(node, dict.fromkeys(device_ids, FULL))
     try:
@@ -229,7 +236,7 @@ def respected(draft: Draft, workload: Workload, pool: PoolName) -> Iterator[bool
             _set_headroom(node, before)
 
 
-def _set_headroom(node: NodeRoom, bits: Mapping[DeviceId, int]) -> None:
+def _set_headroom(node: NodeCapacity, bits: Mapping[DeviceId, int]) -> None:
     for device_id, headroom in bits.items():
         node.devices[device_id].headroom = headroom
     node.touch()

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size
 from gpucommons.scheduler.core.model.holds import FULL, Load, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
@@ -20,10 +20,10 @@ from gpucommons.scheduler.core.model.types import HoldClass, WorkerPlacement
 TYPICAL = (250, 500, 1000, 2000, 4000, 8000)
 
 
-class Spot(NamedTuple):
+class PlacementSlot(NamedTuple):
     """A place for one worker on one node."""
 
-    node: NodeRoom
+    node: NodeCapacity
     device_ids: tuple[DeviceId, ...]
     offset: int
     milli_gpu: int
@@ -66,25 +66,27 @@ def fragmentation(free_milli: Sequence[int]) -> int:
     return lost
 
 
-def _spots(node: NodeRoom, worker: Worker, hold_class: HoldClass) -> Iterator[tuple[int, Spot]]:
+def _spots(
+    node: NodeCapacity, worker: Worker, hold_class: HoldClass
+) -> Iterator[tuple[int, PlacementSlot]]:
     """Places on a node with a cost: how much of it lies in blocks, then how loosely it fits."""
     if worker.milli_gpu == 0:
-        yield 0, Spot(node, (), 0, 0)
+        yield 0, PlacementSlot(node, (), 0, 0)
     elif worker.whole_gpus:
         yield from _whole_spots(node, worker, hold_class)
     else:
         yield from _share_spots(node, worker, hold_class)
 
 
-def suits(device: DeviceRoom, worker: Worker) -> bool:
+def suits(device: DeviceCapacity, worker: Worker) -> bool:
     """It is of a kind that the worker accepts."""
     return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
 
 
 def _share_spots(
-    node: NodeRoom, worker: Worker, hold_class: HoldClass
-) -> Iterator[tuple[int, Spot]]:
-    best: tuple[int, int, Spot] | None = None
+    node: NodeCapacity, worker: Worker, hold_class: HoldClass
+) -> Iterator[tuple[int, PlacementSlot]]:
+    best: tuple[int, int, PlacementSlot] | None = None
     for device_id, device in node.devices.items():
         if not suits(device, worker):
             continue
@@ -98,14 +100,14 @@ def _share_spots(
         offset = lowest(outside or anywhere)
         rank = (0 if outside else 1, free.bit_count())
         if best is None or rank < best[:2]:
-            best = (*rank, Spot(node, (device_id,), offset, worker.milli_gpu))
+            best = (*rank, PlacementSlot(node, (device_id,), offset, worker.milli_gpu))
     if best is not None:
         yield best[0], best[2]
 
 
 def _whole_spots(
-    node: NodeRoom, worker: Worker, hold_class: HoldClass
-) -> Iterator[tuple[int, Spot]]:
+    node: NodeCapacity, worker: Worker, hold_class: HoldClass
+) -> Iterator[tuple[int, PlacementSlot]]:
     free = {
         device.position: device_id
         for device_id, device in node.devices.items()
@@ -117,7 +119,7 @@ def _whole_spots(
     positions = tightest(frozenset(free), worker.whole_gpus, blocks)
     in_blocks = sum(blocks[position] for position in positions)
     ids = tuple(free[position] for position in positions)
-    yield in_blocks, Spot(node, ids, 0, WHOLE_MILLI_GPU)
+    yield in_blocks, PlacementSlot(node, ids, 0, WHOLE_MILLI_GPU)
 
 
 def tightest(free: frozenset[int], count: int, blocks: dict[int, int]) -> tuple[int, ...]:
@@ -154,11 +156,11 @@ def _tightest(
 
 
 def spots_on(
-    node: NodeRoom, worker: Worker, open_bits: Callable[[DeviceRoom], int]
-) -> Iterator[Spot]:
+    node: NodeCapacity, worker: Worker, open_bits: Callable[[DeviceCapacity], int]
+) -> Iterator[PlacementSlot]:
     """Places on a node that differ in what they leave: on a share's devices, and of GPU kinds."""
     if worker.milli_gpu == 0:
-        yield Spot(node, (), 0, 0)
+        yield PlacementSlot(node, (), 0, 0)
         return
     devices = [d for d in node.devices.values() if suits(d, worker)]
     if not worker.whole_gpus:
@@ -168,7 +170,9 @@ def spots_on(
             begin = starts(free, worker.milli_gpu)
             if begin and (device.device.kind, free) not in seen:
                 seen.add((device.device.kind, free))
-                yield Spot(node, (device.device.device_id,), lowest(begin), worker.milli_gpu)
+                yield PlacementSlot(
+                    node, (device.device.device_id,), lowest(begin), worker.milli_gpu
+                )
         return
     blocks = {device.position: device.blocks.bit_count() for device in node.devices.values()}
     kinds = sorted({device.device.kind for device in devices})
@@ -180,7 +184,7 @@ def spots_on(
         }
         if len(free_here) >= worker.whole_gpus:
             chosen = tightest(frozenset(free_here), worker.whole_gpus, blocks)
-            yield Spot(node, tuple(free_here[p] for p in chosen), 0, WHOLE_MILLI_GPU)
+            yield PlacementSlot(node, tuple(free_here[p] for p in chosen), 0, WHOLE_MILLI_GPU)
 
 
 def group_of(free: frozenset[int], position: int) -> int:
@@ -193,43 +197,45 @@ def group_of(free: frozenset[int], position: int) -> int:
         size *= 2
 
 
-def _free_milli(node: NodeRoom, hold_class: HoldClass) -> list[int]:
+def _free_milli(node: NodeCapacity, hold_class: HoldClass) -> list[int]:
     return [WHOLE_MILLI_GPU - d.blocked(hold_class).bit_count() for d in node.devices.values()]
 
 
-def _growth(spot: Spot, hold_class: HoldClass) -> int:
-    free = _free_milli(spot.node, hold_class)
+def _growth(slot: PlacementSlot, hold_class: HoldClass) -> int:
+    free = _free_milli(slot.node, hold_class)
     before = fragmentation(free)
-    taken = set(spot.device_ids)
+    taken = set(slot.device_ids)
     after = [
-        left - spot.milli_gpu if device_id in taken else left
-        for device_id, left in zip(spot.node.devices, free, strict=True)
+        left - slot.milli_gpu if device_id in taken else left
+        for device_id, left in zip(slot.node.devices, free, strict=True)
     ]
     return fragmentation(after) - before
 
 
-def best_spot(nodes: Sequence[NodeRoom], worker: Worker, hold_class: HoldClass) -> Spot | None:
+def best_slot(
+    nodes: Sequence[NodeCapacity], worker: Worker, hold_class: HoldClass
+) -> PlacementSlot | None:
     """Return the best place for one worker on a few nodes, or None.
 
     Outside fixed blocks first, then where free GPUs stay most useful to work of the usual sizes.
     """
     need = Load(worker.cpu_milli, worker.memory_mib)
-    best: tuple[tuple[int, int, int], Spot] | None = None
+    best: tuple[tuple[int, int, int], PlacementSlot] | None = None
     for node in nodes:
         if not node.free(hold_class).at_least(need):
             continue
-        for in_blocks, spot in _spots(node, worker, hold_class):
+        for in_blocks, slot in _spots(node, worker, hold_class):
             if worker.milli_gpu:
-                rank = (in_blocks, _growth(spot, hold_class), sum(_free_milli(node, hold_class)))
+                rank = (in_blocks, _growth(slot, hold_class), sum(_free_milli(node, hold_class)))
             else:
                 # Work without a GPU keeps away from GPU nodes, then packs.
                 rank = (len(node.devices), 0, node.free(hold_class).cpu_milli)
             if best is None or rank < best[0]:
-                best = (rank, spot)
+                best = (rank, slot)
     return None if best is None else best[1]
 
 
-def capacity(node: NodeRoom, worker: Worker) -> int:
+def capacity(node: NodeCapacity, worker: Worker) -> int:
     """How many workers like this one an empty node takes."""
     limits = [node.node.cpu_milli // max(1, worker.cpu_milli)]
     limits.append(node.node.memory_mib // max(1, worker.memory_mib))
@@ -241,33 +247,33 @@ def capacity(node: NodeRoom, worker: Worker) -> int:
     return min(limits)
 
 
-def placed(worker: Worker, spot: Spot) -> WorkerPlacement:
+def placed(worker: Worker, slot: PlacementSlot) -> WorkerPlacement:
     """Return the worker at its place."""
     return WorkerPlacement(
         role=worker.role,
         index=worker.index,
-        node_id=spot.node.node.node_id,
-        device_ids=spot.device_ids,
-        milli_gpu=spot.milli_gpu,
-        offset=spot.offset,
+        node_id=slot.node.node.node_id,
+        device_ids=slot.device_ids,
+        milli_gpu=slot.milli_gpu,
+        offset=slot.offset,
         cpu_milli=worker.cpu_milli,
         memory_mib=worker.memory_mib,
     )
 
 
-def take(spot: Spot, worker: Worker) -> None:
+def take(slot: PlacementSlot, worker: Worker) -> None:
     """Take a place from the node it lies on."""
     load = Load(worker.cpu_milli, worker.memory_mib)
-    spot.node.promised = spot.node.promised.plus(load)
-    for device_id in spot.device_ids:
-        spot.node.devices[device_id].promised |= span(spot.offset, spot.milli_gpu)
-    spot.node.touch()
+    slot.node.promised = slot.node.promised.plus(load)
+    for device_id in slot.device_ids:
+        slot.node.devices[device_id].promised |= span(slot.offset, slot.milli_gpu)
+    slot.node.touch()
 
 
-def give_back(spot: Spot, worker: Worker) -> None:
+def give_back(slot: PlacementSlot, worker: Worker) -> None:
     """Undo :func:`take`."""
     load = Load(worker.cpu_milli, worker.memory_mib)
-    spot.node.promised = spot.node.promised.minus(load)
-    for device_id in spot.device_ids:
-        spot.node.devices[device_id].promised &= ~span(spot.offset, spot.milli_gpu)
-    spot.node.touch()
+    slot.node.promised = slot.node.promised.minus(load)
+    for device_id in slot.device_ids:
+        slot.node.devices[device_id].promised &= ~span(slot.offset, slot.milli_gpu)
+    slot.node.touch()

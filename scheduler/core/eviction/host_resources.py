@@ -1,4 +1,4 @@
-"""Processor and memory that units on one node would give back: looked at where they are short.
+"""Processor and memory that candidates on one node would give back: looked at where they are short.
 
 What a victim gives counts for the promise it was stopped for. Should it go earlier and for somebody
 else, that promise lacks it, and it has to come from what is given.
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
-from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.model.holds import HoldKey, Load, sum_loads
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 
 @dataclass(slots=True)
@@ -25,24 +25,27 @@ class _Giver:
     counted_on: dict[WorkloadId, Load] = field(default_factory=dict)
 
 
-class Givers:
-    """What each unit on a node holds of its processor and memory."""
+class FreedHostResources:
+    """What each candidate on a node holds of its processor and memory."""
 
     def __init__(
-        self, room: Room, node: NodeRoom, here: Sequence[tuple[HoldKey | None, Unit]]
+        self,
+        capacity: Capacity,
+        node: NodeCapacity,
+        here: Sequence[tuple[HoldKey | None, EvictionCandidate]],
     ) -> None:
-        self._room = room
+        self._room = capacity
         self._node = node
         self._spare: dict[WorkloadId, Load] = {}
         self._givers: list[_Giver] = []
         numbers: dict[int, int] = {}
-        for key, unit in here:
-            number = numbers.setdefault(id(unit), len(numbers))
+        for key, candidate in here:
+            number = numbers.setdefault(id(candidate), len(numbers))
             if number == len(self._givers):
-                self._givers.append(_Giver(unit.workload_id))
+                self._givers.append(_Giver(candidate.workload_id))
             giver = self._givers[number]
             if key is None:
-                promise = room.promises.get(unit.workload_id)
+                promise = capacity.promises.get(candidate.workload_id)
                 extra = Load() if promise is None else promise.extra.get(node.node.node_id, Load())
                 giver.load, giver.firm = giver.load.plus(extra), giver.firm.plus(extra)
             else:
@@ -70,7 +73,7 @@ class Givers:
         return spare
 
     def given(self, numbers: Iterable[int]) -> tuple[Load, Load]:
-        """What these units together give: in all, and of what only firm work may have."""
+        """What these candidates together give: in all, and of what only firm work may have."""
         given = firm = Load()
         leaving: set[WorkloadId] = set()
         counted: dict[WorkloadId, Load] = {}

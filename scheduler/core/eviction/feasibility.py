@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpucommons.scheduler.core.capacity.views import View, free_per_node
-from gpucommons.scheduler.core.cycle_state.draft import Draft
-from gpucommons.scheduler.core.eviction.units import Units, held_by
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, held_by
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import mask_of
 from gpucommons.scheduler.core.model.types import (
@@ -25,14 +25,14 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
 )
 from gpucommons.scheduler.core.packing.rows import Ints
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 #: May this workload's devices be taken now?
-Takeable = Callable[[Draft, Workload], bool]
+Takeable = Callable[[CycleState, Workload], bool]
 
 
-def suffice(
-    draft: Draft,
+def could_fit(
+    cycle: CycleState,
     pool: PoolName,
     workers: Sequence[Worker],
     budget: Mapping[TeamName, int],
@@ -42,11 +42,11 @@ def suffice(
 
     Yes only means that it is worth a closer look.
     """
-    view, free = free_per_node(draft.room, pool, HoldClass.OVER_QUOTA)
-    lent = _lent(draft, pool, view, takeable)
-    within = free + _ending(draft, pool, view)
+    view, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
+    lent = _lent(cycle, pool, view, takeable)
+    within = free + _ending(cycle, pool, view)
     most = int(within.sum())
-    gives = bool(draft.register.stopping)
+    gives = bool(cycle.index.stopping)
     for team, milli in budget.items():
         parts = [there for part, there in lent.get(team, ()) if part <= milli]
         if parts:
@@ -62,36 +62,36 @@ def suffice(
     )
 
 
-def may_suffice(
-    draft: Draft,
+def could_fit_without(
+    cycle: CycleState,
     pool: PoolName,
     workers: tuple[Worker, ...],
     hold_class: HoldClass,
-    units: Units,
+    candidates: EvictionCandidates,
 ) -> bool:
-    """No is certain: less is free, and would be if all of these units went, than is asked for."""
+    """No is certain: less is free, and would be if all of these candidates went, than is asked for."""
     need = milli_gpu(workers)
-    _, free = free_per_node(draft.room, pool, hold_class)
+    _, free = free_per_node(cycle.capacity, pool, hold_class)
     left = need - int(free.sum())
-    for unit in units.all() if left > 0 else ():
-        left -= _given(draft, unit)
+    for candidate in candidates.all() if left > 0 else ():
+        left -= _given(cycle, candidate)
         if left <= 0:
             break
     return left <= 0
 
 
-def _given(draft: Draft, unit: Unit) -> int:
-    """What a unit gives whoever takes it; what is cleared for somebody goes with his promise."""
-    attempt = draft.workloads[unit.workload_id].current
-    if not unit.ending or attempt is None:
-        use = held_by(draft, unit)
+def _given(cycle: CycleState, candidate: EvictionCandidate) -> int:
+    """What a candidate gives whoever takes it; what is cleared for somebody goes with his promise."""
+    attempt = cycle.workloads[candidate.workload_id].current
+    if not candidate.ending or attempt is None:
+        use = held_by(cycle, candidate)
         return use.fixed + use.training
-    return sum(_unpromised(draft, attempt.placements[key.rank]) for key in unit.keys)
+    return sum(_unpromised(cycle, attempt.placements[key.rank]) for key in candidate.keys)
 
 
-def _unpromised(draft: Draft, placement: WorkerPlacement) -> int:
+def _unpromised(cycle: CycleState, placement: WorkerPlacement) -> int:
     """Milli-GPU of a placed worker that nobody is promised."""
-    devices = draft.room.nodes[placement.node_id].devices
+    devices = cycle.capacity.nodes[placement.node_id].devices
     mask = mask_of(placement)
     there = [devices[i].promised for i in placement.device_ids if i in devices]
     return sum([(mask & ~taken).bit_count() for taken in there])
@@ -109,35 +109,35 @@ class _Known:
     lent: _Lent = field(default_factory=dict)
 
 
-def _lent(draft: Draft, pool: PoolName, view: View, takeable: Takeable) -> _Lent:
+def _lent(cycle: CycleState, pool: PoolName, view: View, takeable: Takeable) -> _Lent:
     key = ("lent", pool)
-    known = draft.searches.get(key)
-    changes = draft.register.lent_changes
+    known = cycle.searches.get(key)
+    changes = cycle.index.lent_changes
     if isinstance(known, _Known) and known.changes == changes:
         return known.lent
     sums: dict[tuple[TeamName, int], list[int]] = {}
-    for workload_id, lent in draft.register.lent.items():
-        if takeable(draft, draft.workloads[workload_id]):
+    for workload_id, lent in cycle.index.lent.items():
+        if takeable(cycle, cycle.workloads[workload_id]):
             here = sums.setdefault((lent.team, lent.part), [0] * len(view.ordinals))
             for node_id, milli in lent.nodes:
                 number = view.ordinals.get(node_id)
                 if number is not None:
                     here[number] += milli
-    known = draft.searches[key] = _Known(changes)
+    known = cycle.searches[key] = _Known(changes)
     for (team, part), here in sums.items():
         known.lent.setdefault(team, []).append((part, np.array(here, dtype=np.int64)))
     return known.lent
 
 
-def _ending(draft: Draft, pool: PoolName, view: View) -> Ints:
+def _ending(cycle: CycleState, pool: PoolName, view: View) -> Ints:
     """What is being cleared on each node for nobody, and what is promised to those who are stopped.
 
     What is cleared for somebody is his: it counts where his promise may be taken, as lent.
     """
     key = ("ending", pool)
-    known = draft.searches.get(key)
-    if not isinstance(known, _Ending) or known.state != draft.state:
-        known = draft.searches[key] = _Ending(draft.state, _add_up_ending(draft, view))
+    known = cycle.searches.get(key)
+    if not isinstance(known, _Ending) or known.state != cycle.state:
+        known = cycle.searches[key] = _Ending(cycle.state, _add_up_ending(cycle, view))
     return known.by_node
 
 
@@ -149,15 +149,15 @@ class _Ending:
     by_node: Ints
 
 
-def _add_up_ending(draft: Draft, view: View) -> Ints:
+def _add_up_ending(cycle: CycleState, view: View) -> Ints:
     found = np.zeros(len(view.ordinals), dtype=np.int64)
-    for workload_id in draft.register.stopping:
-        workload = draft.workloads[workload_id]
+    for workload_id in cycle.index.stopping:
+        workload = cycle.workloads[workload_id]
         attempt, promise = workload.current, workload.nomination
         for one in () if attempt is None else attempt.placements:
             number = view.ordinals.get(one.node_id)
             if number is not None:
-                found[number] += _unpromised(draft, one)
+                found[number] += _unpromised(cycle, one)
         for one in () if promise is None else promise.placements:
             number = view.ordinals.get(one.node_id)
             if number is not None:

@@ -1,4 +1,4 @@
-"""What is held and what is free on every device and node, as one mutable sketch of a cluster.
+"""What is held and what is free on every device and node, as one mutable derived state of a cluster.
 
 A :class:`Room` is built from a cluster once and goes with it from cycle to cycle: it shrinks as
 work is placed, and follows what has changed since. A search tries things out on copies of nodes.
@@ -13,7 +13,7 @@ from operator import or_
 from typing import NamedTuple
 
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.scheduler.core.capacity.node_room import NodeRoom
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.promised import Promise, sharing
 from gpucommons.scheduler.core.model.holds import (
     Hold,
@@ -50,10 +50,10 @@ class KeptArea(NamedTuple):
 
 
 @dataclass(slots=True)
-class Room:
+class Capacity:
     """All nodes."""
 
-    nodes: dict[NodeId, NodeRoom]
+    nodes: dict[NodeId, NodeCapacity]
     promises: dict[WorkloadId, Promise] = field(default_factory=dict)
     #: Victims whose processor and memory count for a promise.
     covered: set[HoldKey] = field(default_factory=set)
@@ -69,7 +69,7 @@ class Room:
     kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
     #: Work known to come, by pool; None for a trial of a few nodes, which follows no demand.
     known: Mapping[PoolName, Known] | None = None
-    #: Arrays kept in step with this room by :mod:`.views`.
+    #: Arrays kept in step with this capacity by :mod:`.views`.
     views: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: What is held of a device under a node that lacks it by now or is not alone to have it.
     astray: dict[DeviceId, dict[HoldKey, int]] = field(default_factory=dict)
@@ -78,27 +78,29 @@ class Room:
     _forgotten: int = 0
     _reserved_on: set[NodeId] = field(default_factory=set)
     _held_back: set[NodeId] = field(default_factory=set)
-    _usable: dict[PoolName, Sequence[NodeRoom]] = field(default_factory=dict)
+    _usable: dict[PoolName, Sequence[NodeCapacity]] = field(default_factory=dict)
 
     @classmethod
     def of(
         cls, nodes: Iterable[Node], workloads: Iterable[Workload], blocks: Iterable[Block]
-    ) -> Room:
-        """Return the room that these holds, promises and blocks leave."""
+    ) -> Capacity:
+        """Return the capacity that these holds, promises and blocks leave."""
         ordered = sorted(nodes, key=lambda node: node.node_id)
-        room = cls({})
-        room.nodes = {node.node_id: NodeRoom.empty(node, room.touched) for node in ordered}
-        room._twins = _twice(one for node in ordered for one in node.devices)
+        capacity = cls({})
+        capacity.nodes = {
+            node.node_id: NodeCapacity.empty(node, capacity.touched) for node in ordered
+        }
+        capacity._twins = _twice(one for node in ordered for one in node.devices)
         promised = []
         for workload in workloads:
             if workload.current is not None:
-                room.add(workload, workload.current)
+                capacity.add(workload, workload.current)
             if workload.nomination is not None:
                 promised.append(workload)
-        room.set_blocks(blocks)
+        capacity.set_blocks(blocks)
         for workload in sorted(promised, key=lambda one: one.workload_id):
-            room.promise(workload)
-        return room
+            capacity.promise(workload)
+        return capacity
 
     @property
     def changes(self) -> int:
@@ -112,7 +114,7 @@ class Room:
         return self.touched[changes - self._forgotten :]
 
     def lies_on(self, nodes: Mapping[NodeId, Node]) -> bool:
-        """It is a sketch of exactly these nodes."""
+        """It is a derived state of exactly these nodes."""
         mine = self.nodes
         return len(mine) == len(nodes) and all(
             node_id in mine and mine[node_id].node is node for node_id, node in nodes.items()
@@ -222,14 +224,14 @@ class Room:
             for one in node.devices.values()
         )
 
-    def usable(self, pool: PoolName) -> Sequence[NodeRoom]:
+    def usable(self, pool: PoolName) -> Sequence[NodeCapacity]:
         """Nodes of a pool that take new work, in a fixed order."""
         found = self._usable.get(pool)
         if found is None:
             found = self._usable[pool] = tuple(
-                room
-                for room in self.nodes.values()
-                if room.node.pool == pool and room.node.state is NodeState.READY
+                capacity
+                for capacity in self.nodes.values()
+                if capacity.node.pool == pool and capacity.node.state is NodeState.READY
             )
         return found
 
@@ -386,7 +388,7 @@ def _twice(devices: Iterable[Device]) -> frozenset[DeviceId]:
     return frozenset(twice)
 
 
-def _on(node: NodeRoom, hold: Hold) -> Hold:
+def _on(node: NodeCapacity, hold: Hold) -> Hold:
     """The hold without devices that its node has lost: what is left of it is still held."""
     placement = hold.placement
     there = tuple(one for one in placement.device_ids if one in node.devices)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.core.capacity.wishes import NONE, wishes_of
+from gpucommons.scheduler.core.capacity.affinity import NONE, affinity_of
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import NodeId, State, WorkloadId
 
@@ -55,7 +55,7 @@ def test_near_to_what_is_over_or_unknown_is_near_to_nothing() -> None:
 def test_each_wish_counts_alike_and_the_node_twice_its_rack() -> None:
     there = {node.node_id: node for node in nodes(n1="a", n2="b", n4="b")}
     spec = a_job("job", data=("a", "b"))
-    assert wishes_of(spec, there, {}) == {"n1": 3, "n2": 3, "n4": 2, "n3": 1}
-    assert wishes_of(a_job("plain"), there, {}) is NONE
+    assert affinity_of(spec, there, {}) == {"n1": 3, "n2": 3, "n4": 2, "n3": 1}
+    assert affinity_of(a_job("plain"), there, {}) is NONE
     alone = {NodeId("n"): a_node("n", 1, data=frozenset({"a"}))}
-    assert wishes_of(spec, alone, {}) == {"n": 2}
+    assert affinity_of(spec, alone, {}) == {"n": 2}

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
+from gpucommons.scheduler.core.model.actions import RestartServer
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
-from gpucommons.scheduler.core.model.orders import RestartServer
 from gpucommons.scheduler.core.model.state import Cancel, Pause, Resume
 from gpucommons.scheduler.core.model.types import Spec, State, TeamName, UserName, WorkloadId
 from gpucommons.scheduler.core.whatif.preview import sizes
@@ -57,7 +57,9 @@ def leave(world: World, spec: Spec, *, signalled: bool = True) -> None:
 
 def restart(world: World) -> None:
     """Nothing is known but what is stored."""
-    world.cluster = replace(world.cluster.apart(), released=(), spare={}, kept={})
+    world.cluster = replace(
+        world.cluster.apart(), released=(), spare={}, fair_share_reservations={}
+    )
 
 
 @pytest.mark.parametrize("spec", [TICKET, JOB], ids=["a ticket", "a job"])
@@ -331,7 +333,7 @@ def test_a_server_that_gave_up_what_was_cleared_is_started_anew_for_two_minutes_
     world.end(ticket, None)
     assert world.get(ticket).withdrawn_ms
     anew = RestartServer(workload_id=ticket)
-    assert anew in world.outcome.acts
+    assert anew in world.outcome.actions
     world.wait(120_000)
     assert ticket in world.cluster.workloads
-    assert anew not in world.outcome.acts
+    assert anew not in world.outcome.actions

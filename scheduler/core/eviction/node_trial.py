@@ -1,7 +1,7 @@
-"""One node in a search for victims: what it could give if some of the units on it went.
+"""One node in a search for victims: what it could give if some of the candidates on it went.
 
-Nothing is tried out: what is held or promised belongs to one worker each, so taking units away is
-arithmetic on bits. Units are numbered, sets of them are masks.
+Nothing is tried out: what is held or promised belongs to one worker each, so taking candidates away is
+arithmetic on bits. Candidates are numbered, sets of them are masks.
 """
 
 from __future__ import annotations
@@ -12,82 +12,84 @@ from itertools import combinations
 from math import comb
 
 from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.scheduler.core.capacity.node_room import DeviceRoom, NodeRoom
-from gpucommons.scheduler.core.capacity.room import Room
+from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
+from gpucommons.scheduler.core.capacity.placement_slots import PlacementSlot, starts, suits
 from gpucommons.scheduler.core.capacity.shares import bits_of, shares_in
-from gpucommons.scheduler.core.capacity.spots import Spot, starts, suits
-from gpucommons.scheduler.core.eviction.givers import Givers
-from gpucommons.scheduler.core.eviction.units import Cost, dearness, rank
+from gpucommons.scheduler.core.eviction.candidates import Cost, rank, sparing_order
+from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
-from gpucommons.scheduler.core.placement.admission import Unit
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 #: So many choices of devices are compared one by one: all of them on nodes of eight devices.
 _MOST_CHOICES = 128
 Rank = tuple[Cost, int]
-#: May these units be taken together?
-Allowed = Callable[[Sequence[Unit]], bool]
+#: May these candidates be taken together?
+Allowed = Callable[[Sequence[EvictionCandidate]], bool]
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A place for one worker on a node, and the units that have to go for it."""
+    """A place for one worker on a node, and the candidates that have to go for it."""
 
     rank: Rank
-    units: tuple[Unit, ...]
+    candidates: tuple[EvictionCandidate, ...]
     mask: int
     device_ids: tuple[DeviceId, ...] = ()
     offset: int = 0
 
-    def spot(self, node: NodeRoom, worker: Worker) -> Spot:
+    def slot(self, node: NodeCapacity, worker: Worker) -> PlacementSlot:
         """The place itself."""
-        return Spot(node, self.device_ids, self.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU))
+        return PlacementSlot(
+            node, self.device_ids, self.offset, min(worker.milli_gpu, WHOLE_MILLI_GPU)
+        )
 
 
 @dataclass(slots=True)
 class _Part:
-    """What a unit has of one node."""
+    """What a candidate has of one node."""
 
-    unit: Unit
+    candidate: EvictionCandidate
     held: dict[DeviceId, int] = field(default_factory=dict)
     promised: dict[DeviceId, int] = field(default_factory=dict)
 
 
-class Case:
-    """A node, and what each unit on it would give back to work of one class."""
+class NodeEvictionTrial:
+    """A node, and what each candidate on it would give back to work of one class."""
 
     def __init__(
         self,
-        room: Room,
-        node: NodeRoom,
-        here: Sequence[tuple[HoldKey | None, Unit]],
+        capacity: Capacity,
+        node: NodeCapacity,
+        here: Sequence[tuple[HoldKey | None, EvictionCandidate]],
         hold_class: HoldClass,
     ) -> None:
         self.node = node
         self.hold_class = hold_class
         self.parts: list[_Part] = []
         self.here = here
-        self._room = room
-        self._givers: Givers | None = None
+        self._room = capacity
+        self._givers: FreedHostResources | None = None
         numbers: dict[int, int] = {}
-        for key, unit in here:
-            number = numbers.setdefault(id(unit), len(numbers))
+        for key, candidate in here:
+            number = numbers.setdefault(id(candidate), len(numbers))
             if number == len(self.parts):
-                self.parts.append(_Part(unit))
+                self.parts.append(_Part(candidate))
             if key is None:
-                self._add_promise(room, self.parts[number])
+                self._add_promise(capacity, self.parts[number])
             else:
                 self._add_hold(self.parts[number], key)
         self.everything = (1 << len(self.parts)) - 1
-        #: What lies on each device: unit, bits held, bits promised.
+        #: What lies on each device: candidate, bits held, bits promised.
         self._there: dict[DeviceId, list[tuple[int, int, int]]] = {}
         for number, part in enumerate(self.parts):
             for device_id in part.held.keys() | part.promised.keys():
                 held, promised = part.held.get(device_id, 0), part.promised.get(device_id, 0)
                 self._there.setdefault(device_id, []).append((number, held, promised))
         self._now = node.free(hold_class)
-        #: What is free with these units gone.
+        #: What is free with these candidates gone.
         self._loads: dict[int, Load] = {0: self._now}
 
     def _add_hold(self, part: _Part, key: HoldKey) -> None:
@@ -96,8 +98,8 @@ class Case:
         for device_id in placement.device_ids:
             part.held[device_id] = part.held.get(device_id, 0) | bits
 
-    def _add_promise(self, room: Room, part: _Part) -> None:
-        promise = room.promises.get(part.unit.workload_id)
+    def _add_promise(self, capacity: Capacity, part: _Part) -> None:
+        promise = capacity.promises.get(part.candidate.workload_id)
         if promise is None:
             return
         here = self.node.node.node_id
@@ -108,20 +110,20 @@ class Case:
 
     # --- what is free once some are gone -----------------------------------------------------
 
-    def mask_of(self, units: Collection[Unit]) -> int:
-        """Those of the units that lie here, as a mask."""
+    def mask_of(self, candidates: Collection[EvictionCandidate]) -> int:
+        """Those of the candidates that lie here, as a mask."""
         mask = 0
         for number, part in enumerate(self.parts):
-            if part.unit in units:
+            if part.candidate in candidates:
                 mask |= 1 << number
         return mask
 
-    def units(self, mask: int) -> tuple[Unit, ...]:
-        """Units of a mask."""
-        return tuple(self.parts[number].unit for number in bits_of(mask))
+    def candidates(self, mask: int) -> tuple[EvictionCandidate, ...]:
+        """Candidates of a mask."""
+        return tuple(self.parts[number].candidate for number in bits_of(mask))
 
-    def free(self, device: DeviceRoom, gone: int) -> int:
-        """Bits of a device that the class may use once these units are gone."""
+    def free(self, device: DeviceCapacity, gone: int) -> int:
+        """Bits of a device that the class may use once these candidates are gone."""
         held = promised = 0
         for number, holds, promises in self._there.get(device.device.device_id, ()):
             if gone >> number & 1:
@@ -130,7 +132,7 @@ class Case:
         return FULL & ~device.blocked(self.hold_class, held, promised)
 
     def load(self, gone: int) -> Load:
-        """Processor and memory that the class may use once these units are gone."""
+        """Processor and memory that the class may use once these candidates are gone."""
         found = self._loads.get(gone)
         if found is None:
             found = self._loads[gone] = self._load(gone)
@@ -144,16 +146,16 @@ class Case:
         return self._now.plus(given)
 
     def _bears(self, gone: int, need: Load) -> bool:
-        """Processor and memory suffice once these units are gone."""
+        """Processor and memory suffice once these candidates are gone."""
         return self._now.at_least(need) or (gone != 0 and self.load(gone).at_least(need))
 
     def _given(self, gone: int) -> tuple[Load, Load]:
         if self._givers is None:
-            self._givers = Givers(self._room, self.node, self.here)
+            self._givers = FreedHostResources(self._room, self.node, self.here)
         return self._givers.given(bits_of(gone))
 
-    def cleared(self, gone: int) -> NodeRoom:
-        """Return a copy of the node without these units, to place work on."""
+    def cleared(self, gone: int) -> NodeCapacity:
+        """Return a copy of the node without these candidates, to place work on."""
         node = self.node.fork()
         for number in bits_of(gone):
             part = self.parts[number]
@@ -166,12 +168,12 @@ class Case:
         return node
 
     def whole_free(self, worker: Worker, gone: int) -> list[DeviceId]:
-        """Devices that are wholly free once these units are gone."""
+        """Devices that are wholly free once these candidates are gone."""
         devices = [d for d in self.node.devices.values() if suits(d, worker)]
         return [d.device.device_id for d in devices if self.free(d, gone) == FULL]
 
     def capacity(self, worker: Worker, gone: int) -> int:
-        """How many workers like this one fit once these units are gone."""
+        """How many workers like this one fit once these candidates are gone."""
         devices = [d for d in self.node.devices.values() if suits(d, worker)]
         limits = []
         if worker.whole_gpus:
@@ -211,15 +213,17 @@ class Case:
             if mask in seen:
                 continue  # other devices of the same jobs
             seen.add(mask)
-            if best is not None and rank(self.units(mask & ~gone), used.paid) >= best.rank:
+            if best is not None and rank(self.candidates(mask & ~gone), used.paid) >= best.rank:
                 continue
             filled = self.filled(mask | gone, need, keep=gone)
             if filled is None:
                 continue
-            units = self.units(filled & ~gone)
-            if allowed is not None and not allowed(units):
+            candidates = self.candidates(filled & ~gone)
+            if allowed is not None and not allowed(candidates):
                 continue
-            found = Option(rank(units, used.paid), units, filled & ~gone, device_ids, offset)
+            found = Option(
+                rank(candidates, used.paid), candidates, filled & ~gone, device_ids, offset
+            )
             if best is None or found.rank < best.rank:
                 best = found
         return best
@@ -232,8 +236,8 @@ class Case:
         for mask, device_ids, offset in self._places(worker, 0, Used(), need, any_will_do=False):
             filled = self.filled(mask, need, keep=0) if mask.bit_count() <= most else None
             if filled is not None and filled.bit_count() <= most:
-                units = self.units(filled)
-                yield Option(rank(units), units, filled, device_ids, offset)
+                candidates = self.candidates(filled)
+                yield Option(rank(candidates), candidates, filled, device_ids, offset)
 
     def only_place(self, option: Option) -> bool:
         """Each of its whole devices has to be cleared: beside them there is nothing to choose."""
@@ -242,11 +246,12 @@ class Case:
         )
 
     def filled(self, mask: int, need: Load, keep: int) -> int | None:
-        """Return the mask with more units, the cheapest first, until the load fits."""
+        """Return the mask with more candidates, the cheapest first, until the load fits."""
         if self._bears(mask, need):
             return mask
         others = sorted(
-            bits_of(self.everything & ~mask), key=lambda number: dearness(self.parts[number].unit)
+            bits_of(self.everything & ~mask),
+            key=lambda number: sparing_order(self.parts[number].candidate),
         )
         added = []
         for number in others:
@@ -265,7 +270,7 @@ class Case:
     def _places(
         self, worker: Worker, gone: int, used: Used, need: Load, any_will_do: bool
     ) -> Iterator[tuple[int, tuple[DeviceId, ...], int]]:
-        """Places on devices, each with the units that lie there."""
+        """Places on devices, each with the candidates that lie there."""
         if worker.milli_gpu == 0:
             yield 0, (), 0
         elif worker.whole_gpus:
@@ -284,7 +289,7 @@ class Case:
             if self.free(device, self.everything) == FULL:
                 mask = self._lying(device_id, FULL)
                 if mask not in ranks:
-                    ranks[mask] = rank(self.units(mask & ~gone), used.paid)
+                    ranks[mask] = rank(self.candidates(mask & ~gone), used.paid)
                 found.append((ranks[mask], mask, device_id))
         count = worker.whole_gpus
         if len(found) < count:
@@ -302,7 +307,7 @@ class Case:
     def _apart(self, found: Sequence[tuple[Rank, int, DeviceId]], gone: int) -> bool:
         """No workload lies on two of the devices: then the cheapest devices are cheapest together."""
         there = [
-            self.parts[number].unit.workload_id
+            self.parts[number].candidate.workload_id
             for _, mask, _ in found
             for number in bits_of(mask & ~gone)
         ]
@@ -332,15 +337,17 @@ class Case:
         return sorted(found)
 
     def _lying(self, device_id: DeviceId, bits: int) -> int:
-        """Units that lie on these bits of a device."""
+        """Candidates that lie on these bits of a device."""
         mask = 0
         for number, holds, promises in self._there.get(device_id, ()):
             if (holds | promises) & bits:
                 mask |= 1 << number
         return mask
 
-    def area(self, bits: Mapping[DeviceId, int], need: Load) -> tuple[Unit, ...] | None:
-        """Units that must go so that just these bits and this load are free; None where in vain."""
+    def area(
+        self, bits: Mapping[DeviceId, int], need: Load
+    ) -> tuple[EvictionCandidate, ...] | None:
+        """Candidates that must go so that just these bits and this load are free; None where in vain."""
         mask = 0
         for device_id, wanted in bits.items():
             device = self.node.devices[device_id]
@@ -348,7 +355,7 @@ class Case:
                 return None
             mask |= self._lying(device_id, wanted)
         filled = self.filled(mask, need, keep=0)
-        return None if filled is None else self.units(filled)
+        return None if filled is None else self.candidates(filled)
 
 
 @dataclass(slots=True)

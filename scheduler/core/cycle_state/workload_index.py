@@ -1,9 +1,9 @@
 """Who stands where, kept up to date by every change instead of looked up by going through all.
 
 A cycle asks the same questions of tens of thousands of workloads, and few of the answers have
-changed since the last cycle. The register answers them from sets, and keeps the waiting jobs in
-*lines*: those of one line ask for the same under the same rules, so when the first of them cannot
-start, none of them can.
+changed since the last cycle. The index answers them from sets, and keeps the waiting jobs in
+equivalence classes: the jobs of one class ask for the same under the same rules, so when the first
+of them cannot start, none of them can.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from gpucommons.scheduler.core.model.types import (
 )
 
 
-class LineKey(NamedTuple):
-    """What jobs of one line have in common."""
+class EquivalenceKey(NamedTuple):
+    """What the jobs of one class have in common."""
 
     team: TeamName
     pools: tuple[PoolName, ...]
@@ -53,19 +53,19 @@ class LineKey(NamedTuple):
     shape: tuple[object, ...]
 
 
-class Place(NamedTuple):
-    """A job's place in its line: who has been in line longest goes first."""
+class QueuePosition(NamedTuple):
+    """Where a job stands in its class: who has been in line longest goes first."""
 
     since_ms: int
     workload_id: WorkloadId
 
 
 @dataclass(slots=True)
-class Line:
+class EquivalenceClass:
     """Jobs that wait for the same, in order."""
 
-    key: LineKey
-    members: list[Place] = field(default_factory=list)
+    key: EquivalenceKey
+    members: list[QueuePosition] = field(default_factory=list)
 
 
 #: The sets that a workload may be in.
@@ -105,7 +105,7 @@ class _Known(NamedTuple):
     sets: int
     attempt_id: AttemptId | None = None
     #: Its place in its line, where it waits in one.
-    place: Place | None = None
+    place: QueuePosition | None = None
     lent: Lent | None = None
     #: What it runs after, as long as it is live.
     after: tuple[WorkloadId, ...] = ()
@@ -114,7 +114,7 @@ class _Known(NamedTuple):
 _UNKNOWN = _Known(0)
 
 
-class Register:
+class WorkloadIndex:
     """Sets of ids by what holds for the workload. Sets have no order: sort where it matters."""
 
     def __init__(self) -> None:
@@ -147,24 +147,24 @@ class Register:
         self.withdrawn: set[WorkloadId] = set()
         #: Whose current attempt it is.
         self.attempts: dict[AttemptId, WorkloadId] = {}
-        self.lines: dict[LineKey, Line] = {}
+        self.equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = {}
         #: Who borrows, and what.
         self.lent: dict[WorkloadId, Lent] = {}
         self.lent_changes = 0
         #: By team, how many workloads borrow in parts of a size and not in smaller ones.
         self.borrowed_parts: dict[TeamName, Counter[int]] = {}
-        self._keys: dict[WorkloadId, LineKey] = {}
+        self._keys: dict[WorkloadId, EquivalenceKey] = {}
         self._known: dict[WorkloadId, _Known] = {}
         #: In what size those were looked at whose size was changed.
         self._resized: dict[WorkloadId, Resized] = {}
         self._sets = tuple((_BIT[name], getattr(self, name)) for name in _SETS)
 
-    def key_of(self, workload: Workload) -> LineKey:
+    def key_of(self, workload: Workload) -> EquivalenceKey:
         """The line in which a job waits, or would."""
         found = self._keys.get(workload.workload_id)
         if found is None:
             spec = workload.spec
-            found = LineKey(
+            found = EquivalenceKey(
                 spec.team,
                 spec.pools,
                 spec.priority,
@@ -173,8 +173,8 @@ class Register:
                 spec.environment,
                 shape(spec),
             )
-            line = self.lines.get(found)
-            found = self._keys[workload.workload_id] = found if line is None else line.key
+            waiting = self.equivalence_classes.get(found)
+            found = self._keys[workload.workload_id] = found if waiting is None else waiting.key
         return found
 
     def look(self, workloads: Mapping[WorkloadId, Workload], changed: Iterable[WorkloadId]) -> None:
@@ -199,7 +199,7 @@ class Register:
                 self._resized.pop(workload_id, None)
 
     def _left_where_resized(self, workload: Workload, before: _Known) -> _Known:
-        """A job of another size waits in another line: it leaves the one in which it was."""
+        """A job of another size belongs to another class: it leaves the one in which it was."""
         resized, workload_id = workload.resized, workload.workload_id
         if resized is None or resized == self._resized.get(workload_id):
             return before
@@ -264,18 +264,18 @@ class Register:
         for one in new:
             self.followers.setdefault(one, set()).add(workload_id)
 
-    def _enter(self, key: LineKey, place: Place) -> None:
-        line = self.lines.get(key)
-        if line is None:
-            line = self.lines[key] = Line(key)
-        insort(line.members, place)
+    def _enter(self, key: EquivalenceKey, place: QueuePosition) -> None:
+        waiting = self.equivalence_classes.get(key)
+        if waiting is None:
+            waiting = self.equivalence_classes[key] = EquivalenceClass(key)
+        insort(waiting.members, place)
 
-    def _leave(self, place: Place) -> None:
-        line = self.lines[self._keys[place.workload_id]]
-        members = line.members
+    def _leave(self, place: QueuePosition) -> None:
+        waiting = self.equivalence_classes[self._keys[place.workload_id]]
+        members = waiting.members
         del members[bisect_left(members, place)]
         if not members:
-            del self.lines[line.key]
+            del self.equivalence_classes[waiting.key]
 
 
 def _facts(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> _Known:
@@ -302,7 +302,7 @@ def _facts(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> _Kno
     lent = None if promise is None else _lent(workload, promise.hold_class, promise.placements)
     if is_lease(workload):
         return _Known(sets | _TICKETS, lent=lent, after=after)
-    place = Place(in_line_since_ms(workload, workloads), workload.workload_id)
+    place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
     return _Known(sets, place=place, lent=lent, after=after)
 
 
