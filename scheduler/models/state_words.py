@@ -1,4 +1,4 @@
-"""The state of a job or a notebook in the words of every screen: the panel, the pages, the command line."""
+"""The state of a job, a notebook or a node in the words of every screen: the panel, the pages, the command line."""
 
 from __future__ import annotations
 
@@ -35,6 +35,13 @@ ATTEMPT_WORDS: Mapping[str, str] = {
     "stopping": "stopping",
     "ended": "ended",
 }
+#: Of a machine.
+NODE_WORDS: Mapping[str, str] = {
+    "ready": "ready",
+    "cordoned": "takes nothing new",
+    "lost": "not heard of",
+    "fenced": "fenced",
+}
 
 
 def state_words(state: str) -> str:
@@ -45,3 +52,8 @@ def state_words(state: str) -> str:
 def attempt_words(state: str) -> str:
     """The word for a state of an attempt."""
     return ATTEMPT_WORDS.get(state, state)
+
+
+def node_words(state: str) -> str:
+    """The word for a state of a node."""
+    return NODE_WORDS.get(state, state)

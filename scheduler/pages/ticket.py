@@ -32,6 +32,8 @@ from gpucommons.scheduler.pages.wishes import Wish, for_address, of_profile, rea
 _IN_LINE = ("waiting", "granted")
 _SIZE = re.compile(r"[0-9]{1,7}")
 _MAX_QUERY_CHARACTERS = 8 << 10
+#: Who has just come into line is looked at within a second or two: so long the page waits for it.
+FORECAST_DELAYS_S = (0.3, 0.5, 0.7, 1.0)
 
 
 class NewTicket(PageHandler):
@@ -112,10 +114,14 @@ class FromTheHub(Headers):
 
 
 class _OneTicket(PageHandler):
+    async def lease(self, ticket_id: str) -> LeaseView:
+        """The ticket as it is now."""
+        return await self.ask(calls.lease(ticket_id))
+
     async def state(self, ticket_id: str) -> tuple[LeaseView, TicketState]:
         """The ticket and what is shown of it."""
         me = await self.whoami()
-        lease = await self.ask(calls.lease(ticket_id))
+        lease = await self.lease(ticket_id)
         settings = self.site.settings
         follow_url = settings.lab_url(lease.user, lease.server_name)
         viewer = Viewer(name=me.name, follow_url=follow_url)
@@ -139,6 +145,16 @@ class _OneTicket(PageHandler):
 
 class Ticket(_OneTicket):
     """One ticket's page."""
+
+    async def lease(self, ticket_id: str) -> LeaseView:
+        """The ticket with its likely start, for which it waits a moment: it is what people came for."""
+        lease = await super().lease(ticket_id)
+        for delay_s in FORECAST_DELAYS_S:
+            if lease.state != "waiting" or lease.forecast is not None:
+                break
+            await asyncio.sleep(delay_s)
+            lease = await super().lease(ticket_id)
+        return lease
 
     async def get(self, ticket_id: str) -> None:
         """Show the place in line; a script keeps it fresh."""

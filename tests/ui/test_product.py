@@ -262,7 +262,7 @@ def test_a_full_team_gets_a_ticket_instead_of_a_pending_start(people: LogIn) -> 
     expect(main).to_contain_text("1st in line")
     expect(main).to_contain_text(re.compile(r"You asked for ½ GPU at \d\d:\d\d\."))
     expect(main).to_contain_text(
-        "You may close this page: on your turn the notebook starts by itself, usually within 20 s."
+        "You may close this page: on your turn the notebook starts by itself."
     )
     expect(main).to_contain_text("nlp holds 1 of its 1 fixed GPU:")
     expect(main).to_contain_text("bob · 1")

@@ -9,6 +9,7 @@ from gpucommons.gpu.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
+from gpucommons.scheduler.models.state_words import node_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.waiting import WaitingRow
 
@@ -154,7 +155,7 @@ def _box(node: NodeView) -> Box:
     return Box(
         name=node.id,
         detail=detail,
-        state=None if node.state == "ready" else node.state,
+        state=None if node.state == "ready" else node_words(node.state),
         cells=tuple(_cell(device) for device in sorted(node.devices, key=lambda d: d.index)),
     )
 

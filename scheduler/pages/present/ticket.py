@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
+from gpucommons.scheduler.models.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
@@ -220,23 +221,23 @@ def _headline(lease: LeaseView, phase: str, take: Take | None, owner: str) -> st
 
 def _note(lease: LeaseView, phase: str, owner: str) -> str:
     if owner and phase == "waiting":
-        return f"On {owner}'s turn the notebook starts by itself, usually within 20 s."
+        return f"On {owner}'s turn the notebook is started, also when nobody looks."
     where = f" on {lease.slice.node}" if lease.slice else ""
     return {
-        "waiting": "You may close this page: on your turn the notebook starts by itself, usually within 20 s.",
-        "starting": f"A GPU was granted{where}. JupyterHub starts the server, usually within 20 s; this page follows.",
-        "running": "It is ready.",
+        "waiting": "You may close this page: on your turn the notebook starts by itself.",
+        "starting": f"A GPU was granted{where}. JupyterHub is asked to start the server; this page follows.",
+        "running": f"Its server was started{where}.",
         "over": f"Nothing is held or started for {owner or 'you'}.",
     }[phase]
 
 
 def _likely(lease: LeaseView, offer: OfferView | None) -> str:
-    """Never silent: before the futures were played, what the rules of the pool promise."""
+    """Never silent: before the futures were played, what the pool's settings say."""
     if lease.forecast is not None:
         return lease.forecast.text
     if offer is not None and offer.win_back_s is not None and _comes_back(lease, offer):
         return f"Likely within {offer.win_back_s} s: training that borrows your team's GPUs makes room."
-    return "When it will likely start is being worked out."
+    return "No likely start is known yet."
 
 
 def _comes_back(lease: LeaseView, offer: OfferView) -> bool:
@@ -306,10 +307,9 @@ def _holder(lease: LeaseView, now_ms: int, me: str) -> Holder:
 
 def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
     idle = lease.idle
-    if lease.state == "granted":
-        return "starting", False
     if idle is None or idle.idle_since_ms is None:
-        return "active", False
+        # Whether anything computes there is not known: its server may never have reported.
+        return state_words(lease.state), False
     spent = f"idle {words.about(now_ms - idle.idle_since_ms)}"
     if idle.kept_until_ms and idle.kept_until_ms > now_ms and not idle.reclaimed:
         left = words.duration(idle.kept_until_ms - now_ms)

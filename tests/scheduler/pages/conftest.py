@@ -24,6 +24,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler, create_signed_value
 
 from gpucommons.scheduler import errors, models
+from gpucommons.scheduler.pages import ticket
 from gpucommons.scheduler.pages.api_docs import OpenApi
 from gpucommons.scheduler.pages.server import PagesSettings, Server, start
 
@@ -458,8 +459,11 @@ StartPages = Callable[..., Any]
 
 
 @pytest.fixture
-async def start_pages(scheduler: FakeScheduler, hub_url: str) -> AsyncIterator[StartPages]:
+async def start_pages(
+    scheduler: FakeScheduler, hub_url: str, monkeypatch: pytest.MonkeyPatch
+) -> AsyncIterator[StartPages]:
     """Start the pages; keyword arguments are settings."""
+    monkeypatch.setattr(ticket, "FORECAST_DELAYS_S", (0.0, 0.0))
     running: list[Server] = []
     known = {
         "api_url": "http://scheduler",

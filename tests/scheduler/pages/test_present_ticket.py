@@ -30,9 +30,7 @@ def test_a_waiting_ticket_shows_place_reason_and_what_was_asked(cluster: Any) ->
     assert (state.place, state.place_suffix) == ("1", "st")
     assert state.headline == "No notebook GPU is free in vision"
     assert state.asked == "1 × A100-40"
-    assert state.note == (
-        "You may close this page: on your turn the notebook starts by itself, usually within 20 s."
-    )
+    assert state.note == ("You may close this page: on your turn the notebook starts by itself.")
     assert state.reason == "vision holds all of its 2 fixed GPUs."
     assert state.follow is None
 
@@ -93,8 +91,8 @@ def test_holders_are_listed_idle_ones_first(cluster: Any) -> None:
     assert state.holders_title == "vision holds 2 of its 2 fixed GPUs:"
     assert [(holder.text, holder.frees) for holder in state.holders] == [
         ("user-b · ½ · idle about 41 min, returned at 60 min", "frees ½"),
-        ("someone · ½ · active", ""),
-        ("user-c · 1 · active", ""),
+        ("someone · ½ · runs", ""),
+        ("user-c · 1 · runs", ""),
     ]
 
 
@@ -152,7 +150,7 @@ def test_no_size_is_offered_where_none_smaller_is_free(cluster: Any) -> None:
 def test_the_likely_start_is_never_left_out(cluster: Any) -> None:
     ticket = cluster.lease(forecast=None)
 
-    assert _state(cluster, ticket).likely == "When it will likely start is being worked out."
+    assert _state(cluster, ticket).likely == "No likely start is known yet."
     assert _state(cluster, cluster.lease(state="granted", forecast=None)).likely == ""
 
 
@@ -170,7 +168,7 @@ def test_a_ticket_says_within_how_long_lent_gpus_are_won_back_before_its_forecas
         return _state(cluster, ticket, offer=ticket_offer).likely
 
     assert said(offer, cleared) == said(lent, None) == promised
-    unknown = "When it will likely start is being worked out."
+    unknown = "No likely start is known yet."
     assert said(offer, None) == said(lent, models.ReasonView(code="limit", text="Full.")) == unknown
 
 
@@ -231,7 +229,7 @@ def test_who_opens_another_ones_ticket_reads_whose_it_is(cluster: Any) -> None:
     waits = _state(cluster, cluster.lease(), holders, me="lead")
 
     assert (waits.title, waits.who_asked) == ("alice: 1st in line", "alice")
-    assert waits.note == "On alice's turn the notebook starts by itself, usually within 20 s."
+    assert waits.note == "On alice's turn the notebook is started, also when nobody looks."
     assert [one.text.split(" · ")[0] for one in waits.holders] == ["alice", "you"]
     runs = _state(cluster, cluster.lease(state="active"), me="lead")
     assert (runs.headline, runs.follow) == ("alice's notebook runs", None)

@@ -320,7 +320,7 @@ async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cl
     for words in (
         "Not enough of a notebook GPU is free in vision",
         "You asked for 1 × A100-40 at",
-        "You may close this page: on your turn the notebook starts by itself, usually within 20 s.",
+        "You may close this page: on your turn the notebook starts by itself.",
         "Likely 10–25 min (past estimates right 8 of 10).",
         'x="52%" width="28%"',
         "vision holds 2 of its 2 fixed GPUs:",
@@ -332,6 +332,22 @@ async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cl
         "simulated GPUs",
     ):
         assert words in text
+
+
+async def test_who_has_just_come_into_line_reads_the_likely_start_at_the_first_load(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    likely = models.ForecastView(
+        made_ms=cluster.NOW, from_ms=600_000, to_ms=1_500_000, text="Likely 10–25 min."
+    )
+    answers = iter([cluster.lease(forecast=None)])
+    worked_out = cluster.lease(forecast=likely)
+    scheduler.answers["GET /v1/leases/.*"] = lambda _: next(answers, worked_out)
+
+    text = await (await visit("alice")).page(TICKET)
+
+    assert "Likely 10–25 min." in text
+    assert "No likely start is known yet." not in text
 
 
 async def test_a_ticket_without_a_forecast_draws_none(visit: Any) -> None:
