@@ -1,4 +1,7 @@
-"""One message to every open tab. A tab that cannot keep up is dropped: it would fill our memory."""
+"""One message to every open tab. A tab that cannot keep up is dropped: it would fill our memory.
+
+There are at most so many tabs; the oldest of whoever has most makes room for a new one.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,14 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpucommons.gpu.doors.crowds import Crowds
+
 #: Messages that may wait for one tab: some minutes of samples.
 QUEUE_SIZE = 256
+#: More than anybody looks at; each costs a mailbox, and copies of every message.
+MAX_TABS = 64
+TOO_SLOW = "This tab did not keep up; it connects again."
+MADE_ROOM = f"More than {MAX_TABS} tabs of this server are open; the oldest made room."
 
 Message = Mapping[str, Any]
 
@@ -18,8 +27,15 @@ class Tab:
 
     def __init__(self, size: int = QUEUE_SIZE) -> None:
         self._queue: asyncio.Queue[str] = asyncio.Queue(maxsize=size)
-        #: Set once too much waits; nothing is put in after it.
-        self.overrun = asyncio.Event()
+        #: Set once it is to be closed: too much waits, or another needs its place.
+        self.over = asyncio.Event()
+        #: What is said of that.
+        self.why = ""
+
+    def end(self, why: str) -> None:
+        """Have it closed."""
+        self.why = self.why or why
+        self.over.set()
 
     def put(self, message: Message) -> None:
         """Leave a message."""
@@ -30,7 +46,7 @@ class Tab:
         try:
             self._queue.put_nowait(text)
         except asyncio.QueueFull:
-            self.overrun.set()
+            self.end(TOO_SLOW)
 
     async def next(self) -> str:
         """The next message."""
@@ -47,29 +63,31 @@ class Fanout:
     """All open tabs."""
 
     def __init__(self) -> None:
-        self._tabs: set[Tab] = set()
+        self._tabs: Crowds[Tab] = Crowds(MAX_TABS)
         self._occupied = asyncio.Event()
 
-    def add(self, tab: Tab) -> None:
-        """A tab was opened."""
-        self._tabs.add(tab)
+    def add(self, tab: Tab, whose: str = "") -> None:
+        """A tab was opened, by this user."""
+        goes = self._tabs.add(tab, whose, now_s=0)  # no tab is too old, only one too many
+        if goes is not None:
+            goes.end(MADE_ROOM)
         self._occupied.set()
 
     def remove(self, tab: Tab) -> None:
         """A tab was closed."""
-        self._tabs.discard(tab)
-        if not self._tabs:
+        self._tabs.remove(tab)
+        if not len(self._tabs):
             self._occupied.clear()
 
     def __iter__(self) -> Iterator[Tab]:
-        return iter(tuple(self._tabs))
+        return iter(self._tabs)
 
     def __len__(self) -> int:
         return len(self._tabs)
 
     def send(self, message: Message) -> None:
         """Leave a message for every tab; encoded once."""
-        if self._tabs:
+        if len(self._tabs):
             text = json.dumps(message)
             for tab in self:
                 tab.put_text(text)

@@ -62,21 +62,21 @@ class TabHandler(Ours, WebSocketMixin, WebSocketHandler, JupyterHandler):
         super().open()
         self.parts.feed.greet(self.tab)
         self.tab.put(self.parts.sampler.message())
-        self.parts.fanout.add(self.tab)
+        self.parts.fanout.add(self.tab, self.current_user.username)
         self.writer = asyncio.create_task(self._write())
 
     async def _write(self) -> None:
-        """Hand on what waits, at the tab's own pace; a tab that is too slow is closed."""
+        """Hand on what waits, at the tab's own pace, until it is too slow or makes room."""
         sending = asyncio.create_task(self._write_all())
-        overrun = asyncio.create_task(self.tab.overrun.wait())
+        over = asyncio.create_task(self.tab.over.wait())
         try:
-            await asyncio.wait((sending, overrun), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending, over), return_when=asyncio.FIRST_COMPLETED)
             if not sending.done():
-                self.log.warning("a tab did not keep up with its messages and was closed")
-                self.close(TRY_LATER, "This tab did not keep up; it connects again.")
+                self.log.warning("a tab was closed: %s", self.tab.why)
+                self.close(TRY_LATER, self.tab.why)
         finally:
             sending.cancel()
-            overrun.cancel()
+            over.cancel()
 
     async def _write_all(self) -> None:
         """Until the tab is gone."""

@@ -11,8 +11,12 @@ import socket
 from collections.abc import Callable
 
 from gpucommons.gpu.agent.connections import Connection, LineTooLong
+from gpucommons.gpu.doors.crowds import Crowds
 from gpucommons.gpu.doors.spare import Acceptor
 from gpucommons.gpu.unix_sockets import Peer, peer_of
+
+#: From a scraper's first byte until it has read the answer.
+SCRAPE_S = 10.0
 
 
 class Channel:
@@ -203,6 +207,15 @@ class MetricsChannel(Channel):
         self._metrics = metrics
         #: None where the socket's own mode decides who may ask.
         self._token = token
+        self._asking: Crowds[Connection] = Crowds(self.max_peers)
+
+    def end_late(self, now_s: float) -> None:
+        """Called again and again: whoever has not read its answer in time is gone."""
+        for peer in self._peers.values():
+            if peer not in self._asking:
+                self._asking.add(peer, None, now_s=now_s)
+        for peer in self._asking.since(now_s - SCRAPE_S):
+            self._drop(peer)
 
     def take(self, peer: Connection, line: bytes) -> None:
         """Answer when the request's head ends."""
@@ -220,6 +233,10 @@ class MetricsChannel(Channel):
         )
         self.send(peer, head.encode() + body)
         self.end(peer)
+
+    def _drop(self, peer: Connection) -> None:
+        self._asking.remove(peer)
+        super()._drop(peer)
 
     def _page(self, peer: Connection) -> tuple[str, bytes]:
         wanted = f"Bearer {self._token}".encode()

@@ -105,6 +105,8 @@ class AgentServer:
             channel = self._slices.get(slice_id)
             if channel is not None:
                 channel.send_all(line)
+        for metrics in self._metrics:
+            metrics.end_late(time.monotonic())
 
     def close(self) -> None:
         """Stop serving; the folders of open slices stay for the next run."""

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.agent.channels import SliceChannel
+from gpucommons.gpu.agent.channels import SCRAPE_S, MetricsChannel, SliceChannel
 from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.doors.spare import Acceptor
@@ -249,3 +249,34 @@ def test_a_client_does_not_wait_for_ever(short_folder: Path) -> None:
     path = short_folder / "s"
     with listen(path), pytest.raises(AgentUnavailable, match="timed out"):
         AgentClient(path, timeout_s=0.2).slices()
+
+
+def test_a_scraper_that_takes_too_long_is_let_go_whatever_it_sends(short_folder: Path) -> None:
+    selector, acceptor = DefaultSelector(), Acceptor()
+    path = short_folder / "metrics.sock"
+    channel = MetricsChannel(selector, acceptor, listen(path), lambda: b"all well\n")
+
+    def serve() -> None:
+        for key, events in selector.select(1):
+            key.data(events)
+
+    with connect(path, timeout_s=60) as slow, connect(path, timeout_s=60) as late:
+        serve()
+        channel.end_late(0.0)
+        slow.sendall(b"GET /metrics HTTP/1.1\r\n")
+        serve()
+        channel.end_late(SCRAPE_S)
+        slow.sendall(b"X: still here\r\n")
+        serve()
+        channel.end_late(SCRAPE_S + 0.1)
+        assert slow.recv(1) == b""
+        assert late.recv(1) == b""
+    with connect(path, timeout_s=60) as quick:
+        serve()
+        channel.end_late(SCRAPE_S + 1)
+        quick.sendall(b"GET /metrics HTTP/1.1\r\n\r\n")
+        serve()
+        assert b"all well" in quick.recv(4096)
+    channel.close()
+    acceptor.close()
+    selector.close()

@@ -67,7 +67,7 @@ async def follow(scheduler: Scripted, *, room: int = 256) -> list[dict[str, Any]
         await Follow(scheduler=scheduler, tab=tab, ref=REF, sleep=skip).run()
         await tab.emptied()
     reading.cancel()
-    assert not tab.overrun.is_set()
+    assert not tab.over.is_set()
     return found
 
 

@@ -13,7 +13,9 @@ import pytest
 from serving import hang_up, until
 from tornado.httpclient import HTTPClientError
 
+from gpucommons.gpu.doors.crowds import Crowds
 from gpucommons.labextension import fanout, websocket
+from gpucommons.labextension.handlers import SETTING
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"
@@ -325,3 +327,19 @@ async def test_the_server_reports_its_activity_and_shows_the_answer(serve: Any, 
         await until(lambda: api.asked("PUT"))
         assert api.asked("PUT") == [f"/v1/leases/{LEASE_ID}/activity"]
         assert api.body(f"/v1/leases/{LEASE_ID}/activity") == {"kernels": []}
+
+
+async def test_a_tab_too_many_closes_the_oldest_and_says_so(
+    served: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parts = served.app.web_app.settings[SETTING]
+    monkeypatch.setattr(parts.fanout, "_tabs", Crowds(1))
+    oldest = await served.websocket("gpucommons/ws")
+    async with opened(served) as newest:
+        await newest.next("hello", scheduler="ok")
+        async with asyncio.timeout(60):
+            while await oldest.read_message() is not None:
+                pass
+        assert (oldest.close_code, oldest.close_reason) == (websocket.TRY_LATER, fanout.MADE_ROOM)
+        assert len(parts.fanout) == 1
+    oldest.close()
