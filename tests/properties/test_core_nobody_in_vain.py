@@ -40,7 +40,7 @@ def test_nobody_is_stopped_for_a_job_that_fits_where_nobody_is(steps: Any) -> No
 
     def check(history: History) -> None:
         cluster = history.world.cluster
-        if cluster.kept:
+        if cluster.fair_share_reservations:
             return  # what is kept for somebody's turn is not free to others
         for workload in cluster.workloads.values():
             if _could_still_spare(cluster, workload) and _may_borrow(cluster, workload):
