@@ -14,7 +14,7 @@ from gpucommons.labextension.fanout import Tab
 from gpucommons.labextension.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
-from gpucommons.scheduler.models import JobView
+from gpucommons.scheduler.models import JobUse, JobView
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -70,11 +70,21 @@ class Follow:
             # A curve that is read of a log may grow though nothing says how far the job is.
             if told or is_over or look % CURVE_EVERY == 0:
                 await self._show("curve", calls.curve(self.ref))
-            if is_over or look % USE_EVERY == 0:
+            if not is_over and look % USE_EVERY == 0:
                 await self._show("use", calls.job_use(self.ref))
             if is_over:
+                await self._show_last_use()
                 return
             await self.sleep(LOOK_EVERY_S)
+
+    async def _show_last_use(self) -> None:
+        """Until what its last minute was measured to use has come, or will not come any more."""
+        while True:
+            await self._show("use", calls.job_use(self.ref))
+            use = self._shown.get("use")
+            if not (isinstance(use, JobUse) and use.is_pending):
+                return
+            await self.sleep(USE_EVERY * LOOK_EVERY_S)
 
     async def _show(self, kind: str, call: calls.Call[R]) -> None:
         """Send what is news to the page."""

@@ -60,6 +60,8 @@ class JobUse(View):
     memory_used_mib_max: int | None = None
     #: "asked 2 GPUs, used 0.2".
     text: str
+    #: A measurement of its last minute may still come, or it runs.
+    is_pending: bool = False
 
 
 #: Event kinds of what admins change: the audit rows.

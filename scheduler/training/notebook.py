@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from traitlets import TraitError
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.scripts.parameters import INJECTED, TAG, cell_source, check_parameters
 from gpucommons.scheduler.storage.worker import STOPPED
+from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.run import Run, current
 
 
@@ -104,18 +106,29 @@ def copy_name(path: Path, job: str | None) -> str:
     return f"{job or path.stem}.out{path.suffix}"
 
 
-def execute(notebook: Any, folder: Path, *, run: Run, copy: str, python: str | None = None) -> int:
-    """Execute a notebook in its folder; returns the exit code.
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Execution:
+    """What is executed, and how."""
 
-    ``copy`` is the result's name; ``python`` runs the cells instead of the notebook's kernel.
-    """
+    notebook: Any
+    #: The executed copy's name.
+    copy: str
+    #: Runs the cells instead of the notebook's kernel.
+    python: str | None = None
+    #: From the kernel's number of a cell to the notebook's.
+    numbers: Mapping[int, int] = field(default_factory=dict)
+
+
+def execute(job: Execution, folder: Path, *, run: Run) -> int:
+    """Execute a notebook in its folder; returns the exit code."""
+    notebook = job.notebook
     client = _Printing(
         notebook,
         timeout=None,
         kernel_name=notebook.metadata.get("kernelspec", {}).get("name", "python3"),
         resources={"metadata": {"path": str(folder.resolve())}},
     )
-    client.python = python
+    client.python = job.python
 
     def hear_signals(**_notebook: Any) -> None:
         # nbclient would kill the kernel on SIGTERM; ours lets it save first.
@@ -129,10 +142,10 @@ def execute(notebook: Any, folder: Path, *, run: Run, copy: str, python: str | N
         if run.should_stop:
             # A kernel that was told to leave ends in the middle of a cell.
             return STOPPED
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{with_numbers(str(error), job.numbers)}\n")
         return 1
     finally:
-        nbformat.write(notebook, run.results_dir / copy)  # type: ignore[no-untyped-call] # nbformat
+        nbformat.write(notebook, run.results_dir / job.copy)  # type: ignore[no-untyped-call] # nbformat
     if not run.was_told:
         # Every cell has run to its end, also where a signal came meanwhile.
         run.finished()
@@ -153,9 +166,15 @@ def main() -> None:
     path: Path = arguments.notebook
     parameters = _parameters(parser, path, arguments.parameters)
     read = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call] # nbformat
+    cells = read.cells
     notebook = for_job(read, function, parameters)
-    python = os.environ.get("GPUCOMMONS_KERNEL_PYTHON")
-    sys.exit(execute(notebook, path.parent, run=current(), copy=copy, python=python))
+    job = Execution(
+        notebook=notebook,
+        copy=copy,
+        python=os.environ.get("GPUCOMMONS_KERNEL_PYTHON"),
+        numbers=shown_numbers(cells, notebook.cells),
+    )
+    sys.exit(execute(job, path.parent, run=current()))
 
 
 def _parameters(parser: argparse.ArgumentParser, path: Path, text: str) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any
 from gpucommons.labextension.fanout import Tab
 from gpucommons.labextension.following import Follow
 from gpucommons.scheduler.errors import Unavailable, UnknownWorkload
-from gpucommons.scheduler.models import AttemptView, Curve, LogView
+from gpucommons.scheduler.models import AttemptView, Curve, JobUse, LogView
 
 REF = "digits-7"
 
@@ -28,11 +28,17 @@ class Scripted:
         self.stages = stages
         self.logs = logs
         self.offsets: list[tuple[int, int]] = []
+        #: What its use is said to be, look after look.
+        self.uses: list[JobUse] = []
 
     async def send(self, call: Any) -> Any:
         await asyncio.sleep(0)
         if call.path.endswith("/curve"):
             return Curve(points=[])
+        if call.path.endswith("/use"):
+            if not self.uses:
+                raise UnknownWorkload
+            return self.uses.pop(0)
         if call.path.endswith("/log"):
             number, offset = int(call.query["attempt"]), int(call.query["offset"])
             self.offsets.append((number, offset))
@@ -119,6 +125,19 @@ async def test_a_scheduler_that_restarts_is_waited_for(make_job: Any) -> None:
     done = make_job(state="succeeded", attempts=[])
     sent = await follow(Scripted([Unavailable(), Unavailable(), done], {}))
     assert [m["job"]["state"] for m in sent if m["type"] == "job"] == ["succeeded"]
+
+
+async def test_the_use_of_a_job_that_is_over_is_asked_for_until_it_is_measured(
+    make_job: Any,
+) -> None:
+    scheduler = Scripted([make_job(state="succeeded", attempts=[])], {})
+    said = [("not measured yet", True)] * 3 + [("used 0.7", False)]
+    scheduler.uses = [
+        JobUse(spans=[], asked_milli_gpu=1000, text=text, is_pending=pending)
+        for text, pending in said
+    ]
+    sent = await follow(scheduler)
+    assert [m["text"] for m in sent if m["type"] == "use"] == ["not measured yet", "used 0.7"]
 
 
 async def test_a_job_one_may_not_see_is_an_error_once() -> None:

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import parse_qs
 
 import jupyterhub
 import pytest
@@ -19,6 +20,7 @@ from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner import stopped_page
 from gpucommons.spawner.addresses import Addresses
+from gpucommons.spawner.options import parse_options
 from gpucommons.spawner.stopped_page import Stopped, stopped, stopped_words
 
 WHY = "Stopped at 14:02: idle 60 min."
@@ -47,6 +49,30 @@ def test_it_says_why_what_is_kept_and_that_the_size_is_free() -> None:
     assert said.kept == ("Saved files.",)
     assert said.lost == ("Its kernels and terminals ended with it: their variables are lost.",)
     assert said.again == "½ GPU is free now."
+
+
+@pytest.mark.parametrize(
+    ("last", "size", "options"),
+    [
+        (HALF | {"ticket": "0" * 36}, "½ GPU", "opt-milli_gpu=500&opt-team=vision&opt-pool=gpu"),
+        ({"gpu_memory": "12 GiB"}, "12 GiB of GPU memory", "opt-gpu_memory=12+GiB"),
+        (
+            {"milli_gpu": 1000, "environment": "a b&c"},
+            "1 GPU",
+            "opt-milli_gpu=1000&opt-environment=a+b%26c",
+        ),
+        ({"milli_gpu": "many"}, "", ""),
+        ({}, "", ""),
+    ],
+)
+def test_the_same_again_is_one_link_where_the_last_choice_is_known(
+    last: dict[str, Any], size: str, options: str
+) -> None:
+    said = stopped_words(offers(), last, keeps_files=True)
+    assert (said.size, said.options) == (size, options)
+    if options:
+        asked = {name: values[0] for name, values in parse_qs(options).items()}
+        assert parse_options(asked, environments=["a b&c"]).asked == size
 
 
 def test_what_is_not_known_to_be_kept_or_free_is_not_said() -> None:
@@ -152,10 +178,27 @@ async def test_the_hubs_page_has_it_for_people_and_for_a_lab_that_is_still_open(
         "kept": "Saved files.",
         "lost": "Its kernels and terminals ended with it: their variables are lost.",
         "again": "½ GPU is free now.",
-        "start": "Start again",
+        "start": "Start again on ½ GPU",
     }
     start = found.select_one("#start")
     assert start is not None
+    # The hub starts it at once with what stands in the link.
+    assert start["href"] == (
+        "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab&opt-milli_gpu=500&opt-team=vision&opt-pool=gpu"
+    )
+    other = found.find("a", string="Another size…")
+    assert other is not None
+    assert other["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab"
+
+
+async def test_where_the_last_choice_cannot_be_read_it_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Spawner, "orm_spawner", SimpleNamespace(user_options={"profile": "a"}))
+    start = (await page(offers())).select_one("#start")
+
+    assert start is not None
+    assert start.get_text() == "Start again"
     assert start["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab"
 
 

@@ -6,6 +6,8 @@ import { CATEGORY, CommandIDs } from '../ids';
 import type { Seen } from './seen';
 
 const WELCOME = 'welcome';
+/** Lab's own: 0 notebooks, 20 consoles, 100 the rest. Elsewhere the cards stand last. */
+const AFTER_NOTEBOOKS = 10;
 
 export function welcome(
   app: JupyterFrontEnd,
@@ -29,6 +31,7 @@ export function addCards(launcher: ILauncher): void {
     launcher.add({
       command,
       category: CATEGORY,
+      categoryRank: AFTER_NOTEBOOKS,
       rank,
       args: { isLauncher: true }
     });

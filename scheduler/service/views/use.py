@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.store.base import LedgerRow
@@ -14,33 +15,52 @@ _MINUTE_MS = 60_000
 #: As many as a drawing can show.
 MAX_SPANS = 240
 _WHOLE_MILLI = 1000
+#: After its end: its last minute is over by then, and told by the agents.
+_LATEST_MS = 90_000
 
 
-def use_view(workload: Workload, rows: Sequence[LedgerRow]) -> models.JobUse:
+def use_view(workload: Workload, rows: Sequence[LedgerRow], *, now_ms: int) -> models.JobUse:
     """Minutes of one job, in spans of equally many minutes where there are too many of them."""
+    is_over = is_final(workload)
+    ended_ms = workload.ended_ms or workload.since_ms
+    is_pending = not is_over or now_ms < ended_ms + _LATEST_MS
     asked = sum(role.count * role.milli_gpu for role in workload.spec.roles)
     held = _held_last(workload) or asked
     used = _share_of(rows, held)
+    # While it runs a row comes with its measurement; the last ones are written before it.
+    awaited = is_pending and (is_over or not rows)
+    why_none = "not measured yet" if awaited else _why_none(rows, held)
     return models.JobUse(
         spans=_spans(sorted(rows, key=lambda row: row.minute_ms)),
         asked_milli_gpu=asked,
         used_milli_gpu=used,
         memory_used_mib_max=_fullest(rows),
-        text=use_text(asked, used, has_rows=bool(rows)),
+        text=use_text(asked, used, why_none=why_none),
+        is_pending=is_pending,
     )
 
 
-def use_text(asked_milli_gpu: int, used_milli_gpu: int | None, *, has_rows: bool = True) -> str:
-    """``asked 2 GPUs, used 0.2``. A job's first row stands when its first minute is over."""
+def use_text(
+    asked_milli_gpu: int, used_milli_gpu: int | None, *, why_none: str = "no GPU data"
+) -> str:
+    """``asked 2 GPUs, used 0.2``."""
     if asked_milli_gpu == 0:
         return "asked no GPU"
     asked = f"{format_milli_gpu(asked_milli_gpu)} {'GPU' if asked_milli_gpu <= _WHOLE_MILLI else 'GPUs'}"
-    if not has_rows:
-        return f"asked {asked}, not measured yet"
     if used_milli_gpu is None:
-        return f"asked {asked}, no GPU data"
+        return f"asked {asked}, {why_none}"
     digits = 1 if asked_milli_gpu >= _WHOLE_MILLI else 2
     return f"asked {asked}, used {used_milli_gpu / _WHOLE_MILLI:.{digits}f}"
+
+
+def _why_none(rows: Sequence[LedgerRow], milli_gpu: int) -> str:
+    """Why nothing is known of its use, and nothing more will be."""
+    held_ms = sum(row.held_milli_gpu_ms for row in rows) // max(1, milli_gpu)
+    if held_ms == 0:
+        return "held none"
+    if held_ms < _MINUTE_MS:
+        return f"too short to be measured: {max(1, held_ms // 1000)} s"
+    return "no GPU data"
 
 
 def _held_last(workload: Workload) -> int:

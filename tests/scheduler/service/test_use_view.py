@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.service.views.use import MAX_SPANS, use_text, use_view
 from gpucommons.scheduler.store.base import LedgerRow
 
@@ -25,26 +25,50 @@ def _row(number: int, percent: int | None, memory_mib: int | None = None) -> Led
 
 
 def test_use_is_the_mean_of_what_was_measured_and_the_rest_stays_unknown() -> None:
-    found = use_view(running(1), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)])
+    found = use_view(running(1), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)], now_ms=NOW)
     assert [span.used_milli_gpu for span in found.spans] == [100, None, 300]
     assert (found.used_milli_gpu, found.memory_used_mib_max) == (200, 300)
 
 
 def test_without_any_reading_there_is_no_number() -> None:
-    found = use_view(running(1), [_row(0, None)])
+    found = use_view(running(1), [_row(0, None)], now_ms=NOW)
     assert (found.used_milli_gpu, found.memory_used_mib_max) == (None, None)
     assert found.text.endswith("no GPU data")
 
 
 def test_before_the_first_minute_is_over_nothing_is_said_to_be_missing() -> None:
-    found = use_view(running(1), [])
+    found = use_view(running(1), [], now_ms=NOW)
     assert found.spans == []
     assert found.text.endswith("not measured yet")
 
 
+def _ended(at_ms: int) -> Workload:
+    return replace(running(1), state=State.SUCCEEDED, ended_ms=Millis(at_ms))
+
+
+def test_the_last_minute_of_a_job_that_is_over_is_waited_for_and_no_longer() -> None:
+    short = [replace(_row(0, None), held_milli_gpu_ms=500 * 8_000)]
+    soon = use_view(_ended(NOW), short, now_ms=NOW + MINUTE)
+    late = use_view(_ended(NOW), short, now_ms=NOW + 2 * MINUTE)
+    assert (soon.is_pending, late.is_pending) == (True, False)
+    assert soon.text.endswith("not measured yet")
+    assert late.text.endswith("too short to be measured: 8 s")
+
+
+def test_what_ran_for_long_without_a_reading_was_not_too_short() -> None:
+    found = use_view(
+        _ended(NOW), [_row(0, None), _row(1, None), _row(2, None)], now_ms=NOW + 9 * MINUTE
+    )
+    assert found.text.endswith("no GPU data")
+
+
+def test_what_never_held_a_gpu_says_so() -> None:
+    assert use_view(_ended(NOW), [], now_ms=NOW + 9 * MINUTE).text.endswith("held none")
+
+
 def test_weeks_come_in_spans_that_can_be_drawn() -> None:
     rows = [_row(number, 50) for number in range(0, 20_000, 3)]
-    spans = use_view(running(1), rows).spans
+    spans = use_view(running(1), rows, now_ms=NOW).spans
     assert len(spans) <= MAX_SPANS
     assert spans[0].from_ms == rows[0].minute_ms
     assert spans[-1].to_ms > rows[-1].minute_ms

@@ -11,6 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from gpucommons.scheduler.failures import Failure, headline
+from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.notebook import for_job
 
 
@@ -79,6 +81,30 @@ def test_a_failing_cell_fails_the_job_and_its_traceback_is_in_the_log(tmp_path: 
     assert done.returncode == 1
     assert "ZeroDivisionError" in done.stderr
     assert "never" not in done.stdout
+
+
+def test_an_error_names_the_cell_as_the_notebook_counts_it(tmp_path: Path) -> None:
+    cells = [
+        tagged("a = 1", "parameters"),
+        tagged("plot()", "no-job"),
+        tagged(""),
+        tagged("def train(resume_dir):\n    return a / 0"),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "train.ipynb")
+
+    done = run(tmp_path, "train.ipynb", "--parameters", '{"a":2}', "--function", "train")
+
+    failure = Failure(tail=done.stderr, exit_code=done.returncode)
+    assert headline(failure) == "ZeroDivisionError: division by zero (cell 3, line 2)"
+
+
+def test_of_a_cell_that_the_job_added_no_number_is_told() -> None:
+    cells = [tagged("x = 1")]
+    numbers = shown_numbers(cells, [*cells, tagged("train(x)")])
+
+    colours = "Cell \x1b[32mIn[1]\x1b[39m, line 1"
+    assert with_numbers(colours, numbers) == colours
+    assert with_numbers("Cell In[2], line 1", numbers) == "Cell In[added by the job], line 1"
 
 
 def test_a_named_function_is_called_with_the_folder_to_resume(tmp_path: Path) -> None:
