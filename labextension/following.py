@@ -25,6 +25,8 @@ LOOK_EVERY_S = 1.0
 #: Looks at the job between two at its curve, and at its use, of which there is more every minute.
 CURVE_EVERY, USE_EVERY = 2, 15
 LAST_LOOK_S = 2.0
+#: As many workers' logs are read in one.
+MOST_IN_ONE = 16
 FINAL = frozenset({"succeeded", "failed", "cancelled"})
 
 
@@ -36,7 +38,8 @@ class Follow:
     tab: Tab
     #: As the page named it; every message carries it back.
     ref: str
-    rank: int = 0
+    #: The worker whose log is read; None = all of them, as their lines come.
+    rank: int | None = 0
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     _job: JobView | None = None
     _shown: dict[str, BaseModel] = field(default_factory=dict)
@@ -49,7 +52,9 @@ class Follow:
                 tasks.create_task(self._watch_job())
                 tasks.create_task(self._stream_logs())
         except* SchedulerError as group:
-            error = group.exceptions[0]
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
             self.tab.put({"type": "error", "message": str(error)})
 
     # --- the job and its curve ---------------------------------------------------------------
@@ -119,11 +124,19 @@ class Follow:
             await self._changed.wait()
 
     async def _stream_attempt(self, number: int) -> None:
+        async with asyncio.TaskGroup() as tasks:
+            for rank in self._ranks():
+                tasks.create_task(self._stream_log(number, rank))
+
+    def _ranks(self) -> range:
+        if self.rank is not None:
+            return range(self.rank, self.rank + 1)
+        return range(1 if self._job is None else min(self._job.workers, MOST_IN_ONE))
+
+    async def _stream_log(self, number: int, rank: int) -> None:
         offset = 0
         while True:
-            call = calls.log(
-                self.ref, attempt=number, rank=self.rank, offset=offset, wait_s=LOG_WAIT_S
-            )
+            call = calls.log(self.ref, attempt=number, rank=rank, offset=offset, wait_s=LOG_WAIT_S)
             try:
                 view = await self._patiently(call)
             except NotFound:
@@ -138,7 +151,7 @@ class Follow:
                         "type": "log",
                         "job": self.ref,
                         "attempt": number,
-                        "rank": self.rank,
+                        "rank": rank,
                         "lines": view.lines,
                         "end": view.end,
                     }

@@ -59,6 +59,13 @@ class Row:
     body: type[BaseModel] = Nothing
 
 
+def _again(asked: Asked) -> Call[models.JobView]:
+    here = asked.query.get("from_here", "false")
+    if asked.query.keys() - {"from_here"} or here not in ("true", "false"):
+        raise BadRequest("A job is run again with from_here true or false, and nothing else.")
+    return calls.again(asked.ref, key=asked.key, from_here=here == "true")
+
+
 def _jobs(asked: Asked) -> Call[models.JobList]:
     unknown = asked.query.keys() - _LISTED
     if unknown:
@@ -107,7 +114,7 @@ TABLE = (
         call=lambda a: calls.resize_job(a.ref, a.body),
         body=models.JobSize,
     ),
-    Row(method="POST", pattern=f"jobs/{REF}/again", call=lambda a: calls.again(a.ref, key=a.key)),
+    Row(method="POST", pattern=f"jobs/{REF}/again", call=_again),
     Row(
         method="POST",
         pattern=f"leases/{ID}/keep",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from jupyter_server.auth.decorator import authorized, ws_authenticated
 from jupyter_server.base.handlers import JupyterHandler
@@ -30,7 +30,8 @@ class FollowMessage(Model):
 
     type: Literal["follow"]
     job: Ref
-    rank: int = Field(default=0, strict=True, ge=0, le=1023)
+    #: None = all workers' logs as one.
+    rank: Annotated[int, Field(strict=True, ge=0, le=1023)] | None = 0
 
 
 class UnfollowMessage(Model):

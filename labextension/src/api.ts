@@ -137,6 +137,17 @@ export class Api {
     return this._request('POST', ['api', 'jobs', ref, action], {});
   }
 
+  /** The same once more, from what the job saved last; the same key again makes no second job. */
+  goOn(ref: string, key: string): Promise<IJob> {
+    const query = '?from_here=true';
+    return this._request(
+      'POST',
+      ['api', 'jobs', ref, 'again'],
+      {},
+      { query, key }
+    );
+  }
+
   /** The same waiting job with so many GPUs for each worker. */
   resize(ref: string, milliGpu: number): Promise<IJob> {
     return this._request('POST', ['api', 'jobs', ref, 'resize'], {

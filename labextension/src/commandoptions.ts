@@ -19,7 +19,8 @@ export interface ICommandOptions {
   files: IFileBrowserFactory | null;
   /** Show it, with the focus in it or at this place of *Train*. */
   showPanel(place?: Place): void;
-  openJob(id: string): void;
+  /** In place of the page of the job that it goes on from, if there is one. */
+  openJob(id: string, from?: string): void;
   /** The job of the page in front. */
   currentJob(): string | null;
 }

@@ -9,9 +9,12 @@ import { isRunnable, runnablePath } from './documents';
 import { gpuIcon } from './icons';
 import { CommandIDs } from './ids';
 import {
+  askedBy,
   canCancel,
   canPause,
   canResume,
+  canRunAgain,
+  canRunFromHere,
   cancelWords,
   hasRequest,
   maySteer,
@@ -170,14 +173,36 @@ function addJobCommands(options: ICommandOptions): void {
   add(CommandIDs.runAgain, {
     label: trans.__('Run Job Again…'),
     describedBy: JOB_ARGS,
-    isEnabled: args => jobOf(options, args) !== null,
+    isEnabled: args => {
+      const job = jobOf(options, args);
+      return job !== null && canRunAgain(job);
+    },
     execute: args =>
       attempt(options, async () => {
         const known = jobOf(options, args);
         if (known) {
           const job = hasRequest(known) ? known : await model.api.job(known.id);
-          train.prefill(job);
+          train.prefill(askedBy(job, model.whoami));
           options.showPanel('submit');
+        }
+      })
+  });
+  add(CommandIDs.runFromHere, {
+    label: trans.__('Run Job Again from Here'),
+    describedBy: JOB_ARGS,
+    isEnabled: args => {
+      const job = model.connection === 'ok' ? jobOf(options, args) : null;
+      return job !== null && canRunFromHere(job, model);
+    },
+    execute: args =>
+      attempt(options, async () => {
+        const old = jobOf(options, args);
+        if (old) {
+          // Pressed twice it is the same wish.
+          const key = `from-here-${old.id}`;
+          const job = await model.api.goOn(old.id, key);
+          model.add(job);
+          options.openJob(job.id, old.id);
         }
       })
   });

@@ -3,13 +3,14 @@ import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
 import { hasRequest } from './jobs';
-import { LogBuffer } from './log';
+import { LogBuffer, MOST_IN_ONE } from './log';
 import {
   CurveSource,
   ICurvePoint,
   IJob,
   IJobUse,
   PageMessage,
+  Rank,
   ServerMessage
 } from './tokens';
 
@@ -25,10 +26,11 @@ export class FollowedJob implements IDisposable {
     private readonly _parent: IFollowing,
     public job: IJob | null
   ) {
-    this.follow();
+    this.follow(job ? firstRank(job) : 0);
   }
 
-  rank = 0;
+  /** The worker whose log is followed; null = all of them. */
+  rank: Rank = 0;
   points: readonly ICurvePoint[] = [];
   source: CurveSource = 'report';
   use: IJobUse | null = null;
@@ -41,6 +43,7 @@ export class FollowedJob implements IDisposable {
   follow(rank = this.rank): void {
     this.rank = rank;
     this.log.clear();
+    this._ended.clear();
     this._parent.send({ type: 'follow', job: this.id, rank });
     this.changed.emit();
   }
@@ -64,15 +67,10 @@ export class FollowedJob implements IDisposable {
         break;
       }
       case 'log':
-        if (message.rank !== this.rank) {
+        if (this.rank !== null && message.rank !== this.rank) {
           return;
         }
-        this.log.append(
-          message.attempt,
-          message.lines,
-          message.end,
-          this._parent.attemptLine
-        );
+        this._takeLog(message);
         break;
       case 'curve':
         // All of it, each time: a step that was done again stands once.
@@ -93,6 +91,26 @@ export class FollowedJob implements IDisposable {
     this.job = merge(this.job, job);
     this.changed.emit();
   }
+
+  private _takeLog(message: Extract<ServerMessage, { type: 'log' }>): void {
+    const { attempt, rank, lines, end } = message;
+    if (end) {
+      this._ended.add(rank);
+    } else {
+      this._ended.delete(rank);
+    }
+    const isOne = this.rank !== null;
+    this.log.append(
+      attempt,
+      lines,
+      end && (isOne || this._ended.size >= (this.job?.workers ?? 1)),
+      this._parent.attemptLine,
+      isOne ? undefined : rank
+    );
+  }
+
+  /** Workers whose log has come to its end. */
+  private readonly _ended = new Set<number>();
 
   dispose(): void {
     if (this.isDisposed) {
@@ -117,4 +135,10 @@ function merge(old: IJob | null, job: IJob): IJob {
         ? job.attempts
         : (old?.attempts ?? [])
   };
+}
+
+/** Of several workers that failed the last lines of each say more than all lines of the first. */
+function firstRank(job: IJob): Rank {
+  const isSeveral = job.workers > 1 && job.workers <= MOST_IN_ONE;
+  return isSeveral && job.state === 'failed' ? null : 0;
 }

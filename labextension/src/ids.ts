@@ -17,6 +17,7 @@ export const CommandIDs = {
   unblock: 'gpucommons:unblock',
   startSmaller: 'gpucommons:start-smaller',
   runAgain: 'gpucommons:run-again',
+  runFromHere: 'gpucommons:run-from-here',
   keepGpu: 'gpucommons:keep-gpu',
   dropGpu: 'gpucommons:drop-gpu',
   startAgain: 'gpucommons:start-again',

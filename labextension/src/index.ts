@@ -133,14 +133,17 @@ const plugin: JupyterFrontEndPlugin<void> = {
     const tracker = new WidgetTracker<JobWidget>({ namespace: 'gpucommons' });
     const pageOf = (id: string): JobWidget =>
       tracker.find(each => each.jobId === id) ?? new JobWidget(context, id);
-    const openJob = (id: string) => {
+    const openJob = (id: string, from?: string) => {
       const page = pageOf(id);
+      const old = tracker.find(each => each.jobId === from);
       if (!tracker.has(page)) {
         // Notebook 7 keeps its main area for one document, and its lower panel opens closed.
-        shell.add(page, labShell ? 'main' : 'right');
+        const place = old ? { ref: old.id } : {};
+        shell.add(page, labShell ? 'main' : 'right', place);
         void tracker.add(page);
       }
       shell.activateById(page.id);
+      old?.dispose();
     };
 
     addCommands({

@@ -1,9 +1,12 @@
 import { describe, expect, it } from 'vitest';
 
 import {
+  askedBy,
   beganWords,
   canCancel,
   canPause,
+  canRunAgain,
+  canRunFromHere,
   cancelWords,
   dot,
   hasRequest,
@@ -253,5 +256,54 @@ describe('order and actions', () => {
     expect(timeLeftMs(makeJob({ ...job, attempts: unknown }), 50_000)).toBe(
       null
     );
+  });
+});
+
+describe('run again', () => {
+  const whoami = { name: 'ada', teams: ['vision'] };
+  const saved = { step: 16, size_bytes: 1, at_ms: 0 };
+  const ended = makeJob({
+    state: 'failed',
+    checkpoint: saved,
+    request: { roles: [] }
+  });
+  const here = (changes: object, jobs: (typeof ended)[] = []) =>
+    canRunFromHere({ ...ended, ...changes }, { whoami, jobs });
+
+  it('goes on from here for the owner of a job that is over and saved something', () => {
+    expect(here({})).toBe(true);
+    expect(here({ state: 'running' })).toBe(false);
+    expect(here({ state: 'paused' })).toBe(false);
+    expect(here({ checkpoint: null })).toBe(false);
+    expect(here({ owner: 'bob' })).toBe(false);
+  });
+
+  it('goes on from here once', () => {
+    const next = makeJob({
+      id: 'j-2',
+      request: { roles: [], resume_from: ended.id }
+    });
+    expect(here({}, [next])).toBe(false);
+  });
+
+  it('is offered only where the service would not refuse', () => {
+    expect(canRunAgain(ended)).toBe(true);
+    expect(canRunAgain({ ...ended, again_hindrance: 'Ask ann.' })).toBe(false);
+    expect(here({ again_hindrance: 'Its files are gone.' })).toBe(false);
+  });
+
+  it("takes nothing of another's that means something else for its reader", () => {
+    const request = {
+      roles: [],
+      secrets: { TOKEN: 'hub' },
+      results_to: 'work'
+    };
+    const theirs = { ...ended, owner: 'bob', request };
+    expect(askedBy(theirs, whoami).request).toEqual({
+      roles: [],
+      secrets: {},
+      results_to: null
+    });
+    expect(askedBy({ ...theirs, owner: 'ada' }, whoami).request).toBe(request);
   });
 });

@@ -54,6 +54,32 @@ export function canCancel(job: IJob): boolean {
   return !isFinal(job) && job.state !== 'cancelling';
 }
 
+/** Whether whoever looks may submit its request once more. */
+export function canRunAgain(job: IJob): boolean {
+  return Boolean(job.request) && !job.again_hindrance;
+}
+
+/** A job that is over goes on from what it saved for its owner alone, and once. */
+export function canRunFromHere(
+  job: IJob,
+  model: Pick<Model, 'whoami' | 'jobs'>
+): boolean {
+  return (
+    isFinal(job) &&
+    job.checkpoint != null &&
+    job.owner === model.whoami?.name &&
+    canRunAgain(job) &&
+    !goesOnIn(job, model.jobs)
+  );
+}
+
+/** The job as its reader would ask for it: what belongs to its owner is left out, as the service does. */
+export function askedBy(job: IJob, whoami: IWhoAmI | null): IJob {
+  return job.owner === whoami?.name || !job.request
+    ? job
+    : { ...job, request: { ...job.request, secrets: {}, results_to: null } };
+}
+
 /** GPUs per worker with which a waiting job would start now, where its owner looks and may act. */
 export function startableWith(
   job: IJob,

@@ -3,6 +3,12 @@
 /** Older lines are dropped: a job may print for days. */
 export const MAX_LINES = 5000;
 
+/** Of several workers' logs in one, so many lines of a piece are shown, its last ones. */
+export const SHOWN_OF_PIECE = 8;
+
+/** As many workers' logs are read in one. */
+export const MOST_IN_ONE = 16;
+
 /** What terminals obey and a page cannot: colours, cursor moves, titles. */
 const ESCAPES =
   /\u001b(?:\[[0-?]*[ -/]*[@-~]|\][^\u0007\u001b]*(?:\u0007|\u001b\\)?|[@-Z\\^_])/g;
@@ -19,6 +25,10 @@ export interface ILogLine {
   text: string;
   /** True for our own line that says where an attempt begins. */
   isAttempt: boolean;
+  /** Whose it is, where several workers' logs are one. */
+  rank?: number;
+  /** In place of so many of its lines. */
+  folded?: number;
 }
 
 export class LogBuffer {
@@ -34,14 +44,22 @@ export class LogBuffer {
     attempt: number,
     lines: readonly string[],
     end: boolean,
-    attemptLine: (attempt: number) => string
+    attemptLine: (attempt: number) => string,
+    rank?: number
   ): void {
     if (attempt !== this._attempt && lines.length > 0) {
-      this._push(attemptLine(attempt), true);
+      this._push({ text: attemptLine(attempt), isAttempt: true });
       this._attempt = attempt;
     }
-    for (const line of lines) {
-      this._push(plain(line), false);
+    const left = rank === undefined ? 0 : lines.length - SHOWN_OF_PIECE;
+    // One line would take the place of one line.
+    const folded = left > 1 ? left : 0;
+    const whose = rank === undefined ? {} : { rank };
+    if (folded > 0) {
+      this._push({ text: '', isAttempt: false, ...whose, folded });
+    }
+    for (const line of lines.slice(folded)) {
+      this._push({ text: plain(line), isAttempt: false, ...whose });
     }
     this.ended = end;
     const excess = this.lines.length - this._maxLines;
@@ -58,8 +76,8 @@ export class LogBuffer {
     this.ended = false;
   }
 
-  private _push(text: string, isAttempt: boolean): void {
-    this.lines.push({ id: this._next++, text, isAttempt });
+  private _push(line: Omit<ILogLine, 'id'>): void {
+    this.lines.push({ id: this._next++, ...line });
   }
 
   private _attempt = 0;

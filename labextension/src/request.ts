@@ -194,6 +194,7 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     launcher: form.workers > 1 ? form.launcher : 'plain',
     environment: form.environment,
     secrets: parseSecrets(form.secrets).secrets,
+    ...(form.source?.kind === 'job' ? { parent: form.source.job.id } : {}),
     // What the job asked for when it was submitted is done with.
     resume_from: null
   };

@@ -184,6 +184,8 @@ export interface IJob {
   /** Not in lists. */
   results?: IResults | null;
   request?: IJobRequest | null;
+  /** Why it cannot be run again by whoever looks; null where it can. */
+  again_hindrance?: string | null;
   /** Fields of it that a list left empty because they are long. */
   request_lacks?: string[];
 }
@@ -395,6 +397,9 @@ export type ServerMessage =
   | { type: 'events'; events: IEvent[] }
   | { type: 'error'; message: string };
 
+/** A worker; null = all of them. */
+export type Rank = number | null;
+
 export type PageMessage =
-  | { type: 'follow'; job: string; rank: number }
+  | { type: 'follow'; job: string; rank: Rank }
   | { type: 'unfollow'; job: string };

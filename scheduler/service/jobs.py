@@ -61,7 +61,11 @@ class JobFilter:
 def _view(service: Service, principal: Principal, workload: Workload) -> models.JobView:
     likely = service.forecasts.of(workload)
     now_ms = service.now_ms()
-    return job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
+    view = job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
+    if view.request is None:
+        return view
+    hindrance = snapshots.again_hindrance(service, principal, workload)
+    return view.model_copy(update={"again_hindrance": hindrance})
 
 
 def submit(
@@ -233,11 +237,7 @@ def again(
     caller's: both are left out.
     """
     found = find_job(service, principal, ref)
-    authorization.again(principal, found)
-    if found.spec.snapshot is not None:
-        team = service.loop.cluster.teams.get(found.spec.team)
-        shared = snapshots.are_shared(service, team)
-        authorization.run_files_of(principal, found, shared=shared)
+    snapshots.check_may_run(service, principal, found)
     if from_here:
         authorization.resume_from(principal, found)
         check_over(found)

@@ -4,7 +4,7 @@ from typing import Any
 
 from gpucommons.labextension.fanout import Tab
 from gpucommons.labextension.following import Follow
-from gpucommons.scheduler.errors import Unavailable, UnknownWorkload
+from gpucommons.scheduler.errors import Forbidden, Unavailable, UnknownWorkload
 from gpucommons.scheduler.models import AttemptView, Curve, JobUse, LogView
 
 REF = "digits-7"
@@ -28,6 +28,8 @@ class Scripted:
         self.stages = stages
         self.logs = logs
         self.offsets: list[tuple[int, int]] = []
+        #: Of the workers but the first.
+        self.ranks: dict[int, list[Any]] = {}
         #: What its use is said to be, look after look.
         self.uses: list[JobUse] = []
 
@@ -41,6 +43,11 @@ class Scripted:
             return self.uses.pop(0)
         if call.path.endswith("/log"):
             number, offset = int(call.query["attempt"]), int(call.query["offset"])
+            if (rank := int(call.query.get("rank", 0))) > 0:
+                answer = self.ranks[rank].pop(0)
+                if isinstance(answer, Exception):
+                    raise answer
+                return answer
             self.offsets.append((number, offset))
             if not self.logs[number]:
                 raise UnknownWorkload
@@ -55,7 +62,9 @@ def lines(number: int, text: str, offset: int, *, end: bool = False) -> LogView:
     return LogView(lines=[text] if text else [], attempt=number, next_offset=offset, end=end)
 
 
-async def follow(scheduler: Scripted, *, room: int = 256) -> list[dict[str, Any]]:
+async def follow(
+    scheduler: Scripted, *, room: int = 256, rank: int | None = 0
+) -> list[dict[str, Any]]:
     """What a page gets that is slow to read."""
     tab, found = Tab(size=room), list[dict[str, Any]]()
 
@@ -70,7 +79,7 @@ async def follow(scheduler: Scripted, *, room: int = 256) -> list[dict[str, Any]
 
     reading = asyncio.create_task(read())
     async with asyncio.timeout(60):
-        await Follow(scheduler=scheduler, tab=tab, ref=REF, sleep=skip).run()
+        await Follow(scheduler=scheduler, tab=tab, ref=REF, rank=rank, sleep=skip).run()
         await tab.emptied()
     reading.cancel()
     assert not tab.over.is_set()
@@ -95,6 +104,23 @@ async def test_log_lines_follow_in_order_over_attempts(make_job: Any) -> None:
         (2, [], True),
     ]
     assert scheduler.offsets == [(1, 0), (1, 2), (2, 0), (2, 2)]
+
+
+async def test_the_logs_of_all_workers_come_as_one(make_job: Any) -> None:
+    done = make_job(state="failed", attempts=[attempt(1)], workers=3)
+    scheduler = Scripted([done], {1: [lines(1, "a", 2), lines(1, "b", 4, end=True)]})
+    scheduler.ranks = {1: [lines(1, "c", 2, end=True)], 2: [lines(1, "", 0, end=True)]}
+    sent = await follow(scheduler, rank=None)
+    said = sorted((m["rank"], m["lines"], m["end"]) for m in sent if m["type"] == "log")
+    assert said == [(0, ["a"], False), (0, ["b"], True), (1, ["c"], True), (2, [], True)]
+
+
+async def test_a_refusal_of_one_of_the_logs_is_told_in_its_words(make_job: Any) -> None:
+    done = make_job(state="failed", attempts=[attempt(1)], workers=2)
+    scheduler = Scripted([done], {1: [lines(1, "a", 2, end=True)]})
+    scheduler.ranks = {1: [Forbidden("Not yours.")]}
+    sent = await follow(scheduler, rank=None)
+    assert [m["message"] for m in sent if m["type"] == "error"] == ["Not yours."]
 
 
 async def test_a_log_is_read_no_faster_than_its_page_takes_it(make_job: Any) -> None:

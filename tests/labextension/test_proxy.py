@@ -59,6 +59,19 @@ async def test_writes_are_passed_on(served: Any, api: Any, path: str, body: Any)
     assert api.asked("POST")[0] == f"/v1/{path}"
 
 
+async def test_a_job_goes_on_from_where_it_stood_only_where_that_is_said(
+    served: Any, api: Any
+) -> None:
+    path = f"gpucommons/api/jobs/{JOB_ID}/again"
+    await served.http.post(f"{path}?from_here=true", json={})
+    refused = [
+        (await served.http.post(f"{path}?{query}", json={})).status_code
+        for query in ("from_here=yes", "user=bob")
+    ]
+    queries = [r.url.query for r in api.requests if r.url.path.endswith("/again")]
+    assert (queries, refused) == ([b"from_here=true"], [422, 422])
+
+
 async def test_every_row_of_the_table_was_tried() -> None:
     # `offers` alone is not: the fake has none.
     assert len(READS) + len(WRITES) + 1 == len(TABLE)

@@ -4,18 +4,26 @@ import { expect, it } from 'vitest';
 
 import type { Connection } from '../model';
 import { FollowedJob } from '../followed';
-import { makeJob, msg } from '../testing/make';
+import { makeAttempt, makeJob, msg } from '../testing/make';
 import { PanelContext } from '../components/context';
 import { CurveView } from './curveview';
 import { LogView } from './logview';
 
-function page(connection: Connection, state = 'running'): string {
+function page(
+  connection: Connection,
+  state = 'running',
+  attempt = 'running'
+): string {
   const parent = {
     send: () => true,
     release: () => undefined,
     attemptLine: () => ''
   };
-  const followed = new FollowedJob('j-1', parent, makeJob({ state }));
+  const followed = new FollowedJob(
+    'j-1',
+    parent,
+    makeJob({ state, attempts: [makeAttempt({ state: attempt })] })
+  );
   const context = { model: { connection }, msg } as never;
   return renderToStaticMarkup(
     React.createElement(
@@ -56,5 +64,7 @@ it('says that nothing was printed or reported only where that is known', () => {
 
 it('stops and follows only a log that goes on', () => {
   expect(page('ok')).toContain('Pause scrolling');
-  expect(page('ok', 'succeeded')).not.toContain('Pause scrolling');
+  for (const state of ['paused', 'queued', 'succeeded']) {
+    expect(page('ok', state, 'ended')).not.toContain('Pause scrolling');
+  }
 });

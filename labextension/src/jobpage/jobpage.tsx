@@ -11,6 +11,8 @@ import {
   canCancel,
   canPause,
   canResume,
+  canRunAgain,
+  canRunFromHere,
   currentAttempt,
   dot,
   isFinal,
@@ -82,7 +84,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
 
 function Header({ job }: { job: IJob }): React.JSX.Element {
   const { model, msg, commands, trans } = usePanel();
-  useTopics(model, ['status']);
+  useTopics(model, ['status', 'jobs']);
   const mine = maySteer(job, model.whoami);
   const away = msg.outOfReach(model.connection);
   const action = (shows: boolean, command: string, label: string) =>
@@ -123,10 +125,11 @@ function Header({ job }: { job: IJob }): React.JSX.Element {
           trans.__('Cancel')
         )}
         {action(
-          Boolean(job.request),
-          CommandIDs.runAgain,
-          trans.__('Run again…')
+          canRunFromHere(job, model),
+          CommandIDs.runFromHere,
+          trans.__('Run again from here')
         )}
+        {action(canRunAgain(job), CommandIDs.runAgain, trans.__('Run again…'))}
       </span>
     </header>
   );

@@ -1,5 +1,5 @@
 /**
- * A worker's log, live. Lines are text nodes, appended by hand: React would compare thousands of
+ * A job's log, live: a worker's, or those of all in the order in which they come. Lines are text nodes, appended by hand: React would compare thousands of
  * rows for every line that comes.
  */
 import * as React from 'react';
@@ -7,12 +7,17 @@ import * as React from 'react';
 import { h } from '../components/h';
 
 import { FollowedJob } from '../followed';
-import { isFinal } from '../jobs';
-import { usePanel, useSignal } from '../components/context';
+import { currentAttempt, isFinal } from '../jobs';
+import { type ILogLine, MOST_IN_ONE } from '../log';
+import { Rank } from '../tokens';
+import { usePanel, useSignal, useWords } from '../components/context';
 import { LinkButton } from '../components/parts';
+import { jobMessages, type JobMessages } from './messages';
 
 /** So close to the end counts as "at the end". */
 const NEAR_PX = 24;
+/** More workers are chosen from a list. */
+const MOST_BUTTONS = 8;
 
 export function LogView(props: {
   followed: FollowedJob;
@@ -35,9 +40,9 @@ export function LogView(props: {
         <h2>{trans.__('Log')}</h2>
         <span className="gc-Row gc-Right gc-Muted">
           {props.workers > 1 ? (
-            <RankSelect followed={followed} workers={props.workers} />
+            <RankChoice followed={followed} workers={props.workers} />
           ) : null}
-          {followed.job && isFinal(followed.job) ? null : (
+          {!followed.job || currentAttempt(followed.job) === null ? null : (
             <LinkButton
               onClick={() => {
                 setFollowing(!isFollowing);
@@ -70,26 +75,54 @@ export function LogView(props: {
   );
 }
 
-function RankSelect(props: {
+/** All workers' lines in one, or those of one. */
+function RankChoice(props: {
   followed: FollowedJob;
   workers: number;
 }): React.JSX.Element {
   const { trans } = usePanel();
+  const { followed, workers } = props;
+  const label = trans.__('Worker whose log is shown');
+  const all = workers > MOST_IN_ONE ? [] : [null];
+  const ranks: Rank[] = [...all, ...Array(workers).keys()];
+  const name = (rank: Rank) => (rank === null ? trans.__('all') : String(rank));
+  if (workers > MOST_BUTTONS) {
+    return (
+      <select
+        className="gc-Rank"
+        aria-label={label}
+        value={followed.rank ?? 'all'}
+        onChange={event => {
+          const { value } = event.target;
+          followed.follow(value === 'all' ? null : Number(value));
+        }}
+      >
+        {ranks.map(rank => (
+          <option key={name(rank)} value={rank ?? 'all'}>
+            {rank === null
+              ? trans.__('all workers')
+              : trans.__('worker %1', rank)}
+          </option>
+        ))}
+      </select>
+    );
+  }
   return (
-    <select
-      className="gc-Rank"
-      aria-label={trans.__('Worker whose log is shown')}
-      value={props.followed.rank}
-      onChange={event => {
-        props.followed.follow(Number(event.target.value));
-      }}
-    >
-      {Array.from({ length: props.workers }, (_, rank) => (
-        <option key={rank} value={rank}>
-          {trans.__('rank %1', rank)}
-        </option>
+    <span className="gc-Ranks" role="group" aria-label={label}>
+      <span>{trans.__('worker')}</span>
+      {ranks.map(rank => (
+        <button
+          key={name(rank)}
+          type="button"
+          aria-pressed={rank === followed.rank}
+          onClick={() => {
+            followed.follow(rank);
+          }}
+        >
+          {name(rank)}
+        </button>
       ))}
-    </select>
+    </span>
   );
 }
 
@@ -99,12 +132,13 @@ function Lines(props: {
   setFollowing: (following: boolean) => void;
 }): React.JSX.Element {
   const { trans } = usePanel();
+  const msg = useWords(jobMessages);
   const { followed, isFollowing, setFollowing } = props;
   const node = React.useRef<HTMLPreElement>(null);
   React.useEffect(() => {
     const pre = node.current;
     if (pre !== null) {
-      syncLines(pre, followed.log.lines);
+      syncLines(pre, followed.log.lines, line => textOf(line, msg));
       if (isFollowing) {
         pre.scrollTop = pre.scrollHeight;
       }
@@ -129,10 +163,19 @@ function Lines(props: {
   );
 }
 
+/** A line as it is shown: among several workers' it begins with whose it is. */
+export function textOf(line: ILogLine, msg: JobMessages): string {
+  if (line.rank === undefined) {
+    return line.text;
+  }
+  return `${line.rank} │ ${line.folded ? msg.foldedLines(line.folded) : line.text}`;
+}
+
 /** Make the node's rows those of the buffer, touching only what differs at both ends. */
 export function syncLines(
   node: HTMLElement,
-  lines: FollowedJob['log']['lines']
+  lines: FollowedJob['log']['lines'],
+  text: (line: ILogLine) => string = line => line.text
 ): void {
   const firstId = lines[0]?.id ?? Infinity;
   while (
@@ -148,8 +191,12 @@ export function syncLines(
     if (line.id > lastId) {
       const row = document.createElement('div');
       row.dataset['id'] = String(line.id);
-      row.textContent = line.text === '' ? '\u00a0' : line.text;
-      row.className = line.isAttempt ? 'gc-Log-attempt' : '';
+      row.textContent = text(line) || '\u00a0';
+      row.className = line.isAttempt
+        ? 'gc-Log-attempt'
+        : line.folded
+          ? 'gc-Muted'
+          : '';
       fresh.append(row);
     }
   }

@@ -58,6 +58,10 @@ export function jobMessages(msg: Messages) {
         : trans.__('%1 GiB, the fullest worker', (mib / 1024).toFixed(1));
     },
 
+    foldedLines(count: number): string {
+      return trans._n('… %1 line', '… %1 lines', count);
+    },
+
     resumedAt(step: string, held: string): string {
       return trans.__('resumed at %1 on %2', step, held);
     },

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler import models
-from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.store.base import LedgerRow
 

@@ -206,6 +206,42 @@ async def test_a_job_with_files_is_run_again_by_its_owner_and_those_who_steer_it
         assert "runs from files of ann, which are not shared in vision" in answer.json()["message"]
 
 
+@pytest.mark.parametrize(
+    ("who", "status"), [("ann", 201), ("ada", 201), ("root", 201), ("alf", 422), ("bob", 404)]
+)
+@pytest.mark.usefixtures("anns")
+async def test_who_may_run_it_again_may_also_change_what_is_asked(
+    http: httpx.AsyncClient, who: str, status: int
+) -> None:
+    first = (await http.get("/v1/jobs/digits-1", headers=as_user("ann"))).json()
+    made = a_job(team="vision") | {"parent": first["id"]}
+    assert (await http.post("/v1/jobs", json=made, headers=as_user(who))).status_code == status
+
+
+@pytest.mark.parametrize("change", [{"snapshot": UNKNOWN}, {"team": "nlp"}])
+@pytest.mark.usefixtures("anns")
+async def test_a_parent_is_no_key_to_other_files_nor_for_another_team(
+    http: httpx.AsyncClient, change: dict[str, str]
+) -> None:
+    first = (await http.get("/v1/jobs/digits-1", headers=as_user("ann"))).json()
+    made = a_job(team="vision") | {"parent": first["id"]} | change
+    assert (await http.post("/v1/jobs", json=made, headers=as_user("root"))).status_code == 422
+
+
+@pytest.mark.parametrize(("who", "says"), [("ann", None), ("ada", None), ("alf", "ask ann to run")])
+@pytest.mark.usefixtures("anns")
+async def test_a_job_says_why_its_reader_may_not_run_it_again(
+    http: httpx.AsyncClient, who: str, says: str | None
+) -> None:
+    one = (await http.get("/v1/jobs/digits-1", headers=as_user(who))).json()
+    (listed,) = (await http.get("/v1/jobs", headers=as_user(who))).json()["jobs"]
+    assert one["again_hindrance"] == listed["again_hindrance"]
+    if says is None:
+        assert one["again_hindrance"] is None
+    else:
+        assert says in one["again_hindrance"]
+
+
 @pytest.mark.parametrize("whole_hub", [True, False])
 @pytest.mark.usefixtures("anns")
 async def test_a_team_that_shares_runs_from_each_others_files_and_no_other_team_does(
