@@ -2,13 +2,13 @@
 import { IDisposable } from '@lumino/disposable';
 import { Signal } from '@lumino/signaling';
 
+import type { IJobUse } from './jobpage/use';
 import { hasRequest } from './jobs';
 import { LogBuffer, MOST_IN_ONE } from './log';
 import {
   CurveSource,
   ICurvePoint,
   IJob,
-  IJobUse,
   PageMessage,
   Rank,
   ServerMessage

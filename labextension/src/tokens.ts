@@ -3,6 +3,8 @@
  * WebSocket. Field names are those on the wire.
  */
 
+import type { IJobUse } from './jobpage/use';
+
 /** Settings and plugin id. */
 export const PLUGIN_ID = 'gpucommons:panel';
 
@@ -207,25 +209,6 @@ export interface ICurvePoint {
 
 /** Where a curve was read. */
 export type CurveSource = 'report' | 'trainer' | 'tensorboard' | 'log';
-
-export interface IUseSpan {
-  from_ms: number;
-  to_ms: number;
-  held_milli_gpu: number;
-  /** Null where nothing was measured. */
-  used_milli_gpu?: number | null;
-  memory_used_mib?: number | null;
-}
-
-/** What a job used of the GPUs that it asked for. */
-export interface IJobUse {
-  spans: IUseSpan[];
-  asked_milli_gpu: number;
-  used_milli_gpu?: number | null;
-  memory_used_mib_max?: number | null;
-  /** "asked 2 GPUs, used 0.2". */
-  text: string;
-}
 
 export interface ISlice {
   slice_id: string;

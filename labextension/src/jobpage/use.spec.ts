@@ -1,8 +1,7 @@
 /** What a job used of its GPUs, as blocks below its attempts. */
 import { describe, expect, it } from 'vitest';
 
-import { IJobUse, IUseSpan } from '../tokens';
-import { useView } from './use';
+import { useView, IJobUse, IUseSpan } from './use';
 
 function span(from: number, used: number | null): IUseSpan {
   return {

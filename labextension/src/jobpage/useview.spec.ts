@@ -5,7 +5,7 @@ import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import { msg } from '../testing/make';
-import { IJobUse } from '../tokens';
+import { IJobUse } from './use';
 import { CurveView } from './curveview';
 import { UseView } from './useview';
 

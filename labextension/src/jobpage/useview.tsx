@@ -5,9 +5,8 @@ import { Fragment, h } from '../components/h';
 
 import { usePanel, useWords } from '../components/context';
 import { gpus } from '../format';
-import { IJobUse } from '../tokens';
 import { jobMessages } from './messages';
-import { HEIGHT, IBand, useView, WIDTH } from './use';
+import { HEIGHT, IBand, IJobUse, useView, WIDTH } from './use';
 
 /** A mean over minutes, to a hundredth of a GPU. */
 function rounded(milliGpu: number): number {
