@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock, Thread
-from typing import IO, Any
+from threading import Event, Lock, Thread
+from typing import IO, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadI
 from gpucommons.scheduler.errors import Conflict, TooLarge, TooManyRequests, Unavailable
 from gpucommons.scheduler.executors.answers import Answer, Done
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.copy_turns import TURN_S, CopyTurns
 from gpucommons.scheduler.executors.own_files import OwnFiles, send_on_errand
 from gpucommons.scheduler.executors.plan import Plan
 from gpucommons.scheduler.working_folder.giving_back import Outcome
@@ -35,8 +36,10 @@ log = logging.getLogger("gpucommons.scheduler.results")
 PATIENCE_S = 3600.0
 #: Tries of one job's copy while this scheduler runs.
 _TRIES = 3
-#: Of so many users files are copied at once, and one pass waits so long for them.
-_COPIED_TOGETHER, TOGETHER_S = 8, 2.0
+#: One pass waits so long for those who copy.
+TOGETHER_S = 2.0
+#: So soon a copy that is to give its place up does so.
+_LISTENS_S = 1.0
 _CHUNK_BYTES = 1 << 18
 #: The files of one user's jobs, and of all, are sent so many times at once.
 _SENT_TO_ONE, _SENT_TOGETHER = 2, 12
@@ -53,10 +56,32 @@ class _Due:
     plan: Plan
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Copying:
+    """A thread that copies one user's files, and how it is told to give its place up."""
+
+    thread: Thread
+    cut: Event
+
+
+class _Sent(NamedTuple):
+    """Whose files an errand sends, and since when."""
+
+    owner: str
+    since_s: float
+
+
 class LocalResults:
     """Looks after the results of all jobs of this machine; its steps come from one thread."""
 
-    def __init__(self, attempts: Path, *, job_of: Callable[[WorkloadId], Workload | None]) -> None:
+    def __init__(
+        self,
+        attempts: Path,
+        *,
+        job_of: Callable[[WorkloadId], Workload | None],
+        turns: CopyTurns | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._attempts = attempts
         self._job_of = job_of
         #: Attempts whose job was not seen to be over; None = nobody has looked yet.
@@ -65,9 +90,11 @@ class LocalResults:
         #: Attempts' folders that were there at the last look.
         self._seen: set[str] = set()
         #: Errands that send files, and whose; one that nobody listens to goes by itself.
-        self._sending: WeakKeyDictionary[subprocess.Popen[bytes], str] = WeakKeyDictionary()
+        self._sending: WeakKeyDictionary[subprocess.Popen[bytes], _Sent] = WeakKeyDictionary()
         #: By owner, who copies.
-        self._copying: dict[str, Thread] = {}
+        self._copying: dict[str, _Copying] = {}
+        self._turns = turns or CopyTurns()
+        self._clock = clock
         #: Attempts that are done with, and whether something was brought.
         self._done: dict[str, bool] = {}
         self._lock = Lock()
@@ -92,24 +119,30 @@ class LocalResults:
 
     def _bring_all(self, due: Mapping[str, Sequence[_Due]]) -> int:
         """Copy beside one another what is of different users: one may stop the copying of their own."""
-        for owner, those in due.items():
-            if owner not in self._copying and len(self._copying) < _COPIED_TOGETHER:
-                thread = Thread(target=self._bring_each, args=(those,), daemon=True)
-                self._copying[owner] = thread
-                thread.start()
+        for owner in self._turns.begin(due, self._clock()):
+            cut = Event()
+            thread = Thread(target=self._bring_each, args=(due[owner], cut), daemon=True)
+            self._copying[owner] = _Copying(thread=thread, cut=cut)
+            thread.start()
+        for owner in self._turns.give_up(self._clock()):
+            log.warning("copying files of %s has gone on for long, and others wait", owner)
+            self._copying[owner].cut.set()
         until_s = time.monotonic() + TOGETHER_S
-        for owner, thread in list(self._copying.items()):
-            thread.join(max(0.0, until_s - time.monotonic()))
-            if not thread.is_alive():
+        for owner, copying in list(self._copying.items()):
+            copying.thread.join(max(0.0, until_s - time.monotonic()))
+            if not copying.thread.is_alive():
                 del self._copying[owner]
+                self._turns.ended(owner)
         with self._lock:
             done, self._done = self._done, {}
         self._open = (self._open or set()) - done.keys()
         return sum(done.values())
 
-    def _bring_each(self, those: Sequence[_Due]) -> None:
+    def _bring_each(self, those: Sequence[_Due], cut: Event) -> None:
         for one in those:
-            brought = self._bring(one.folder, one.plan)
+            if cut.is_set():
+                return
+            brought = self._bring(one.folder, one.plan, cut)
             if brought is not None:
                 with self._lock:
                     self._done[one.folder.path.name] = brought
@@ -139,12 +172,14 @@ class LocalResults:
                 return attempt.attempt_id
         return None
 
-    def _bring(self, folder: AttemptFolder, plan: Plan) -> bool | None:
-        files = OwnFiles(folder=folder, plan=plan, run=_runs(plan))
+    def _bring(self, folder: AttemptFolder, plan: Plan, cut: Event) -> bool | None:
+        files = OwnFiles(folder=folder, plan=plan, run=_runs(plan, cut))
         problem, _ = files.take_over()
         problem = problem or files.give_back()
         if problem is None:
             return True
+        if cut.is_set():
+            return None  # for others' sake: it is no try in vain
         tries = self._tries[plan.attempt_id] = self._tries.get(plan.attempt_id, 0) + 1
         if tries < _TRIES:
             return None
@@ -200,31 +235,44 @@ class LocalResults:
             except OSError as error:
                 message = f"The files of {job.spec.name} cannot be read: {error.strerror}."
                 raise Unavailable(message) from None
-            self._sending[errand] = job.spec.owner
+            self._sending[errand] = _Sent(job.spec.owner, self._clock())
         return _begun(errand, job.spec.name)
 
     def _refuse_too_many(self, owner: str) -> None:
         """Each of them may hold a thread of the service for as long as its user wants to be silent."""
-        under_way = [whose for errand, whose in self._sending.items() if errand.poll() is None]
-        if under_way.count(owner) >= _SENT_TO_ONE or len(under_way) >= _SENT_TOGETHER:
-            raise TooManyRequests(
-                f"{len(under_way)} fetches of files are under way, {under_way.count(owner)} of them of"
-                f" jobs of {owner}; at most {_SENT_TOGETHER} and {_SENT_TO_ONE} go on at a time."
-                " Wait until one is done."
-            )
+        under_way = {one: sent for one, sent in self._sending.items() if one.poll() is None}
+        mine = sum(sent.owner == owner for sent in under_way.values())
+        if mine < _SENT_TO_ONE and len(under_way) < _SENT_TOGETHER:
+            return
+        if not mine:
+            longest, sent = min(under_way.items(), key=lambda item: item[1].since_s)
+            if self._clock() - sent.since_s >= TURN_S:
+                longest.kill()
+                return
+        raise TooManyRequests(
+            f"{len(under_way)} fetches of files are under way, {mine} of them of"
+            f" jobs of {owner}; at most {_SENT_TOGETHER} and {_SENT_TO_ONE} go on at a time."
+            " Wait until one is done."
+        )
 
 
 def _has_successor(job: Workload, attempt_id: str) -> bool:
     return bool(job.attempts) and job.attempts[-1].attempt_id != AttemptId(attempt_id)
 
 
-def _runs(
-    plan: Plan, patience_s: float = PATIENCE_S
-) -> Callable[[Sequence[str], Path | None], Done]:
+def _runs(plan: Plan, cut: Event | None = None) -> Callable[[Sequence[str], Path | None], Done]:
+    """Run an errand as the job's user; ``cut`` ends it before its time."""
+
     def run(words: Sequence[str], snapshot: Path | None) -> Done:
+        until_s = time.monotonic() + PATIENCE_S
         try:
             with Answer(send_on_errand(plan, words, snapshot)) as answer:
-                return answer.hear(patience_s) or Done(problem="it took too long")
+                while (done := answer.hear(_LISTENS_S)) is None:
+                    if cut is not None and cut.is_set():
+                        return Done(problem="it was cut short, because others wait")
+                    if time.monotonic() >= until_s:
+                        return Done(problem="it took too long")
+                return done
         except OSError as error:
             return Done(problem=f"nothing can be run as the job's user: {error}")
 

@@ -351,8 +351,7 @@ def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.J
     """Cancel a job."""
     found = find_job(service, principal, ref)
     authorization.cancel(principal, found)
-    text = f"cancelled by {principal.name}"
-    return _steer(service, principal, found, Cancel(workload_id=found.workload_id, text=text))
+    return _steer(service, principal, found, Cancel(workload_id=found.workload_id))
 
 
 def pause(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:

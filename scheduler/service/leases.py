@@ -288,7 +288,7 @@ def drop(service: Service, principal: Principal, lease_id: str) -> Pending[model
     if found.state not in (State.ACTIVE, State.WARNED):
         message = f"This lease is {found.state}: only a running notebook drops its GPU."
         raise InvalidTransition(message)
-    text = f"GPU returned by {principal.name}; restarted without it"
+    text = f"GPU returned by {principal.name}; restarts without it"
     action = Cancel(workload_id=found.workload_id, why=RELEASED, text=text)
     intent = service.ask(principal, action)
     return decision(service, intent, lambda _: view(service, principal, found.workload_id))

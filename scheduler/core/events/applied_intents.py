@@ -225,9 +225,9 @@ def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = N
         raise InvalidTransition(message)
     if workload.state is State.CANCELLING:
         return
+    why = f": {text}" if text else ""
+    cycle.tell("cancel-asked", f"{by} asked to cancel {workload.spec.name}{why}.", workload, by=by)
     text = text or f"Cancelled by {by}"
-    said = f"{workload.spec.name}: {text[:1].lower()}{text[1:]}."
-    cycle.tell("cancel-asked", said, workload, by=by)
     workload = reclaim_backoff.noted(cycle, workload)
     if workload.current is None:
         workload = move(workload, State.CANCELLING, cycle.now_ms, nomination=None)

@@ -294,7 +294,7 @@ def _failed_before_its_stop(cycle: CycleState, workload: Workload) -> Workload:
 def cancelled(cycle: CycleState, workload: Workload, text: str) -> Workload:
     """The last step of a cancel."""
     workload = cycle.put(move(workload, State.CANCELLED, cycle.now_ms, ended_text=text))
-    cycle.tell("cancelled", f"{workload.spec.name} was cancelled.", workload)
+    cycle.tell("cancelled", f"{workload.spec.name}: {text[:1].lower()}{text[1:]}.", workload)
     return workload
 
 

@@ -138,6 +138,15 @@ def test_reports_of_ended_attempts_are_ignored(world: World) -> None:
     assert world.cluster.workloads == before.workloads
 
 
+def test_events_say_that_a_cancel_was_asked_for_and_later_that_it_is_done(world: World) -> None:
+    job = world.run(a_job("digits"))
+    world.ask(Cancel(workload_id=job))
+    assert [event.text for event in world.events][-1] == "ann asked to cancel digits."
+    world.end(job, 143)
+    assert [event.text for event in world.events][-1] == "digits: cancelled by ann."
+    assert world.get(job).ended_text == "Cancelled by ann"
+
+
 def test_cancel_signals_at_once_and_waits_for_the_end(world: World) -> None:
     job = world.run(a_job())
     world.ask(Cancel(workload_id=job))

@@ -6,18 +6,24 @@ import io
 import json
 import os
 import signal
+import subprocess
 import tarfile
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from launches import a_launch, ended, lines, python, stopping, until
 
-from gpucommons.scheduler.core.model.types import AttemptId, Millis, State, Workload
+from gpucommons.scheduler.core.model.types import AttemptId, Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.errors import Conflict, TooLarge
+from gpucommons.scheduler.executors import local_results
 from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.copy_turns import CopyTurns
 from gpucommons.scheduler.executors.local import LocalExecutor
 from gpucommons.scheduler.executors.local_results import LocalResults
+from gpucommons.scheduler.executors.own_files import send_on_errand
+from gpucommons.scheduler.executors.plan import Plan
 from gpucommons.scheduler.working_folder.giving_back import MARK
 
 WRITES = "open('ckpt', 'w').write('42'); raise SystemExit(3)"
@@ -194,3 +200,32 @@ def test_how_much_is_kept_is_known_also_where_the_supervisor_was_killed(
 
     over = ended(executor)
     assert (over.exit_code, over.files_kept) == (None, 1)
+
+
+def test_a_user_who_stops_the_copying_of_their_files_keeps_no_place_from_others(
+    executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs: dict[WorkloadId, Workload] = {}
+    for owner in ("alice", "bob"):
+        launch = a_launch(*python(WRITES), attempt_id=f"a-{owner}", owner=owner, results_to=owner)
+        job = replace(launch.workload, workload_id=WorkloadId(owner), state=State.FAILED)
+        executor.start(replace(launch, workload=job))
+        until(executor.folder(launch.attempt.attempt_id).exit.exists)
+        jobs[job.workload_id] = job
+
+    def send(plan: Plan, words: Sequence[str], snapshot: Path | None) -> subprocess.Popen[bytes]:
+        if plan.attempt_id == "a-bob":
+            return send_on_errand(plan, words, snapshot)
+        pipe = subprocess.PIPE
+        return subprocess.Popen(["sleep", "600"], stdout=pipe, stderr=pipe)
+
+    monkeypatch.setattr(local_results, "send_on_errand", send)
+    monkeypatch.setattr(local_results, "TOGETHER_S", 0.1)
+    attempts = executor._settings.state_dir / "attempts"
+    turns = CopyTurns(places=1, turn_s=0)
+    results = LocalResults(attempts, job_of=jobs.get, turns=turns)
+
+    until(results.step)
+
+    assert results.outcome(jobs[WorkloadId("bob")]) is not None
+    assert results.outcome(jobs[WorkloadId("alice")]) is None
