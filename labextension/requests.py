@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import ValidationError
 
-from gpucommons.scheduler.models.mistakes import said
+from gpucommons.scheduler.models.mistakes import named, said
 
 #: Time limits that forms offer, in seconds; None is whatever the team's rules allow.
 TIME_LIMITS_S: tuple[int | None, ...] = (1800, 3600, 7200, 14_400, 28_800, 86_400, None)
@@ -15,6 +15,4 @@ AWAY = "The GPU scheduler does not answer. Notebooks and jobs that run go on wit
 def sentence_of(error: ValidationError) -> str:
     """What is wrong, field by field, without what was sent (it may be a secret)."""
     found = error.errors(include_url=False, include_input=False)
-    return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'body'}: {said(each)}" for each in found[:5]
-    )
+    return "; ".join(f"{named(each['loc']) or 'body'}: {said(each)}" for each in found[:5])

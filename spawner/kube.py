@@ -79,7 +79,7 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
     def _default_cpu_text(self) -> str:
         cores = self.cpu_limit or self.cpu_guarantee
         memory = self.mem_limit or self.mem_guarantee
-        parts = [f"{cores:g} cores"] if cores else []
+        parts = [f"{cores:g} core{'' if cores == 1 else 's'}"] if cores else []
         return ", ".join([*parts, f"{memory / 2**30:g} GiB"] if memory else parts)
 
     # --- what the user asks -------------------------------------------------------------------

@@ -24,7 +24,7 @@ from gpucommons.scheduler.errors import (
     Unavailable,
 )
 from gpucommons.scheduler.models import ErrorView
-from gpucommons.scheduler.models.mistakes import said
+from gpucommons.scheduler.models.mistakes import named, said
 
 log = logging.getLogger("gpucommons.scheduler.api")
 
@@ -99,9 +99,18 @@ async def _refused(request: Request, error: Exception) -> Response:
 
 async def _invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for these alone
-    details = [_detail(found) for found in error.errors()[:_NAMED]]
-    sentences = [f"{one['field']}: {one['message']}." for one in details]
+    mistakes = error.errors()[:_NAMED]
+    details = [_detail(found) for found in mistakes]
+    sentences = [
+        f"{_in_words(found, one['field'])}: {one['message']}."
+        for found, one in zip(mistakes, details, strict=True)
+    ]
     return answer(BadRequest(" ".join(sentences) or None), details)
+
+
+def _in_words(found: Mapping[str, Any], field: str) -> str:
+    place = list(found.get("loc", ()))[1:]
+    return _printable(named(place)) if field == ".".join(map(str, place)) else field
 
 
 def _detail(found: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from gpucommons.scheduler.errors import (
     SchedulerError,
     Unavailable,
 )
-from gpucommons.scheduler.models.mistakes import said
+from gpucommons.scheduler.models.mistakes import named, said
 
 INTERRUPTED = 130
 
@@ -46,10 +46,7 @@ _SCRIPTS = (".py", ".ipynb")
 def _sentence(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
-    parts = (
-        f"{'.'.join(str(step) for step in item['loc']) or 'job'}: {said(item)}"
-        for item in error.errors()
-    )
+    parts = (f"{named(item['loc']) or 'job'}: {said(item)}" for item in error.errors())
     return "; ".join(parts)
 
 

@@ -264,7 +264,7 @@ def reclaim(arguments: argparse.Namespace) -> int:
         lease = scheduler.send(calls.reclaim(notebook(scheduler, arguments.lease), request))
     until = lease.idle.returns_ms if lease.idle else None
     text = (
-        f"{lease.user}: returned at {clock(until)}"
+        f"{lease.user}: the GPU is to be returned at {clock(until)}"
         if until
         else f"{lease.user}: {state_words(lease.state)}"
     )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
+from gpucommons.gpu.slices import format_gpus, format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect
@@ -35,13 +35,21 @@ _COPYING_S, _LOOK_S = 60.0, 0.5
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
+def _size(job: models.JobView) -> str:
+    """``½ GPU``, ``2 × 1 GPU``, ``no GPU``."""
+    if not job.milli_gpu:
+        return "no GPU" if job.workers == 1 else f"{job.workers} workers without a GPU"
+    each = format_gpus(job.milli_gpu // job.workers)
+    return each if job.workers == 1 else f"{job.workers} × {each}"
+
+
 def describe(job: models.JobView) -> str:
     """One job in a few lines."""
     lines = [
         f"{job.name}  {state_words(job.state)}" + (f" · {job.hold_class}" if job.hold_class else "")
     ]
     lines.append(
-        f"  team {job.team} · {job.workers} × {format_milli_gpu(job.milli_gpu // job.workers)} GPU"
+        f"  team {job.team} · {_size(job)}"
         f" · submitted {clock(job.submitted_ms)} by {job.owner or 'somebody'}"
     )
     if job.reason is not None:
@@ -292,7 +300,7 @@ def resize(arguments: argparse.Namespace) -> int:
     size = models.JobSize(milli_gpu=gpus, workers=arguments.workers)
     with connect(arguments) as scheduler:
         job = scheduler.send(calls.resize_job(arguments.job, size))
-    text = f"{job.name}  {state_words(job.state)}  {format_milli_gpu(job.milli_gpu)} GPU in all, {job.workers} workers"
+    text = f"{job.name}  {state_words(job.state)}  {_size(job)}"
     show(job, text, output=arguments.output)
     return 0
 

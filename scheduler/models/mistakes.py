@@ -1,11 +1,11 @@
-"""What is wrong with a field, in a sentence: patterns are for machines.
+"""What is wrong with which field, in a sentence: patterns and paths are for machines.
 
 Every door says it the same way: the API, the command line, the panel and its widgets.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 _FIRST_LAST = "starts and ends with a letter or digit"
@@ -29,8 +29,31 @@ _SENTENCES: Mapping[str, str] = {
     r"^[\w .:/-]{1,64}$": "a metric's name has letters, digits, spaces and _ . : / -",
     r"^[0-9a-f]{64}$": "a snapshot is named by the 64 hexadecimal digits of its SHA-256",
 }
+#: Fields of a role, in the words of people; the first role is mostly the only one.
+_OF_A_ROLE: Mapping[str, str] = {
+    "name": "name",
+    "count": "workers",
+    "milli_gpu": "GPUs per worker",
+    "gpu_memory_mib": "GPU memory per worker",
+    "gpu_kind": "kind of GPU",
+    "cpu_milli": "cores per worker",
+    "memory_mib": "memory per worker",
+    "command": "command",
+}
+_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 _ID = r"^[0-9a-f]{8}-"
 _OTHERWISE = "it is empty, too long, or has characters that may not stand there"
+
+
+def named(place: Sequence[int | str]) -> str:
+    """A field by what it is and by its path: ``workers of the first role (roles.0.count)``."""
+    path = ".".join(str(step) for step in place)
+    match place:
+        case ["roles", int() as number, str() as field, *_] if field in _OF_A_ROLE and number < len(
+            _ORDINALS
+        ):
+            return f"{_OF_A_ROLE[field]} of the {_ORDINALS[number]} role ({path})"
+    return path
 
 
 def said(mistake: Mapping[str, Any]) -> str:

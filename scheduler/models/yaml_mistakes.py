@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import yaml
 from pydantic import ValidationError
 
-from gpucommons.scheduler.models.mistakes import said
+from gpucommons.scheduler.models.mistakes import named, said
 
 #: Parts of the parser's words, and what a person may do about it.
 _SENTENCES = (
@@ -51,7 +51,7 @@ def field_sentences(
     for item in error.errors():
         line = _line_of(tree, (*below, *item["loc"]))
         where = "" if line is None else f"line {line}, "
-        name = ".".join(str(step) for step in item["loc"]) or "the file"
+        name = named(item["loc"]) or "the file"
         parts.append(f"{where}{name}: {said(item)}")
     return "; ".join(parts)
 

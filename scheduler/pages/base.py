@@ -22,6 +22,7 @@ from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import BadRequest, Forbidden, NotAuthenticated, SchedulerError
 from gpucommons.scheduler.models import JobList, LeaseList, LeaseView, WhoAmI
+from gpucommons.scheduler.models.mistakes import named, said
 from gpucommons.scheduler.pages.settings import Site
 
 R = TypeVar("R", bound=BaseModel)
@@ -176,8 +177,8 @@ class JsonHandler(PageHandler):
             return model.model_validate_json(self.request.body)
         except ValidationError as error:
             first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise BadRequest(f"{where or 'The body'}: {first['msg']}.") from None
+            where = named(first["loc"]) or "The body"
+            raise BadRequest(f"{where}: {said(first)}.") from None
 
     def answer(self, value: object) -> None:
         """Send JSON."""

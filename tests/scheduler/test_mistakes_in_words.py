@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from gpucommons.labextension.requests import sentence_of
 from gpucommons.scheduler.models import JobRequest
-from gpucommons.scheduler.models.mistakes import said
+from gpucommons.scheduler.models.mistakes import named, said
 
 ROLE: dict[str, Any] = {"command": ["true"]}
 
@@ -45,3 +45,21 @@ def test_no_pattern_reaches_a_person(wrong: dict[str, Any], words: str) -> None:
 def test_a_pattern_without_words_of_its_own_is_not_shown() -> None:
     mistake = {"type": "string_pattern_mismatch", "msg": "…", "ctx": {"pattern": "^[x]$"}}
     assert said(mistake) == "it is empty, too long, or has characters that may not stand there"
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (("roles", 0, "count"), "workers of the first role (roles.0.count)"),
+        (("roles", 1, "milli_gpu"), "GPUs per worker of the second role (roles.1.milli_gpu)"),
+        (("roles", 0, "command", 3), "command of the first role (roles.0.command.3)"),
+        (("roles", 900, "count"), "roles.900.count"),
+        (("roles", 0), "roles.0"),
+        (("name",), "name"),
+        ((), ""),
+    ],
+)
+def test_a_field_is_named_by_what_it_is_and_by_its_path(
+    place: tuple[int | str, ...], words: str
+) -> None:
+    assert named(place) == words

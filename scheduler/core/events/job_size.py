@@ -59,8 +59,10 @@ def as_submitted(workload: Workload) -> Spec:
 
 
 def in_words(size: Size) -> str:
-    """``2 GPUs``, ``4 × ½ GPU``."""
-    each = format_gpus(size.milli_gpu) if size.milli_gpu else "no GPU"
+    """``2 GPUs``, ``4 × ½ GPU``, ``4 workers without a GPU``."""
+    if not size.milli_gpu:
+        return "no GPU" if size.workers == 1 else f"{size.workers} workers without a GPU"
+    each = format_gpus(size.milli_gpu)
     return each if size.workers == 1 else f"{size.workers} × {each}"
 
 

@@ -320,7 +320,7 @@ def _doing(lease: LeaseView, now_ms: int) -> tuple[str, bool]:
 def _returned(idle: IdleView, now_ms: int) -> str:
     if idle.returns_ms is not None:
         return f"returned in {words.duration(idle.returns_ms - now_ms)}"
-    return f"returned at {idle.idle_after_min} min"
+    return f"returned after {idle.idle_after_min} min"
 
 
 def _take(lease: LeaseView, offer: OfferView | None) -> Take | None:

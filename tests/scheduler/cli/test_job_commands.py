@@ -247,7 +247,7 @@ def test_a_job_that_waits_is_given_another_size_and_stays_the_same(
     assert cli("pause", job.name).code == 0
     world.pass_time(1000)
     answer = cli("resize", job.name, "--gpus", "½", "--workers", "2")
-    assert (answer.code, answer.out) == (0, f"{job.name}  paused  1 GPU in all, 2 workers\n")
+    assert (answer.code, answer.out) == (0, f"{job.name}  paused  2 × ½ GPU\n")
     shown = cli("show", job.name, "--output", "json").json
     assert (shown["id"], shown["milli_gpu"], shown["workers"]) == (job.id, 1000, 2)
     for unclear in ((), ("8", "--gpus", "1")):

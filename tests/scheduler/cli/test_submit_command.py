@@ -264,7 +264,10 @@ BAD_YAML = {
     "no script": ("run: 7\n", "run must be the name"),
     "arguments as text": ("run: train.py\narguments: --epochs 5\n", "arguments must be a list"),
     "a wrong field": ("run: train.py\npriority: urgent\n", "line 2, priority: "),
-    "a wrong field of a role": ("run: train.py\nroles:\n- count: 0\n", "line 3, roles.0.count: "),
+    "a wrong field of a role": (
+        "run: train.py\nroles:\n- count: 0\n",
+        "line 3, workers of the first role (roles.0.count): ",
+    ),
     "a wrong field without run": ("name: x\nroles:\n- command: [a]\n  count: 0\n", "line 4, "),
     "a wrong field of a manifest": (
         "apiVersion: gpucommons.io/v1alpha1\nkind: TrainingJob\nmetadata: {name: x}\n"
