@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.executors.local.attempt.plan import Account
 from gpucommons.scheduler.options import SchedulerSettings
 
 #: Accounts below belong to the system.

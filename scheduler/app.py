@@ -26,7 +26,7 @@ from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import BadRequest, NotFound
 from gpucommons.scheduler.executors.base import Executor, LogChunk
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.gathering import Gathering
 from gpucommons.scheduler.hub import Hub

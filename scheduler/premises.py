@@ -27,10 +27,10 @@ from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
-from gpucommons.scheduler.executors.local_results import LocalResults
-from gpucommons.scheduler.executors.plan import passed_on
-from gpucommons.scheduler.executors.secret_files import is_missing, lacking
+from gpucommons.scheduler.executors.local.attempt.plan import passed_on
+from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing, lacking
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local.local_results import LocalResults
 from gpucommons.scheduler.local_nodes import local_nodes
 from gpucommons.scheduler.options import SchedulerSettings
 from gpucommons.scheduler.service.service import Service

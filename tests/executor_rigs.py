@@ -12,8 +12,8 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.types import AttemptId, Millis
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
-from gpucommons.scheduler.storage.worker import FINISHED_FILE, TOLD_FILE
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.in_pod.worker import FINISHED_FILE, TOLD_FILE
 
 PATIENCE_S = 90
 

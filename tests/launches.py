@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 
 
 def a_launch(*command: str, workers: int = 1, attempt_id: str = "a1", **spec: object) -> Launch:

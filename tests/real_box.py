@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
 

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.present import show
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.executors.secret_files import MAX_SECRET_BYTES, PLACE
+from gpucommons.scheduler.executors.local.attempt.secret_files import MAX_SECRET_BYTES, PLACE
 
 
 def put_secret(arguments: argparse.Namespace) -> int:

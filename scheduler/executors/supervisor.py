@@ -22,18 +22,22 @@ from typing import Any
 import psutil
 
 from gpucommons.gpu.cgroups import enter
-from gpucommons.scheduler.executors.answers import Answer, Done
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
-from gpucommons.scheduler.executors.log_reader import read_tail
-from gpucommons.scheduler.executors.own_files import (
+from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
+    AttemptFolder,
+    read_json,
+    write_json,
+)
+from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
     send_on_errand,
     watch_events,
 )
-from gpucommons.scheduler.executors.plan import Plan, WorkerPlan, as_user
-from gpucommons.scheduler.executors.pump import Pump
-from gpucommons.scheduler.executors.told import Told, is_done
+from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan, as_user
+from gpucommons.scheduler.executors.local.attempt.pump import Pump
+from gpucommons.scheduler.executors.local.attempt.told import Told, is_done
+from gpucommons.scheduler.executors.log_reader import read_tail
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
 from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from gpucommons.scheduler.executors.secret_files import read_secret
+from gpucommons.scheduler.executors.local.attempt.secret_files import read_secret
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_NO_NEW_PRIVS = 38

@@ -24,8 +24,8 @@ from typing import Any
 
 from gpucommons.scheduler.confined_files import Refused as BadFiles
 from gpucommons.scheduler.confined_files import open_folder, remove, unpack
-from gpucommons.scheduler.storage import kept_files, worker
-from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable, patiently, say
+from gpucommons.scheduler.in_pod import kept_files, worker
+from gpucommons.scheduler.in_pod.worker import Api, Refused, Unreachable, patiently, say
 from gpucommons.scheduler.training.folders import folder_name, measure
 from gpucommons.scheduler.working_folder.home_links import link_left_out
 
@@ -46,7 +46,7 @@ _BESIDE = ("event_watch.py",)
 
 
 def _modules(root: Path) -> Path:
-    return root / "bin" / "worker" / "gpucommons" / "scheduler" / "storage"
+    return root / "bin" / "worker" / "gpucommons" / "scheduler" / "in_pod"
 
 
 def _copy_worker(root: Path) -> None:

@@ -26,8 +26,8 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from traitlets import TraitError
 
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.in_pod.worker import STOPPED
 from gpucommons.scheduler.scripts.parameters import INJECTED, TAG, cell_source, check_parameters
-from gpucommons.scheduler.storage.worker import STOPPED
 from gpucommons.scheduler.training.cell_numbers import shown_numbers, with_numbers
 from gpucommons.scheduler.training.run import Run, current
 

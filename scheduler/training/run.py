@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import SchedulerError, StaleAttempt, Unavailable
-from gpucommons.scheduler.storage.worker import (
+from gpucommons.scheduler.in_pod.worker import (
     FINISHED_FILE,
     STOPPED,
     TOLD_FILE,

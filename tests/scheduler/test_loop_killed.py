@@ -37,7 +37,7 @@ SCHEDULER = """
 import os, sys, threading, time
 from pathlib import Path
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop import Loop, Surroundings
 from gpucommons.scheduler.store.opening import open_store

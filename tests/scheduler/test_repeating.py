@@ -13,7 +13,7 @@ from launches import until
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.executors.watch import Watch
+from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.leadership.clock import SharedClock
 from gpucommons.scheduler.leadership.election import Election, Lease, Terms
 from gpucommons.scheduler.leadership.memory import MemoryLease

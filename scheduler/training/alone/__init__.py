@@ -16,7 +16,7 @@ _SCHEDULER = Path(__file__).parents[2]
 _FILES = {
     "errors.py": "errors.py",
     "durable_files.py": "durable_files.py",
-    "storage/worker.py": "storage/worker.py",
+    "in_pod/worker.py": "in_pod/worker.py",
     "training/__init__.py": "training/__init__.py",
     "training/folders.py": "training/folders.py",
     "training/run.py": "training/run.py",

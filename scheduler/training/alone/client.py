@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
-from gpucommons.scheduler.storage.worker import Api, Refused, Unreachable
+from gpucommons.scheduler.in_pod.worker import Api, Refused, Unreachable
 
 if TYPE_CHECKING:
     from gpucommons.scheduler.training.alone import models

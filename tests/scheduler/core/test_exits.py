@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.state import (
 )
 from gpucommons.scheduler.core.model.types import NodeId, State, TeamName, UserName
 from gpucommons.scheduler.core.queue.retry_limits import LOSSES
-from gpucommons.scheduler.storage.command import exit_status
+from gpucommons.scheduler.in_pod.command import exit_status
 
 
 @pytest.fixture

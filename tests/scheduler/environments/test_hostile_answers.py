@@ -12,7 +12,7 @@ from gpucommons.scheduler.environments import machine
 from gpucommons.scheduler.environments.base import Wanted
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.executors.local.attempt.plan import Account
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the account")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 
 
 @pytest.fixture

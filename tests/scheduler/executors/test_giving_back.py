@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, python
 
-from gpucommons.scheduler.executors.attempt_folder import read_json
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import read_json
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.working_folder import giving_back
 from gpucommons.scheduler.working_folder.changes import baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import MARK, Outcome, Wanted, give_back

@@ -17,7 +17,7 @@ from launches import a_launch, ended, gone, lines, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.working_folder.holders import kill_holders
 from gpucommons.scheduler.working_folder.taking_over import make_new, take_over
 

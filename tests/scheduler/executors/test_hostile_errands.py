@@ -14,12 +14,13 @@ from launches import a_launch, ended, python, until
 
 from gpucommons.scheduler.core.model.types import AttemptId, State, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests
-from gpucommons.scheduler.executors import answers, local, own_files
-from gpucommons.scheduler.executors.answers import Answer
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, write_json
-from gpucommons.scheduler.executors.local import LocalExecutor
-from gpucommons.scheduler.executors.local_results import LocalResults
-from gpucommons.scheduler.executors.plan import Plan
+from gpucommons.scheduler.executors.local import local
+from gpucommons.scheduler.executors.local.attempt import answers, own_files
+from gpucommons.scheduler.executors.local.attempt.answers import Answer
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
+from gpucommons.scheduler.executors.local.attempt.plan import Plan
+from gpucommons.scheduler.executors.local.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local_results import LocalResults
 
 REAL = sys.executable
 PLAN = Plan(
@@ -152,7 +153,7 @@ def test_who_stops_the_copying_of_their_results_holds_up_nobody_elses(
 ) -> None:
     monkeypatch.undo()
     both = TwoOwners(executor)
-    monkeypatch.setattr("gpucommons.scheduler.executors.local_results.TOGETHER_S", 0.1)
+    monkeypatch.setattr("gpucommons.scheduler.executors.local.local_results.TOGETHER_S", 0.1)
     monkeypatch.setattr(own_files.sys, "executable", str(as_errand))
     as_errand.write_text(f'#!/bin/sh\ncase "$*" in *a1*) exec sleep 30;; esac\nexec {REAL} "$@"\n')
     began_s = time.monotonic()

@@ -10,7 +10,7 @@ from launches import a_launch, ended, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.errand import clear
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 
 LATER_S = time.time() + 3600
 

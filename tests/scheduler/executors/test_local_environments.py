@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, lines
 
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 
 CODE = """
 import os, shutil, sys

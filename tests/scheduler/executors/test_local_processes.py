@@ -15,8 +15,8 @@ import pytest
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
-from gpucommons.scheduler.executors.local import LocalExecutor
-from gpucommons.scheduler.executors.secret_files import is_missing
+from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 
 
 def test_a_worker_sees_our_variables_and_none_of_the_services_secrets(

@@ -17,8 +17,8 @@ import pytest
 from launches import a_launch, ended, lines, python, until
 
 from gpucommons.scheduler.core.model.types import AttemptId
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
-from gpucommons.scheduler.executors.plan import Account
+from gpucommons.scheduler.executors.local.attempt.plan import Account
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.working_folder.giving_back import MARK
 
 #: An interpreter that every account may run; ours may lie in root's home.

@@ -19,8 +19,8 @@ from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import AttemptId, Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.job_slices import JobSlices
-from gpucommons.scheduler.executors.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local.job_slices import JobSlices
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="A100-40", memory_mib=40960)
 NODE = Node(

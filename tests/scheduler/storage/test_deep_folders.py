@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.storage.worker import Api, upload
+from gpucommons.scheduler.in_pod.worker import Api, upload
 
 
 @pytest.mark.parametrize(("depth", "asked"), [(101, 0), (100, 1)])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.storage import kept_files, worker
-from gpucommons.scheduler.storage.kept_files import changed, has_folder
+from gpucommons.scheduler.in_pod import kept_files, worker
+from gpucommons.scheduler.in_pod.kept_files import changed, has_folder
 
 
 def test_links_in_results_are_left_where_they_are(

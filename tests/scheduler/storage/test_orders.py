@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from launches import until
 
-from gpucommons.scheduler.storage import command, worker
+from gpucommons.scheduler.in_pod import command, worker
 
 STOP = json.dumps({"stop": {"deadline_ms": 1}})
 HEAD = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n"

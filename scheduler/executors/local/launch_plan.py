@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.plan import Account, Plan, WorkerPlan, passed_on
+from gpucommons.scheduler.executors.local.attempt.plan import Account, Plan, WorkerPlan, passed_on
 
 MASTER_ADDRESS = "127.0.0.1"
 NOTEBOOK_RUNNER = "gpucommons.scheduler.training.notebook"

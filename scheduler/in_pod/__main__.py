@@ -2,6 +2,6 @@
 
 import sys
 
-from gpucommons.scheduler.storage.command import main
+from gpucommons.scheduler.in_pod.command import main
 
 sys.exit(main())

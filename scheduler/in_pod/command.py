@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves import event_watch
-from gpucommons.scheduler.storage.kept_files import keep
-from gpucommons.scheduler.storage.worker import (
+from gpucommons.scheduler.in_pod.kept_files import keep
+from gpucommons.scheduler.in_pod.worker import (
     ANSWER_S,
     FINISHED_FILE,
     NOT_EXECUTABLE,

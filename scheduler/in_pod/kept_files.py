@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from gpucommons.scheduler.storage.worker import Api, files_below, send, upload
+from gpucommons.scheduler.in_pod.worker import Api, files_below, send, upload
 
 #: Beside this file: sizes of the snapshot's files, which have no times of their own.
 BASELINE = "baseline.json"

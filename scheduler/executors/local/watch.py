@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping
 
 from gpucommons.scheduler.core.model.types import AttemptId
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder
 from gpucommons.scheduler.repeating import Troubles
 
 #: A change is seen after so long at most.

@@ -27,15 +27,15 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
 from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
-from gpucommons.scheduler.executors.job_slices import JobSlices
-from gpucommons.scheduler.executors.launch_plan import Surroundings, make_plan
-from gpucommons.scheduler.executors.leftovers import remove_old
-from gpucommons.scheduler.executors.log_reader import read_log
-from gpucommons.scheduler.executors.own_files import Counts
-from gpucommons.scheduler.executors.plan import Account, passed_on
-from gpucommons.scheduler.executors.supervision import (
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
+    AttemptFolder,
+    read_json,
+    write_json,
+)
+from gpucommons.scheduler.executors.local.attempt.own_files import Counts
+from gpucommons.scheduler.executors.local.attempt.plan import Account, passed_on
+from gpucommons.scheduler.executors.local.attempt.supervision import (
     MARK,
     OVERDUE_MS,
     forbid_start,
@@ -43,8 +43,12 @@ from gpucommons.scheduler.executors.supervision import (
     kill_overdue,
     wake,
 )
-from gpucommons.scheduler.executors.told import has_finished
-from gpucommons.scheduler.executors.watch import Watch
+from gpucommons.scheduler.executors.local.attempt.told import has_finished
+from gpucommons.scheduler.executors.local.job_slices import JobSlices
+from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_plan
+from gpucommons.scheduler.executors.local.leftovers import remove_old
+from gpucommons.scheduler.executors.local.watch import Watch
+from gpucommons.scheduler.executors.log_reader import read_log
 from gpucommons.scheduler.training import alone
 from gpucommons.scheduler.working_folder.holders import kill_holders
 

@@ -12,7 +12,11 @@ from contextlib import suppress
 
 import psutil
 
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
+    AttemptFolder,
+    read_json,
+    write_json,
+)
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,10 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.curves import event_watch
-from gpucommons.scheduler.executors.answers import Answer, Done
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, read_json, write_json
-from gpucommons.scheduler.executors.plan import Plan, as_user, passed_on
-from gpucommons.scheduler.executors.supervision import MARK, kill_marked, kill_overdue
+from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
+    AttemptFolder,
+    read_json,
+    write_json,
+)
+from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user, passed_on
+from gpucommons.scheduler.executors.local.attempt.supervision import MARK, kill_marked, kill_overdue
 from gpucommons.scheduler.working_folder import taking_over
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 from gpucommons.scheduler.working_folder.holders import kill_holders

@@ -17,9 +17,9 @@ from gpucommons.gpu.slices import GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, PoolName
 from gpucommons.scheduler.errors import BadRequest
-from gpucommons.scheduler.executors.launch_plan import slice_of
+from gpucommons.scheduler.executors.local.launch_plan import slice_of
 
-_LOG = logging.getLogger("gpucommons.scheduler.executors.local")
+_LOG = logging.getLogger("gpucommons.scheduler.executors.local.local")
 
 
 class JobSlices:
