@@ -12,6 +12,8 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 from jupyterhub.app import JupyterHub
 
+from gpucommons.spawner.again import again_url
+from gpucommons.spawner.home_page import notices
 from gpucommons.spawner.stopped_page import stopped
 
 #: The name of the service that carries pages and API; its URL and its scopes contain it.
@@ -57,4 +59,6 @@ class Addresses(Extension):
             gpucommons_host=hub_host,
             gpucommons_plain_logo=plain_logo,
             gpucommons_stopped=stopped,
+            gpucommons_notices=notices,
+            gpucommons_again=again_url,
         )

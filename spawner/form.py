@@ -16,6 +16,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
+from gpucommons.scheduler.models.state_words import place_words
 
 _MIB_PER_GIB = 1024
 _STALE_AFTER_S = 2
@@ -229,14 +230,21 @@ def _age(offers: OfferList | None, now_ms: int) -> str:
     return "updated just now" if seconds < _STALE_AFTER_S else f"updated {seconds} s ago"
 
 
-def _line(ticket: LeaseView | None) -> str | None:
+def place_in_line(ticket: LeaseView | None) -> str | None:
+    """Where somebody stands in line; None for who does not."""
     if ticket is None or ticket.state not in {"waiting", "granted"}:
         return None
-    size = format_milli_gpu(ticket.milli_gpu)
+    size = f"{format_milli_gpu(ticket.milli_gpu)} GPU in {ticket.team}"
     if ticket.state == "granted":
-        return f"It is your turn: {size} GPU in {ticket.team} is kept for you. Start it below."
-    place = f", place {ticket.position}" if ticket.position is not None else ""
-    return f"You are in line for {size} GPU in {ticket.team}{place}."
+        return f"It is your turn: {size} is kept for you."
+    place = f"{place_words(ticket.position)} in line" if ticket.position else "in line"
+    return f"You are {place} for {size}."
+
+
+def _line(ticket: LeaseView | None) -> str | None:
+    place = place_in_line(ticket)
+    turn = ticket is not None and ticket.state == "granted"
+    return f"{place} Start it below." if turn else place
 
 
 def _no_quota(offers: OfferList | None, *, gives_quota: bool) -> str | None:

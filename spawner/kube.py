@@ -94,13 +94,14 @@ class GpuKubeSpawner(LeaseMixin, KubeSpawner):  # type: ignore[misc] # kubespawn
         profiles = await maybe_future(form(spawner)) if callable(form) else form
         return f"{profiles}\n{await options_form(self)}"
 
-    def _read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
+    def read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
+        """Read what a form or a link says; a profile as KubeSpawner reads it."""
         if not self.profile_list:
-            return super()._read_form(form_data)
+            return super().read_form(form_data)
         ours = {k: v for k, v in form_data.items() if k.removeprefix("opt-") in NOTEBOOK_OPTIONS}
         of_profiles = {k: v for k, v in form_data.items() if k not in ours}
         kept: dict[str, object] = KubeSpawner._options_from_form(self, of_profiles)
-        return {**kept, **super()._read_form(ours)} if ours else kept
+        return {**kept, **super().read_form(ours)} if ours else kept
 
     def notebook_options(self, raw: Mapping[str, object] | None = None) -> NotebookOptions:
         """The options of this start; where there are profiles, the other keys are theirs."""

@@ -36,6 +36,7 @@ from gpucommons.scheduler.models import (
     SliceView,
     StartedReport,
 )
+from gpucommons.spawner import again
 from gpucommons.spawner.addresses import pages_address
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
@@ -51,7 +52,6 @@ CLEARING_DELAYS_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 _GOODBYE_WAIT_S = 5.0
 #: What a spawner without any news of its own says.
 _SAYS_NOTHING = "Spawning server..."
-
 
 R = TypeVar("R", bound=BaseModel)
 
@@ -118,13 +118,14 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
 
     @default("options_from_form")
     def _default_options_from_form(self) -> object:
-        return self._read_form
+        return again.reader(self)
 
     @default("apply_user_options")
     def _default_apply_user_options(self) -> object:
         return apply_user_options
 
-    def _read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
+    def read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
+        """Read what a form or a link says."""
         kept = {key: form_data[key] for key in self.other_options if key in form_data}
         return {**kept, **self.notebook_options(form_data).as_user_options()}
 

@@ -22,9 +22,9 @@ MAX_GPU_MEMORY_MIB = 16_777_216
 #: Of all options as the hub stores them. Lists of servers repeat them, known and unknown ones.
 MAX_OPTIONS_BYTES = 8 << 10
 
-_LINK_PREFIX = "opt-"
+LINK_PREFIX = "opt-"
 #: Fields that the hub's own pages put beside ours.
-_HUB_FIELDS = frozenset({"_xsrf", "display_name"})
+HUB_FIELDS = frozenset({"_xsrf", "display_name"})
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?")
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 _GIB = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,3})?) *(?:GiB|gib)?")
@@ -98,7 +98,7 @@ def parse_options(
     given = _without_prefix({key: _single(key, value) for key, value in (raw or {}).items()})
     fields = {key: value for key, value in given.items() if value is not None and value != ""}
     for key in given:
-        if key not in NOTEBOOK_OPTIONS and key not in _HUB_FIELDS and key not in others:
+        if key not in NOTEBOOK_OPTIONS and key not in HUB_FIELDS and key not in others:
             possible = ", ".join(sorted(NOTEBOOK_OPTIONS))
             message = f"There is no option {shown(key)}. Possible are {possible}."
             raise BadOptions(message)
@@ -148,9 +148,9 @@ def _without_prefix(given: Mapping[str, object]) -> dict[str, object]:
     """Links say ``opt-milli_gpu``; JupyterHub 6 takes the prefix off, 5 does not."""
     found: dict[str, object] = {}
     for key, value in given.items():
-        name = key.removeprefix(_LINK_PREFIX)
+        name = key.removeprefix(LINK_PREFIX)
         if name in found:
-            message = f"{shown(name)} was given with and without {_LINK_PREFIX}; give it once."
+            message = f"{shown(name)} was given with and without {LINK_PREFIX}; give it once."
             raise BadOptions(message)
         found[name] = value
     return found

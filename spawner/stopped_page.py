@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
@@ -19,6 +18,8 @@ from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner.options import BadOptions, parse_options
 
 _PATIENCE_S = 2.0
+#: Options that say how much GPU.
+_SIZES = ("milli_gpu", "gpu_memory")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,13 +30,16 @@ class Stopped:
     why: str = ""
     kept: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
-    #: Whether the same size would start now.
+    #: Whether the same size would start now: "½ GPU is free now."
     again: str = ""
-    #: What it held: "½ GPU".
+    #: What was started last: "½ GPU". One press starts it again, or leads to the form with the reason
+    #: why it cannot start now; empty where that is not known.
     size: str = ""
-    #: What a link to the hub's form adds to start the same at once; empty where that is not known. What
-    #: cannot start now is answered with the form and the reason.
-    options: str = ""
+
+    @property
+    def start(self) -> str:
+        """What the button says."""
+        return f"Start again on {self.size}" if self.size else "Start again"
 
 
 def stopped_words(
@@ -45,33 +49,22 @@ def stopped_words(
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
     if offers is None or not offers.last_end or last.get("milli_gpu") == 0:
         return Stopped()
-    size, options = _same_again(last)
     return Stopped(
         why=offers.last_end,
         kept=("Saved files.",) if keeps_files else (),
         lost=("Its kernels and terminals ended with it: their variables are lost.",),
         again=_again(offers, last),
-        size=size,
-        options=options,
+        size=_size(last),
     )
 
 
-def _same_again(last: Mapping[str, object]) -> tuple[str, str]:
-    """The size of the last start in words, and its options as a query of the hub's form."""
+def _size(last: Mapping[str, object]) -> str:
+    """The size of the last start in words."""
     try:
-        chosen = replace(parse_options(last, environments=_named(last)), ticket=None)
+        chosen = parse_options({key: last[key] for key in _SIZES if key in last})
     except BadOptions:
-        return "", ""
-    if not chosen.wants_gpu:
-        return "", ""
-    query = {f"opt-{name}": value for name, value in chosen.as_user_options().items()}
-    return chosen.asked, urlencode(query)
-
-
-def _named(last: Mapping[str, object]) -> tuple[str, ...]:
-    """Its environment: whether there still is one of that name, the start itself checks."""
-    name = last.get("environment")
-    return (name,) if isinstance(name, str) else ()
+        return ""
+    return chosen.asked if chosen.wants_gpu else ""
 
 
 def _again(offers: OfferList, last: Mapping[str, object]) -> str:

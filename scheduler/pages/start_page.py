@@ -25,6 +25,7 @@ class StartPage(PageHandler):
             self.ask(calls.jobs(owner=me.name, live=True)),
         )
         settings = self.site.settings
+        own = [lease for lease in leases if lease.user == me.name]
         self.show(
             "start.html",
             active="start",
@@ -37,7 +38,9 @@ class StartPage(PageHandler):
                 lab_url=lambda server: settings.lab_url(me.name, server),
             ),
             simulated=any(pool.simulated for pool in pools.pools),
-            last_end=offers.last_end,
+            # Of an earlier one, where a notebook runs or waits now.
+            last_end=None if any(one.server_name == "" for one in own) else offers.last_end,
+            again_url=settings.spawn_url(me.name, "", "opt-again=1"),
             data_ms=pools.now_ms,
             spawn_url=settings.spawn_url(me.name, ""),
             said=_SAID.get(self.get_query_argument("said", "")),

@@ -247,7 +247,7 @@ def test_a_waiting_ticket_is_shown_with_its_place() -> None:
         "requested_ms": 0,
         "since_ms": 0,
     }
-    assert "You are in line for 1 GPU in vision, place 2." in words(page(OFFER, ticket=ticket))
+    assert "You are 2nd in line for 1 GPU in vision." in words(page(OFFER, ticket=ticket))
     granted = ticket | {"state": "granted"}
     assert "It is your turn: 1 GPU in vision is kept" in words(page(OFFER, ticket=granted))
 

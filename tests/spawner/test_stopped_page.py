@@ -7,7 +7,6 @@ import logging
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
-from urllib.parse import parse_qs
 
 import jupyterhub
 import pytest
@@ -20,7 +19,6 @@ from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner import stopped_page
 from gpucommons.spawner.addresses import Addresses
-from gpucommons.spawner.options import parse_options
 from gpucommons.spawner.stopped_page import Stopped, stopped, stopped_words
 
 WHY = "Stopped at 14:02: idle 60 min."
@@ -48,37 +46,26 @@ def test_it_says_why_what_is_kept_and_that_the_size_is_free() -> None:
     assert said.why == WHY
     assert said.kept == ("Saved files.",)
     assert said.lost == ("Its kernels and terminals ended with it: their variables are lost.",)
-    assert said.again == "½ GPU is free now."
-
-
-@pytest.mark.parametrize(
-    ("last", "size", "options"),
-    [
-        (HALF | {"ticket": "0" * 36}, "½ GPU", "opt-milli_gpu=500&opt-team=vision&opt-pool=gpu"),
-        ({"gpu_memory": "12 GiB"}, "12 GiB of GPU memory", "opt-gpu_memory=12+GiB"),
-        (
-            {"milli_gpu": 1000, "environment": "a b&c"},
-            "1 GPU",
-            "opt-milli_gpu=1000&opt-environment=a+b%26c",
-        ),
-        ({"milli_gpu": "many"}, "", ""),
-        ({}, "", ""),
-    ],
-)
-def test_the_same_again_is_one_link_where_the_last_choice_is_known(
-    last: dict[str, Any], size: str, options: str
-) -> None:
-    said = stopped_words(offers(), last, keeps_files=True)
-    assert (said.size, said.options) == (size, options)
-    if options:
-        asked = {name: values[0] for name, values in parse_qs(options).items()}
-        assert parse_options(asked, environments=["a b&c"]).asked == size
+    assert (said.again, said.start) == ("½ GPU is free now.", "Start again on ½ GPU")
 
 
 def test_what_is_not_known_to_be_kept_or_free_is_not_said() -> None:
     said = stopped_words(offers(availability="wait"), HALF, keeps_files=False)
 
     assert (said.kept, said.again) == ((), "")
+
+
+@pytest.mark.parametrize(
+    ("last", "size"),
+    [
+        (HALF | {"ticket": "0" * 36, "profile": "small"}, "½ GPU"),
+        ({"gpu_memory": "12 GiB"}, "12 GiB of GPU memory"),
+        ({"milli_gpu": "many"}, ""),
+        ({}, ""),
+    ],
+)
+def test_the_size_is_named_where_the_last_choice_is_known(last: dict[str, Any], size: str) -> None:
+    assert stopped_words(offers(), last, keeps_files=True).size == size
 
 
 @pytest.mark.parametrize(
@@ -182,23 +169,17 @@ async def test_the_hubs_page_has_it_for_people_and_for_a_lab_that_is_still_open(
     }
     start = found.select_one("#start")
     assert start is not None
-    # The hub starts it at once with what stands in the link.
-    assert start["href"] == (
-        "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab&opt-milli_gpu=500&opt-team=vision&opt-pool=gpu"
-    )
-    other = found.find("a", string="Another size…")
-    assert other is not None
-    assert other["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab"
+    assert start["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab&opt-again=1"
 
 
-async def test_where_the_last_choice_cannot_be_read_it_is_asked_again(
+async def test_where_the_last_choice_is_not_known_the_form_asks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Spawner, "orm_spawner", SimpleNamespace(user_options={"profile": "a"}))
+    monkeypatch.setattr(Spawner, "orm_spawner", None)
     start = (await page(offers())).select_one("#start")
 
     assert start is not None
-    assert start.get_text() == "Start again"
+    assert start.get_text(strip=True) == "Start again"
     assert start["href"] == "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab"
 
 

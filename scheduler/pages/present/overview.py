@@ -15,7 +15,7 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
-from gpucommons.scheduler.models.state_words import state_words
+from gpucommons.scheduler.models.state_words import place_words, state_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment
 
@@ -158,7 +158,7 @@ def _training(use: TeamUseView, *, has_gpus: bool) -> str:
 
 def _lease(lease: LeaseView, lab_url: str) -> Mine:
     in_line = lease.state in ("waiting", "granted")
-    place = words.place(lease.position) if lease.position else ""
+    place = place_words(lease.position) if lease.position else ""
     return Mine(
         # The default server has no name but its kind.
         kind="ticket" if in_line else "notebook" if lease.server_name else "",

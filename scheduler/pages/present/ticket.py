@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.slices import format_milli_gpu
 from gpucommons.scheduler.models import IdleView, LeaseView, OfferView
-from gpucommons.scheduler.models.state_words import state_words
+from gpucommons.scheduler.models.state_words import ordinal, state_words
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
@@ -124,7 +124,7 @@ def ticket_state(
     Team mates, leads and admins may open the page, too: it says whose ticket it is.
     """
     phase = _phase(lease)
-    place, suffix = words.ordinal(lease.position) if lease.position else ("", "")
+    place, suffix = ordinal(lease.position) if lease.position else ("", "")
     waiting = phase == "waiting"
     take = _take(lease, offer) if waiting else None
     owner = "" if lease.user == viewer.name else words.person(lease.user)

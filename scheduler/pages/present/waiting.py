@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gpucommons.scheduler.models import ForecastView, JobView, LeaseView, ReasonView
+from gpucommons.scheduler.models.state_words import place_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.pieces import Pieces
 
@@ -92,7 +93,7 @@ def _ticket(lease: LeaseView, now_ms: int) -> WaitingRow:
 
 
 def _place(position: int | None) -> str:
-    return f"{words.place(position)} in line" if position else ""
+    return f"{place_words(position)} in line" if position else ""
 
 
 def _asks(job: JobView) -> str:

@@ -52,18 +52,6 @@ def memory(memory_mib: int) -> str:
     return f"{memory_mib / 1024:.1f} GiB"
 
 
-def ordinal(place: int) -> tuple[str, str]:
-    """A place in line as number and ending: ``("1", "st")``."""
-    if place % 100 in (11, 12, 13):
-        return str(place), "th"
-    return str(place), {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
-
-
-def place(position: int) -> str:
-    """A place in line in one word: ``1st``."""
-    return "".join(ordinal(position))
-
-
 def duration(span_ms: int) -> str:
     """A span, rounded down to what matters: ``40 s``, ``18 min``, ``2 h 5 min``, ``3 d``."""
     span = max(0, span_ms)

@@ -24,7 +24,7 @@ class SharedAccountSpawner(GpuLocalSpawner):
         """The suite hands options of its own through; ours refuses unknown ones."""
         return NotebookOptions()
 
-    def _read_form(self, form_data: Mapping[str, object]) -> Any:
+    def read_form(self, form_data: Mapping[str, object]) -> Any:
         return form_data
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpucommons.scheduler.models.state_words import place_words
 from gpucommons.scheduler.pages.present import words
 
 
@@ -34,7 +35,7 @@ def test_a_request_names_the_kind(milli_gpu: int, kind: str | None, text: str) -
      (21, "21st"), (111, "111th"), (122, "122nd")],
 )  # fmt: skip
 def test_places_end_right(place: int, text: str) -> None:
-    assert words.place(place) == text
+    assert place_words(place) == text
 
 
 @pytest.mark.parametrize(
