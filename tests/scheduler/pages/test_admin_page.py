@@ -333,7 +333,15 @@ async def test_the_last_end_is_told_at_the_next_login(
         update={"last_end": "Stopped at 14:02: idle 60 min."}
     )
 
-    assert "Stopped at 14:02: idle 60 min." in await (await visit("alice")).page("")
+    said = "Stopped at 14:02: idle 60 min."
+
+    alice = await visit("alice")
+    # She is in line for another one: the end of the last is no news.
+    assert said not in await alice.page("")
+    scheduler.answers["GET /v1/leases"] = cluster.models.LeaseList(leases=[])
+    text = await alice.page("")
+    assert said in text
+    assert 'href="/hub/spawn?opt-again=1">Start again</a>' in text
 
 
 async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
