@@ -39,8 +39,6 @@ from pathlib import Path
 
 from benchmarks.process_cost import cpu_seconds, spent
 from benchmarks.results import append
-from gpucommons.scheduler.acting import current_attempts
-from gpucommons.scheduler.cluster_parts import held_slots
 from gpucommons.scheduler.core.model.resources import Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Action, Cancel, Intent, PutPools, PutTeams, Submit
 from gpucommons.scheduler.core.model.types import (
@@ -60,8 +58,10 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Aroun
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.acting import current_attempts
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.opening import open_store
+from gpucommons.scheduler.wiring.cluster_parts import held_slots
 
 POOL = PoolName("train")
 BORROWERS, OWNERS = TeamName("borrowers"), TeamName("owners")

@@ -29,7 +29,6 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster, Intent, Outcome, Submit
@@ -47,6 +46,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
+from gpucommons.scheduler.threads import garbage
 
 POOL = PoolName("train")
 TEAMS = tuple(TeamName(name) for name in ("vision", "nlp", "speech", "robots"))

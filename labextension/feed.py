@@ -22,7 +22,7 @@ from gpucommons.labextension.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
-from gpucommons.scheduler.repeating import Troubles
+from gpucommons.scheduler.threads.repeating import Troubles
 
 log = logging.getLogger("gpucommons.labextension")
 

@@ -16,7 +16,7 @@ from gpucommons.labextension.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import ActivityReport, LeaseView
-from gpucommons.scheduler.repeating import repeat_task
+from gpucommons.scheduler.threads.repeating import repeat_task
 
 log = logging.getLogger("gpucommons.labextension")
 

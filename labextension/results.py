@@ -20,8 +20,8 @@ from gpucommons.labextension.handlers import ApiHandler
 from gpucommons.labextension.place import Place
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
-from gpucommons.scheduler.confined_files import Refused, open_folder
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
+from gpucommons.scheduler.files.confined_files import Refused, open_folder
 from gpucommons.scheduler.models import JobView, Model, Ref, ResultFileView, View
 from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import changes

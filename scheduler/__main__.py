@@ -10,8 +10,8 @@ import sys
 from gpucommons.gpu import descriptors
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.options import read_settings
-from gpucommons.scheduler.serving import until_signalled
+from gpucommons.scheduler.wiring.options import read_settings
+from gpucommons.scheduler.wiring.serving import until_signalled
 
 
 def main() -> int:

@@ -12,7 +12,7 @@ from typing import Any
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import Epoch
 
 

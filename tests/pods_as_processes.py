@@ -20,7 +20,7 @@ from service_world import ServiceWorld, a_request, an_app, attempt_token
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.in_pod.worker import Api
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.bucket import BucketStorage
 
 

@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
 
 SLEEP = ("sleep", "600")

@@ -23,7 +23,6 @@ from gpucommons.gpu.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.app import ApiSettings, create_app
 from gpucommons.scheduler.api.authentication import AttemptDoor, Doors, HubDoor, MetricsDoor
-from gpucommons.scheduler.attempt_tokens import attempt_of, token_of
 from gpucommons.scheduler.core.model.actions import StartServer, StopServer
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Cluster, Observation
@@ -37,21 +36,23 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
-from gpucommons.scheduler.hub import Hub
+from gpucommons.scheduler.files.snapshots import Snapshots
+from gpucommons.scheduler.hub.attempt_tokens import attempt_of, token_of
+from gpucommons.scheduler.hub.hub import Hub
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
-from gpucommons.scheduler.service import settings, snapshots
-from gpucommons.scheduler.service.activity import ActivityBoard
-from gpucommons.scheduler.service.principal import (
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
+from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.authorization.principal import (
     Identity,
     Principal,
     PrincipalKind,
     read_rights,
     resolve,
 )
+from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
+from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.service import Pending, Service, ServiceSettings
-from gpucommons.scheduler.service.slices import Slices
-from gpucommons.scheduler.snapshots import Snapshots
 from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.memory import MemoryStore
 

@@ -8,16 +8,17 @@ from dataclasses import dataclass, field
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 
-from gpucommons.scheduler.api import attempts, errors, history, jobs, leases, settings
+from gpucommons.scheduler.api import errors
 from gpucommons.scheduler.api.authentication import Authenticator
-from gpucommons.scheduler.api.body_limit import BodyLimit
 from gpucommons.scheduler.api.caller import Doorway
 from gpucommons.scheduler.api.leading import ToLeader
+from gpucommons.scheduler.api.limits.body_limit import BodyLimit
+from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.api.observing import Observing
-from gpucommons.scheduler.api.waiting import Waiting
+from gpucommons.scheduler.api.routes import attempts, history, jobs, leases, settings
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.metrics import Metrics
 from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.upkeep.metrics import Metrics
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

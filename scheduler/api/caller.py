@@ -13,12 +13,12 @@ from pydantic import BaseModel
 from starlette.concurrency import run_in_threadpool
 
 from gpucommons.scheduler.api.authentication import Authenticator, Credentials, read_token
-from gpucommons.scheduler.api.places import Places
-from gpucommons.scheduler.api.turns import OF_ONE, DearWork, Turns
-from gpucommons.scheduler.api.waiting import Waiting
+from gpucommons.scheduler.api.limits.places import Places
+from gpucommons.scheduler.api.limits.turns import OF_ONE, DearWork, Turns
+from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.errors import NotAuthenticated
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.principal import Identity, Principal, resolve
+from gpucommons.scheduler.service.authorization.principal import Identity, Principal, resolve
 from gpucommons.scheduler.service.service import Pending, Service
 
 R = TypeVar("R", bound=BaseModel)

@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from gpucommons.gpu import unix_sockets
 from gpucommons.gpu.doors.crowds import Crowds
 from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst
-from gpucommons.scheduler.api.connections import max_connections, max_half_open, max_idle
+from gpucommons.scheduler.api.limits.connections import max_connections, max_half_open, max_idle
 
 #: Long polls end by themselves after 25 s; a shutdown does not wait for them.
 _GRACEFUL_S = 2

@@ -14,7 +14,7 @@ from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
-from gpucommons.scheduler.models.state_words import state_words
+from gpucommons.scheduler.models.words.state_words import state_words
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024

@@ -17,7 +17,7 @@ from gpucommons.scheduler.cli.present import by, clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
-from gpucommons.scheduler.models.state_words import attempt_words, state_words
+from gpucommons.scheduler.models.words.state_words import attempt_words, state_words
 from gpucommons.scheduler.working_folder import words
 
 #: The API gives so many at once.

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.resources import Pool, Quota
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.intake.configuration import quota_of
-from gpucommons.scheduler.service.replays import side_view
+from gpucommons.scheduler.service.administration.replays import side_view
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.figures import Outcome, outcome_of
 from gpucommons.scheduler.simulation.setting import POOL, Setting, set_up, simulation_of

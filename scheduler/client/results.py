@@ -13,8 +13,8 @@ from pathlib import Path
 from urllib.parse import quote
 
 from gpucommons.scheduler.client.transport import SchedulerClient
-from gpucommons.scheduler.confined_files import Refused, open_folder, unpack_into
 from gpucommons.scheduler.errors import BadRequest, Unavailable
+from gpucommons.scheduler.files.confined_files import Refused, open_folder, unpack_into
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.working_folder.giving_back import write_mark
 from gpucommons.scheduler.working_folder.pieces import Pieces

@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
-from gpucommons.scheduler.confined_files import Refused, empty, remove, unpack
+from gpucommons.scheduler.files.confined_files import Refused, empty, remove, unpack
 from gpucommons.scheduler.working_folder.changes import Baseline, baseline, changes
 from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
 from gpucommons.scheduler.working_folder.home_links import link_left_out

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.leadership.election import steady_s
-from gpucommons.scheduler.repeating import repeat
+from gpucommons.scheduler.threads.repeating import repeat
 
 _LOG = logging.getLogger(__name__)
 

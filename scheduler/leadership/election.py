@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpucommons.scheduler.errors import Conflict, Unavailable
-from gpucommons.scheduler.repeating import repeat
+from gpucommons.scheduler.threads.repeating import repeat
 
 _LOG = logging.getLogger(__name__)
 

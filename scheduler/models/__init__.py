@@ -7,42 +7,34 @@ the intake and the core. Times are integer UTC milliseconds, sizes carry their u
 from __future__ import annotations
 
 from gpucommons.scheduler.models.access import ErrorView, WhoAmI
-from gpucommons.scheduler.models.activity import (
-    ActivityList,
-    ActivityReport,
-    ActivityView,
-    IdleReport,
-    KernelActivity,
-)
-from gpucommons.scheduler.models.attempt_files import (
-    AttemptInputs,
-    CheckpointInput,
-    DownloadView,
-    FileSize,
-    KeptReport,
-    SnapshotInput,
-    UploadList,
-    UploadRequest,
-    UploadView,
-)
-from gpucommons.scheduler.models.attempts import (
-    AttemptOrders,
-    AttemptView,
-    CheckpointReport,
-    CheckpointView,
-    CurveReport,
-    ProgressReport,
-    ProgressView,
-    StopView,
-    TrainerStatusReport,
-    WayToGoOnView,
-)
-from gpucommons.scheduler.models.configuration import (
+from gpucommons.scheduler.models.administration.configuration import (
     ConfigChanges,
     ConfigModel,
     LayoutView,
     QuotaChange,
     QuotaChanges,
+)
+from gpucommons.scheduler.models.administration.nodes import (
+    DeviceView,
+    HoldView,
+    NodeList,
+    NodeStateRequest,
+    NodeView,
+)
+from gpucommons.scheduler.models.administration.pools import MpsModel, PoolList, PoolModel, PoolView
+from gpucommons.scheduler.models.administration.replay import (
+    ReplayFigures,
+    ReplayRequest,
+    ReplaySide,
+    ReplayView,
+)
+from gpucommons.scheduler.models.administration.teams import (
+    PolicyModel,
+    QuotaModel,
+    TeamList,
+    TeamModel,
+    TeamUseView,
+    TeamView,
 )
 from gpucommons.scheduler.models.fields import (
     RESERVED_VARIABLES,
@@ -69,7 +61,30 @@ from gpucommons.scheduler.models.history import (
     ReportRow,
     UseSpan,
 )
-from gpucommons.scheduler.models.jobs import (
+from gpucommons.scheduler.models.jobs.attempt_files import (
+    AttemptInputs,
+    CheckpointInput,
+    DownloadView,
+    FileSize,
+    KeptReport,
+    SnapshotInput,
+    UploadList,
+    UploadRequest,
+    UploadView,
+)
+from gpucommons.scheduler.models.jobs.attempts import (
+    AttemptOrders,
+    AttemptView,
+    CheckpointReport,
+    CheckpointView,
+    CurveReport,
+    ProgressReport,
+    ProgressView,
+    StopView,
+    TrainerStatusReport,
+    WayToGoOnView,
+)
+from gpucommons.scheduler.models.jobs.jobs import (
     Curve,
     CurvePoint,
     EnvironmentList,
@@ -87,7 +102,21 @@ from gpucommons.scheduler.models.jobs import (
     RoleRequest,
     SnapshotView,
 )
-from gpucommons.scheduler.models.leases import (
+from gpucommons.scheduler.models.jobs.reasons import (
+    BlockerView,
+    ForecastView,
+    ReasonView,
+    WayView,
+    Why,
+)
+from gpucommons.scheduler.models.notebooks.activity import (
+    ActivityList,
+    ActivityReport,
+    ActivityView,
+    IdleReport,
+    KernelActivity,
+)
+from gpucommons.scheduler.models.notebooks.leases import (
     HUB_FIELDS,
     NOTEBOOK_OPTIONS,
     EndReport,
@@ -101,29 +130,11 @@ from gpucommons.scheduler.models.leases import (
     SliceView,
     StartedReport,
 )
-from gpucommons.scheduler.models.nodes import (
-    DeviceView,
-    HoldView,
-    NodeList,
-    NodeStateRequest,
-    NodeView,
-)
-from gpucommons.scheduler.models.offers import Availability, OfferList, OfferView, SizeView
-from gpucommons.scheduler.models.pools import MpsModel, PoolList, PoolModel, PoolView
-from gpucommons.scheduler.models.reasons import BlockerView, ForecastView, ReasonView, WayView, Why
-from gpucommons.scheduler.models.replay import (
-    ReplayFigures,
-    ReplayRequest,
-    ReplaySide,
-    ReplayView,
-)
-from gpucommons.scheduler.models.teams import (
-    PolicyModel,
-    QuotaModel,
-    TeamList,
-    TeamModel,
-    TeamUseView,
-    TeamView,
+from gpucommons.scheduler.models.notebooks.offers import (
+    Availability,
+    OfferList,
+    OfferView,
+    SizeView,
 )
 
 __all__ = [

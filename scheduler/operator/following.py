@@ -22,7 +22,7 @@ from gpucommons.scheduler.operator import status
 from gpucommons.scheduler.operator.cluster import Objects
 from gpucommons.scheduler.operator.objects import ObjectRef, made_of, ref_of
 from gpucommons.scheduler.operator.status import Said
-from gpucommons.scheduler.repeating import Troubles
+from gpucommons.scheduler.threads.repeating import Troubles
 
 log = logging.getLogger("gpucommons.operator")
 

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import JobRequest, JobView, TeamModel, UserName
-from gpucommons.scheduler.models.jobs import OBJECT_LABEL
-from gpucommons.scheduler.models.mistakes import said
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
+from gpucommons.scheduler.models.words.mistakes import said
 
 GROUP = "gpucommons.io"
 VERSION = "v1alpha1"

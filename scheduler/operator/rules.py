@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpucommons.scheduler.models import RESERVED_VARIABLES
-from gpucommons.scheduler.models.jobs import OBJECT_LABEL
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.operator.schema import cel_text
 
 Rule = dict[str, Any]

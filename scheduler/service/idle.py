@@ -8,12 +8,12 @@ from gpucommons.scheduler.core.model.state import Cancel, ReportIdle
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.activity import why_busy
+from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.service.in_memory.activity import why_busy
+from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.service.leases import live_leases, view
 from gpucommons.scheduler.service.lookup import find_lease
-from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, decision
-from gpucommons.scheduler.service.slices import slice_ids
 from gpucommons.scheduler.service.views.leases import lease_view
 
 

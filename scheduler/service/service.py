@@ -37,24 +37,24 @@ from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
 from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.pulse import Pulse
-from gpucommons.scheduler.service.activity import ActivityBoard
-from gpucommons.scheduler.service.allowance import (
+from gpucommons.scheduler.service.authorization.principal import Principal, member_teams
+from gpucommons.scheduler.service.authorization.sight import is_person
+from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
+from gpucommons.scheduler.service.in_memory.allowance import (
     UPLOAD_GIB_PER_DAY,
     Allowance,
     SubmitLimit,
     orders,
     uploads,
 )
-from gpucommons.scheduler.service.authorization.sight import is_person
-from gpucommons.scheduler.service.principal import Principal, member_teams
-from gpucommons.scheduler.service.slices import Slices
-from gpucommons.scheduler.service.trials import KnownTrials
+from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.in_memory.trials import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.snapshots import SnapshotPlace
 from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.store.base import Admit, LogPoint, Store
+from gpucommons.scheduler.threads.pulse import Pulse
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 R = TypeVar("R", bound=BaseModel)

@@ -11,12 +11,12 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.core.whatif import counterfactuals, preview
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
-from gpucommons.scheduler.models.state_words import state_words
+from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.service.in_memory.trials import Trials
 from gpucommons.scheduler.service.lookup import find_job, find_lease
-from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service
-from gpucommons.scheduler.service.trials import Trials
 from gpucommons.scheduler.service.views.jobs import forecast_view, waiting_reason, way_view
 from gpucommons.scheduler.service.views.places import position
 

@@ -12,7 +12,6 @@ from heapq import heappop, heappush
 from itertools import count
 from math import ceil
 
-from gpucommons.scheduler import garbage
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.model.actions import (
     SignalAttempt,
@@ -49,6 +48,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.processes import Processes
 from gpucommons.scheduler.simulation.record import Eviction, Record, Story, asked_milli_gpu
+from gpucommons.scheduler.threads import garbage
 
 _STOPPED = 143  # the exit status of a process that SIGTERM ended
 #: Receipts of attempts that were stopped for another workload.

@@ -16,9 +16,9 @@ from functools import partial
 from itertools import islice
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.confined_files import MAX_MEMBERS
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge, Unavailable
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
 from gpucommons.scheduler.storage.base import Changed, Storage, Stored, checked_key
 from gpucommons.scheduler.storage.job_files import (
     LOOKED_BACK,

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from gpucommons.scheduler.durable_files import sync_folder, write_whole
 from gpucommons.scheduler.errors import NotFound, Unavailable
+from gpucommons.scheduler.files.durable_files import sync_folder, write_whole
 from gpucommons.scheduler.storage.base import Changed, Stored, checked_key
 
 _CHUNK_BYTES = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.scheduler.snapshots import SnapshotPlace, Snapshots
+from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 from gpucommons.scheduler.storage.job_files import JobFiles
 from gpucommons.scheduler.storage.opening import folder_of, open_storage

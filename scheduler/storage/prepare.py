@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucommons.scheduler.confined_files import Refused as BadFiles
-from gpucommons.scheduler.confined_files import open_folder, remove, unpack
+from gpucommons.scheduler.files.confined_files import Refused as BadFiles
+from gpucommons.scheduler.files.confined_files import open_folder, remove, unpack
 from gpucommons.scheduler.in_pod import kept_files, worker
 from gpucommons.scheduler.in_pod.worker import Api, Refused, Unreachable, patiently, say
 from gpucommons.scheduler.training.folders import folder_name, measure

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from gpucommons.scheduler.errors import NotFound
-from gpucommons.scheduler.snapshots import MAX_SNAPSHOT_BYTES, Receiving, Snapshots, is_name
+from gpucommons.scheduler.files.snapshots import MAX_SNAPSHOT_BYTES, Receiving, Snapshots, is_name
 from gpucommons.scheduler.storage.base import Storage
 
 
 class StoredSnapshots:
-    """See :class:`gpucommons.scheduler.snapshots.SnapshotPlace`; uploads are spooled on disk."""
+    """See :class:`gpucommons.scheduler.files.snapshots.SnapshotPlace`; uploads are spooled on disk."""
 
     def __init__(
         self, storage: Storage, spool: Path, *, max_bytes: int = MAX_SNAPSHOT_BYTES

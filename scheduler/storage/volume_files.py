@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.confined_files import MAX_DEPTH, MAX_MEMBERS, remove, too_deep
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Checkpoint, Workload
 from gpucommons.scheduler.errors import Conflict, Misconfigured, TooLarge, Unavailable
+from gpucommons.scheduler.files.confined_files import MAX_DEPTH, MAX_MEMBERS, remove, too_deep
 from gpucommons.scheduler.storage.base import Storage, checked_key
 from gpucommons.scheduler.storage.folder import FolderStorage
 from gpucommons.scheduler.storage.job_files import (

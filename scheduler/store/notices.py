@@ -14,7 +14,7 @@ from collections.abc import Callable
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from gpucommons.scheduler.repeating import repeat
+from gpucommons.scheduler.threads.repeating import repeat
 
 _LOG = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.scheduler.durable_files import sync_folder
+from gpucommons.scheduler.files.durable_files import sync_folder
 
 _COMPLETE = re.compile(r"^step-(\d{1,16})$")
 _CHUNK_BYTES = 1 << 20

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucommons.scheduler.durable_files import write_whole
+from gpucommons.scheduler.files.durable_files import write_whole
 
 TOKEN_NAMES = ("service", "culler", "spawner", "up", "proxy")
 PORT_NAMES = ("hub", "proxy_api", "api", "pages")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
-from gpucommons.scheduler.confined_files import MAX_DEPTH, MAX_MEMBERS, ShortHeaders
+from gpucommons.scheduler.files.confined_files import MAX_DEPTH, MAX_MEMBERS, ShortHeaders
 
 #: Made anew by programs, and of no use elsewhere.
 CACHES = frozenset({"__pycache__", ".ipynb_checkpoints", ".cache", "node_modules"})

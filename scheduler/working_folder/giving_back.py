@@ -17,7 +17,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Self
 
-from gpucommons.scheduler.confined_files import MAX_MEMBERS, Refused, add_file, open_folder
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Refused, add_file, open_folder
 from gpucommons.scheduler.working_folder.changes import Baseline, ChangedFile, LeftOut, changes
 
 #: Beside the notebook or script.

@@ -10,7 +10,7 @@ import os
 import stat
 from pathlib import Path, PurePosixPath
 
-from gpucommons.scheduler.confined_files import MAX_DEPTH, Refused, open_folder
+from gpucommons.scheduler.files.confined_files import MAX_DEPTH, Refused, open_folder
 
 #: More files than this are no checkpoints or data of one job.
 MAX_LINKS = 20_000

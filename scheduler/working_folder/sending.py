@@ -8,7 +8,7 @@ import tarfile
 from pathlib import Path
 from typing import IO
 
-from gpucommons.scheduler.confined_files import MAX_MEMBERS, Refused
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS, Refused
 from gpucommons.scheduler.working_folder.changes import Baseline
 from gpucommons.scheduler.working_folder.giving_back import opened, sources
 

@@ -11,7 +11,7 @@ import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpucommons.scheduler.confined_files import remove
+from gpucommons.scheduler.files.confined_files import remove
 
 #: Below an attempt's ``run``.
 NAME = "work"

@@ -24,8 +24,9 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import
 from gpucommons.scheduler.executors.kubernetes.cluster_state.offer import Offer, offer_of
 from gpucommons.scheduler.executors.kubernetes.objects.seen import NodeSeen
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.service import jobs, leases, quotes
-from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.spawner.pod_slice import SliceMakers, slice_injection
 
 GPU = PoolName("gpu")

@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store import engine, sql, sql_cluster
 from gpucommons.scheduler.store.base import Epoch, Store
 from gpucommons.scheduler.store.opening import open_store

@@ -15,7 +15,8 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import MAX_TICKETS
 from gpucommons.scheduler.core.model.state import Intent
 from gpucommons.scheduler.core.model.types import Workload, WorkloadId
-from gpucommons.scheduler.service import jobs, leases
+from gpucommons.scheduler.service import leases
+from gpucommons.scheduler.service.jobs import jobs
 
 TICKET: dict[str, Any] = {"milli_gpu": 1000}
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bs4 import BeautifulSoup
 
-from gpucommons.scheduler.hub import Hub
+from gpucommons.scheduler.hub.hub import Hub
 
 pytestmark = pytest.mark.hub
 

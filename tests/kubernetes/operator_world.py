@@ -17,8 +17,8 @@ from service_world import ADMIN, TOKENS, FakeHubServer, ServiceWorld, an_app
 from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.models import JobView
-from gpucommons.scheduler.models.jobs import OBJECT_LABEL
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
+from gpucommons.scheduler.service.jobs import jobs
 
 OPERATOR = "gpucommons-operator"
 TOKEN = "operator-token"

@@ -19,13 +19,13 @@ from gpucommons.gpu.agent_client import AgentClient
 from gpucommons.gpu.agent_transports import DoorTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.idle_culler.app import CullerApp
-from gpucommons.scheduler import options as scheduler_options
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.metrics import Metrics
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.operator.options import read_settings as operator_settings
-from gpucommons.scheduler.pulse import Pulse
+from gpucommons.scheduler.threads.pulse import Pulse
+from gpucommons.scheduler.upkeep.metrics import Metrics
+from gpucommons.scheduler.wiring import options as scheduler_options
 from tests.kubernetes.chart import CHART, EXAMPLES, HelmRefused, helm, of_kind, pod_specs, rendered
 from tests.kubernetes.fixtures import need
 

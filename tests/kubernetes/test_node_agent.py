@@ -11,7 +11,7 @@ from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.providers.pods import pod_injection
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.scheduler.cluster_agents import ClusterAgents
+from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
 from gpucommons.scheduler.core.model.types import NodeId
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.kubectl import Kubectl

@@ -11,7 +11,7 @@ from kubernetes import client
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service import settings
+from gpucommons.scheduler.service.administration import settings
 from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.operator_world import OperatorProcess, SchedulerServed, until
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.attempt_tokens import attempt_of, load_key, token_of
 from gpucommons.scheduler.core.model.types import AttemptId
+from gpucommons.scheduler.hub.attempt_tokens import attempt_of, load_key, token_of
 
 ID = AttemptId("0190aaaa-0000-7000-8000-000000000001")
 

@@ -22,9 +22,14 @@ from gpucommons.gpu.providers.stack import provider_stack
 from gpucommons.gpu.slice_folders import SliceFolders
 from gpucommons.gpu.slice_processes import SliceProcesses
 from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.scheduler.cluster_agents import AWAY_S, REPORTS_S, ClusterAgents, node_of_slot
+from gpucommons.scheduler.cluster.cluster_agents import (
+    AWAY_S,
+    REPORTS_S,
+    ClusterAgents,
+    node_of_slot,
+)
 from gpucommons.scheduler.core.model.types import NodeId
-from gpucommons.scheduler.service.slices import Agent
+from gpucommons.scheduler.service.in_memory.slices import Agent
 
 NODES = tuple(NodeId(f"node-{number}") for number in (1, 2, 3))
 

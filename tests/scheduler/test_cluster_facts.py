@@ -13,10 +13,10 @@ from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.usage import AuditEntry
-from gpucommons.scheduler.cluster_facts import ClusterFacts, NoAgents
+from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents
 from gpucommons.scheduler.core.model.state import NoteFacts, PoolFacts, PutPools
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
-from gpucommons.scheduler.upkeep import AGENT_EVENTS, OPERATOR
+from gpucommons.scheduler.upkeep.upkeep import AGENT_EVENTS, OPERATOR
 
 GPU = PoolName("gpu")
 NAMES = tuple(node.node_id for node in NODES if node.pool == GPU)

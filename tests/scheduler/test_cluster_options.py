@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.options import read_settings
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 from gpucommons.scheduler.storage.parts import storage_parts
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
+from gpucommons.scheduler.wiring.options import read_settings
 
 REPLICA = (
     *("--state", "/s", "--leader-election", "system/scheduler", "--replica", "a"),

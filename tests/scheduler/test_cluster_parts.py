@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from builders import TRAIN, World, a_notebook, a_team
 
-from gpucommons.scheduler import cluster_parts
-from gpucommons.scheduler.cluster_parts import NextShares, held_slots
 from gpucommons.scheduler.core.whatif.next_shares import next_shares
+from gpucommons.scheduler.wiring import cluster_parts
+from gpucommons.scheduler.wiring.cluster_parts import NextShares, held_slots
 
 
 def test_the_next_shares_are_worked_out_when_something_changed_and_seldom(

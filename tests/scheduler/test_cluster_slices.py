@@ -10,11 +10,11 @@ from builders import TRAIN, World, a_job, a_node, a_team
 from gpucommons.gpu.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.slices import GpuSlice, SliceId
-from gpucommons.scheduler.cluster_parts import makes_slices
-from gpucommons.scheduler.cluster_slices import ClusterSlices
+from gpucommons.scheduler.cluster.cluster_slices import ClusterSlices
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import NodeId, Role
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace
+from gpucommons.scheduler.wiring.cluster_parts import makes_slices
 
 NODE = NodeId("n1")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from service_world import ServiceWorld, a_request
 
-from gpucommons.scheduler.cluster_troubles import REFUSED, TROUBLE, ClusterTroubles
+from gpucommons.scheduler.cluster.cluster_troubles import REFUSED, TROUBLE, ClusterTroubles
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.pages.present.evictions import BY_AGENTS
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 
 
 def test_a_trouble_is_said_once_however_often_it_is_seen_and_by_whom(tmp_path: Path) -> None:

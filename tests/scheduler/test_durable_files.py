@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.durable_files import write_once, write_whole
+from gpucommons.scheduler.files.durable_files import write_once, write_whole
 
 
 def names(folder: Path) -> list[str]:

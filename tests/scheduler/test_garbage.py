@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from gpucommons.scheduler import garbage
+from gpucommons.scheduler.threads import garbage
 
 
 class _Knot:

@@ -32,10 +32,10 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.hub import Hub, HubRefused, TooLarge
-from gpucommons.scheduler.servers import Servers
+from gpucommons.scheduler.hub.directory import HubDirectory, NoDirectory
+from gpucommons.scheduler.hub.hub import Hub, HubRefused, TooLarge
+from gpucommons.scheduler.hub.servers import Servers
 
 
 class Answers:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from stored_rows import point
 
-from gpucommons.scheduler import inbox
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.errors import LeaderLost
-from gpucommons.scheduler.inbox import Inbox
+from gpucommons.scheduler.loop import inbox
+from gpucommons.scheduler.loop.inbox import Inbox
 from gpucommons.scheduler.store.memory import MemoryStore
 
 LOUD, QUIET = WorkloadId("w-0001"), WorkloadId("w-0002")

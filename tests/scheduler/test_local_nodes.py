@@ -6,7 +6,7 @@ from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.gpu.devices import Device
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.local_nodes import local_nodes
+from gpucommons.scheduler.wiring.local_nodes import local_nodes
 
 
 def a_report(*devices: Device, cpu_milli: int = 2000) -> NodeReport:

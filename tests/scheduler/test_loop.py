@@ -46,7 +46,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.errors import LeaderLost, Misconfigured, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
 
 POOL, TEAM = PoolName("train"), TeamName("vision")

@@ -39,7 +39,7 @@ from pathlib import Path
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.opening import open_store
 
 folder = Path(sys.argv[1])

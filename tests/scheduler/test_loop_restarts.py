@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.base import Epoch, StoredEvent
 from gpucommons.scheduler.store.memory import MemoryStore
 

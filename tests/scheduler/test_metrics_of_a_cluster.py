@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from prometheus_client import generate_latest
 
 from gpucommons.scheduler.core.model.state import Cluster
-from gpucommons.scheduler.metrics import Metrics
-from gpucommons.scheduler.pulse import Pulse
+from gpucommons.scheduler.threads.pulse import Pulse
+from gpucommons.scheduler.upkeep.metrics import Metrics
 
 
 @dataclass

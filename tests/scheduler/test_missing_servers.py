@@ -11,7 +11,7 @@ from builders import World, a_notebook, a_team
 from gpucommons.scheduler.core.model.state import Cancel, Started
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.missing_servers import EMPTY_FOR_MS, MissingServers
+from gpucommons.scheduler.hub.missing_servers import EMPTY_FOR_MS, MissingServers
 
 
 @dataclass

@@ -8,7 +8,7 @@ from gpucommons.gpu.agent_client import NodeReport
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools
 from gpucommons.scheduler.core.model.types import Millis, PoolName, State, WorkloadId
-from gpucommons.scheduler.local_nodes import local_nodes
+from gpucommons.scheduler.wiring.local_nodes import local_nodes
 
 REPORT = NodeReport(
     node="box",

@@ -17,7 +17,7 @@ from gpucommons.scheduler.executors.local.watch import Watch
 from gpucommons.scheduler.leadership.clock import SharedClock
 from gpucommons.scheduler.leadership.election import Election, Lease, Terms
 from gpucommons.scheduler.leadership.memory import MemoryLease
-from gpucommons.scheduler.repeating import Troubles, repeat, repeat_task
+from gpucommons.scheduler.threads.repeating import Troubles, repeat, repeat_task
 
 
 class Tries:

@@ -33,7 +33,7 @@ from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
 
 

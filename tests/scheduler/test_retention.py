@@ -12,8 +12,8 @@ from service_world import ServiceWorld, a_request, done
 
 from gpucommons.scheduler.core.model.types import UserName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.retention import Kept, Retention
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.upkeep.retention import Kept, Retention
 
 CONTENT = b"train.py"
 SHA = hashlib.sha256(CONTENT).hexdigest()

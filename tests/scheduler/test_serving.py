@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.doors.listening import listen_tcp
-from gpucommons.scheduler.accounts import account_of, accounts, home_of
-from gpucommons.scheduler.app import read_config
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, NotAuthenticated, Unavailable
-from gpucommons.scheduler.options import HubOptions, SchedulerSettings, read_settings
-from gpucommons.scheduler.serving import serve
-from gpucommons.scheduler.web import secret_text
+from gpucommons.scheduler.wiring.accounts import account_of, accounts, home_of
+from gpucommons.scheduler.wiring.app import read_config
+from gpucommons.scheduler.wiring.options import HubOptions, SchedulerSettings, read_settings
+from gpucommons.scheduler.wiring.serving import serve
+from gpucommons.scheduler.wiring.web import secret_text
 
 
 @pytest.fixture

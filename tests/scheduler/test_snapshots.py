@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.scheduler.errors import BadRequest, NotFound, TooLarge, Unavailable
-from gpucommons.scheduler.snapshots import LEFT_FREE_BYTES, Snapshots
+from gpucommons.scheduler.files.snapshots import LEFT_FREE_BYTES, Snapshots
 
 CONTENT = b"files" * 1000
 NAME = hashlib.sha256(CONTENT).hexdigest()

@@ -10,16 +10,16 @@ from typing import Any, cast
 import pytest
 from launches import until
 
-from gpucommons.scheduler import loop as loop_module
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.model.state import Observation, Outcome
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import LeaderLost, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld
 from gpucommons.scheduler.ids import IdSource
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop import loop as loop_module
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store.memory import MemoryStore
-from gpucommons.scheduler.web import is_alive, is_healthy
+from gpucommons.scheduler.wiring.web import is_alive, is_healthy
 
 NOW = Millis(1_700_000_000_000)
 

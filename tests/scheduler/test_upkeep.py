@@ -14,7 +14,7 @@ from gpucommons.gpu.usage import AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.service import leases
-from gpucommons.scheduler.upkeep import AGENT_EVENTS, Upkeep
+from gpucommons.scheduler.upkeep.upkeep import AGENT_EVENTS, Upkeep
 
 FIRST = models.ConfigModel(**CONFIG)
 

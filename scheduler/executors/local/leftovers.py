@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from gpucommons.scheduler.confined_files import remove
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, read_json
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, as_user
+from gpucommons.scheduler.files.confined_files import remove
 
 _LOG = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder
-from gpucommons.scheduler.repeating import Troubles
+from gpucommons.scheduler.threads.repeating import Troubles
 
 #: A change is seen after so long at most.
 EVERY_S = 0.05

@@ -15,7 +15,7 @@ from gpucommons.scheduler.models import (
     TeamUseView,
     TeamView,
 )
-from gpucommons.scheduler.models.state_words import place_words, state_words
+from gpucommons.scheduler.models.words.state_words import place_words, state_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.quotas import Segment
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import must_be_admin, read
-from gpucommons.scheduler.service.principal import Principal
 
 
 def whoami(principal: Principal) -> None:

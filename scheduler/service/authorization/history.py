@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import TeamName
+from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import is_person, read
-from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.store.base import EventSight
 
 

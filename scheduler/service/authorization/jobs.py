@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import (
     may_submit,
     may_submit_for,
@@ -12,7 +13,6 @@ from gpucommons.scheduler.service.authorization.sight import (
     read,
     steers,
 )
-from gpucommons.scheduler.service.principal import Principal
 from gpucommons.scheduler.store.base import Claims
 
 

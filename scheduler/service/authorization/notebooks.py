@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import Forbidden
+from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import (
     is_culler,
     is_hub,
@@ -13,7 +14,6 @@ from gpucommons.scheduler.service.authorization.sight import (
     must_steer,
     read,
 )
-from gpucommons.scheduler.service.principal import Principal
 
 #: Reasons with which an owner may end a lease whose slice no server has taken.
 _OWN_ENDS = frozenset({"left", "stopped"})

@@ -9,7 +9,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.authorization.principal import Principal
 
 
 @dataclass(slots=True)

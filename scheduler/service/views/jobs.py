@@ -27,11 +27,11 @@ from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.principal import Principal
+from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.places import position
-from gpucommons.scheduler.service.whereabouts import results_are_away
+from gpucommons.scheduler.service.views.whereabouts import results_are_away
 
 #: Endings of files that a command runs.
 _SOURCES = (".ipynb", ".py", ".sh")

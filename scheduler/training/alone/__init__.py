@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpucommons.scheduler.durable_files import write_whole
+from gpucommons.scheduler.files.durable_files import write_whole
 
 _SCHEDULER = Path(__file__).parents[2]
 #: Module below ``gpucommons/scheduler`` → the file that it is a copy of.

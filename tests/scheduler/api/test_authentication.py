@@ -19,8 +19,13 @@ from gpucommons.scheduler.api.authentication import (
     read_token,
 )
 from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
-from gpucommons.scheduler.hub import HubUser
-from gpucommons.scheduler.service.principal import PrincipalKind, Right, read_rights, resolve
+from gpucommons.scheduler.hub.hub import HubUser
+from gpucommons.scheduler.service.authorization.principal import (
+    PrincipalKind,
+    Right,
+    read_rights,
+    resolve,
+)
 
 
 class Clock:

@@ -12,8 +12,8 @@ import pytest
 from fastapi import FastAPI
 from service_world import ServiceWorld
 
-from gpucommons.scheduler.api import jobs as jobs_module
-from gpucommons.scheduler.api.body_limit import MAX_JSON_BYTES
+from gpucommons.scheduler.api.limits.body_limit import MAX_JSON_BYTES
+from gpucommons.scheduler.api.routes import jobs as jobs_module
 from gpucommons.scheduler.models import ErrorView
 
 ANN = {"Authorization": "token ann-token"}

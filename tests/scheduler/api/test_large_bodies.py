@@ -11,8 +11,8 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from gpucommons.scheduler.api import turns
-from gpucommons.scheduler.api.body_limit import LARGE_BYTES, BodyLimit
+from gpucommons.scheduler.api.limits import turns
+from gpucommons.scheduler.api.limits.body_limit import LARGE_BYTES, BodyLimit
 
 LARGE = b"x" * (LARGE_BYTES + 1)
 

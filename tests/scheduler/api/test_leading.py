@@ -13,14 +13,14 @@ from fastapi import FastAPI
 from service_world import ServiceWorld, a_request, an_app, attempt_token
 from starlette.types import Message, Receive, Scope, Send
 
-from gpucommons.scheduler.api.body_limit import BodyLimit
 from gpucommons.scheduler.api.leading import (
     PASSED_ON,
     ToLeader,
     is_for_leader,
     is_rather_for_leader,
 )
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.api.limits.body_limit import BodyLimit
+from gpucommons.scheduler.service.jobs import jobs
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from fastapi import FastAPI, Response
 
 from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.scheduler.api import server as server_module
-from gpucommons.scheduler.api import waiting
+from gpucommons.scheduler.api.limits import waiting
 from gpucommons.scheduler.api.server import PeerProtocol, make_server
 
 ANN = {"Authorization": "token ann-token"}

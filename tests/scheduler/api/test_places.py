@@ -14,12 +14,12 @@ import pytest
 from service_world import ServiceWorld, a_request, attempt_token
 
 from gpucommons.gpu import descriptors
-from gpucommons.scheduler.api import attempts as api_attempts
-from gpucommons.scheduler.api import connections
-from gpucommons.scheduler.api.connections import max_connections, max_waiting
-from gpucommons.scheduler.api.places import Places
+from gpucommons.scheduler.api.limits import connections
+from gpucommons.scheduler.api.limits.connections import max_connections, max_waiting
+from gpucommons.scheduler.api.limits.places import Places
+from gpucommons.scheduler.api.routes import attempts as api_attempts
 from gpucommons.scheduler.errors import TooManyRequests
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 
 EVENTS = {"after": 2**53, "wait_s": 20}
 

@@ -21,7 +21,7 @@ from service_world import (
 )
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.api import attempts as api_attempts
+from gpucommons.scheduler.api.routes import attempts as api_attempts
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import (
@@ -31,7 +31,7 @@ from gpucommons.scheduler.errors import (
     StaleAttempt,
     Unavailable,
 )
-from gpucommons.scheduler.service import attempts
+from gpucommons.scheduler.service.jobs import attempts
 
 Clients = Callable[[str | None], AsyncSchedulerClient]
 SHA = "a" * 64

@@ -16,7 +16,8 @@ from storages import LinkedMemory
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service import authorization, jobs, leases
+from gpucommons.scheduler.service import authorization, leases
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 
 #: Routes without a rule: they say nothing about anybody.

@@ -12,14 +12,15 @@ import pytest
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.api import turns
 from gpucommons.scheduler.api.authentication import Doors
 from gpucommons.scheduler.api.caller import Caller, Doorway
-from gpucommons.scheduler.api.waiting import Waiting
+from gpucommons.scheduler.api.limits import turns
+from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
-from gpucommons.scheduler.service import history, jobs, receipts
-from gpucommons.scheduler.service.principal import Principal, PrincipalKind
+from gpucommons.scheduler.service.administration import history, receipts
+from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
+from gpucommons.scheduler.service.jobs import jobs
 
 TOO_BIG = {"milli_gpu": 4000}
 SPAN = {"from_ms": 0, "to_ms": 1}
@@ -189,7 +190,7 @@ async def test_tars_of_results_are_looked_for_in_turn(
         gate.pass_through()
         return iter((b"tar",))
 
-    monkeypatch.setattr("gpucommons.scheduler.api.jobs.job_results", slow)
+    monkeypatch.setattr("gpucommons.scheduler.api.routes.jobs.job_results", slow)
     flood = [asyncio.create_task(ask(http, "jobs/digits/results")) for _ in range(30)]
     await until(lambda: gate.running == turns.OF_ONE)
     assert (await ask(http, "whoami", "bob")).status_code == 200

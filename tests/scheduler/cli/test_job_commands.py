@@ -17,7 +17,7 @@ from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models import JobView
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.working_folder.changes import ChangedFile, LeftOut
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 

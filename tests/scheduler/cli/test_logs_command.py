@@ -12,7 +12,7 @@ from command_line import Cli, WatchedWorld, submitted
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 
 
 def steer(world: WatchedWorld, job: models.JobView, verb: Callable[..., object]) -> None:

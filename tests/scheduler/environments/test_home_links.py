@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.confined_files import Refused
+from gpucommons.scheduler.files.confined_files import Refused
 from gpucommons.scheduler.working_folder.home_links import link_left_out
 
 

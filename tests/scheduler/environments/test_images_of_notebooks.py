@@ -21,7 +21,9 @@ from gpucommons.scheduler.environments.images import (
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
-from gpucommons.scheduler.service import environments, jobs, quotes, settings
+from gpucommons.scheduler.service import quotes
+from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.jobs import environments, jobs
 
 HEX = "a" * 64
 OWN = f"registry.example/lab@sha256:{HEX}"

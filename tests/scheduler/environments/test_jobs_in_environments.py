@@ -21,7 +21,8 @@ from gpucommons.scheduler.environments.images import Images
 from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_plan
-from gpucommons.scheduler.service import jobs, settings
+from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.training import alone, run
 from gpucommons.scheduler.training.alone import client
 from gpucommons.scheduler.training.alone import models as alone_models

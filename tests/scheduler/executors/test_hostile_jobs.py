@@ -9,10 +9,10 @@ from pathlib import Path
 import psutil
 from launches import a_launch, ended, gone, lines, python, stopping, until
 
-from gpucommons.scheduler.confined_files import empty
 from gpucommons.scheduler.core.model.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local.local import LocalExecutor
+from gpucommons.scheduler.files.confined_files import empty
 from gpucommons.scheduler.working_folder.giving_back import Wanted, give_back
 
 #: A process that forks and leaves, for ever: whoever lists processes always comes too late.

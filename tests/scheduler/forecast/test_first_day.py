@@ -12,7 +12,8 @@ from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.forecast.estimating import Budget
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.forecast.windows import calibrate
-from gpucommons.scheduler.service import jobs, leases
+from gpucommons.scheduler.service import leases
+from gpucommons.scheduler.service.jobs import jobs
 
 MINUTE = 60_000
 #: GPUs and minutes of a day's jobs: tries, runs of an hour, one through the afternoon.

@@ -23,7 +23,8 @@ from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
 from gpucommons.scheduler.forecast.windows import Calibration, Estimate
-from gpucommons.scheduler.service import idle, jobs, leases, why
+from gpucommons.scheduler.service import idle, leases, why
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import WorkloadFilter
 
 T = TypeVar("T")

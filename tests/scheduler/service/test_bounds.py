@@ -11,9 +11,10 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import TooLarge, TooManyRequests
-from gpucommons.scheduler.service import jobs, leases, quotes
-from gpucommons.scheduler.service.allowance import Allowance, SubmitLimit
-from gpucommons.scheduler.service.jobs import JobFilter
+from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service.in_memory.allowance import Allowance, SubmitLimit
+from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.listed import (
     LISTED_REQUEST_BYTES,
     SHORT_REQUEST_BYTES,

@@ -10,9 +10,9 @@ from service_world import ServiceWorld, a_request
 from gpucommons.scheduler.core.model.types import AttemptId, UserName, WorkloadId
 from gpucommons.scheduler.errors import StaleAttempt, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor
-from gpucommons.scheduler.loop import Loop, Surroundings
-from gpucommons.scheduler.service import attempts, jobs
-from gpucommons.scheduler.service.principal import Principal, PrincipalKind
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
+from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
+from gpucommons.scheduler.service.jobs import attempts, jobs
 from gpucommons.scheduler.service.service import Service
 
 

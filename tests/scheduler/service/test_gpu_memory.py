@@ -12,7 +12,8 @@ from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.errors import Misconfigured
-from gpucommons.scheduler.service import jobs, leases, quotes
+from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service.jobs import jobs
 
 GIB = 1024
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from builders import World, a_job, a_node, a_team
 
-from gpucommons.scheduler.confined_files import unpack
-from gpucommons.scheduler.service import environments
-from gpucommons.scheduler.service.results import outcome_view
+from gpucommons.scheduler.files.confined_files import unpack
+from gpucommons.scheduler.service.jobs import environments
+from gpucommons.scheduler.service.jobs.results import outcome_view
 from gpucommons.scheduler.working_folder.changes import ChangedFile, LeftOut, baseline
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 

@@ -9,7 +9,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden, NotIdle
 from gpucommons.scheduler.service import idle, leases
-from gpucommons.scheduler.service.activity import (
+from gpucommons.scheduler.service.in_memory.activity import (
     WINDOW_MS,
     ActivityBoard,
     percentile_95,

@@ -15,7 +15,7 @@ from gpucommons.scheduler.errors import (
     Misconfigured,
     PolicyRefused,
 )
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 
 
 @pytest.fixture

@@ -18,8 +18,9 @@ from gpucommons.scheduler.errors import (
     PolicyRefused,
     UnknownWorkload,
 )
-from gpucommons.scheduler.service import jobs, logs, quotes
-from gpucommons.scheduler.service.jobs import JobFilter
+from gpucommons.scheduler.service import quotes
+from gpucommons.scheduler.service.jobs import jobs, logs
+from gpucommons.scheduler.service.jobs.jobs import JobFilter
 from gpucommons.scheduler.service.views.jobs import job_view
 from gpucommons.scheduler.store.base import WorkloadFilter
 from gpucommons.scheduler.store.memory import MemoryStore

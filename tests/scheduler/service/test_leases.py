@@ -21,10 +21,11 @@ from gpucommons.scheduler.errors import (
     NoFreeSlice,
     UnknownWorkload,
 )
-from gpucommons.scheduler.service import jobs, leases, quotes
-from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service import leases, quotes
+from gpucommons.scheduler.service.in_memory.slices import Slices
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.service.views.leases import IdleLimits
-from gpucommons.scheduler.upkeep import OPERATOR
+from gpucommons.scheduler.upkeep.upkeep import OPERATOR
 
 
 def acquire(world: ServiceWorld, user: str = "ann", **ask: object) -> models.LeaseView:

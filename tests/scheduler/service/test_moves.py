@@ -8,7 +8,7 @@ from builders import a_node
 from service_world import PAUSES, ServiceWorld, a_request
 
 from gpucommons.scheduler.core.model.types import AttemptState, Workload
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 
 CONFIG = {
     "pools": [{"name": "gpu", "executor": "fake", **PAUSES}],

@@ -8,7 +8,9 @@ from service_world import PAUSES, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import State
-from gpucommons.scheduler.service import jobs, leases, settings, why
+from gpucommons.scheduler.service import leases, why
+from gpucommons.scheduler.service.administration import settings
+from gpucommons.scheduler.service.jobs import jobs
 
 OTHERS = "Next in line: 1 GPU is being cleared, a borrowed job of another team ends there first"
 

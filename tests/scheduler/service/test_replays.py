@@ -17,7 +17,9 @@ from gpucommons.scheduler.errors import (
     UnknownTeam,
 )
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service import jobs, leases, replays, settings
+from gpucommons.scheduler.service import leases
+from gpucommons.scheduler.service.administration import replays, settings
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.simulation.history import play
 
 HOUR = 3_600_000

@@ -14,7 +14,7 @@ from gpucommons.scheduler.errors import (
     NoFreeSlice,
 )
 from gpucommons.scheduler.service import leases
-from gpucommons.scheduler.service.slices import Slices
+from gpucommons.scheduler.service.in_memory.slices import Slices
 
 SHARE_MIB = (40960 - 1228) // 2
 

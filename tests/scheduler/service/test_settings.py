@@ -17,7 +17,8 @@ from gpucommons.scheduler.errors import (
     UnknownPool,
     UnknownTeam,
 )
-from gpucommons.scheduler.service import history, jobs, settings
+from gpucommons.scheduler.service.administration import history, settings
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.store.base import Admit
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from service_world import ServiceWorld, a_request
 
 from gpucommons.scheduler.core.model.types import Millis, Progress, State, WorkloadId
-from gpucommons.scheduler.service import jobs
-from gpucommons.scheduler.service.trials import FRESH_MS, KnownTrials, Trials
+from gpucommons.scheduler.service.in_memory.trials import FRESH_MS, KnownTrials, Trials
+from gpucommons.scheduler.service.jobs import jobs
 
 NOW = Millis(1_000)
 TRIALS = Trials(made_ms=NOW, ways=(), at_latest_ms=None)

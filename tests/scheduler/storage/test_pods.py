@@ -25,7 +25,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.in_pod.worker import Refused
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.bucket import BucketStorage
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 from gpucommons.scheduler.storage.prepare import main as prepare_main

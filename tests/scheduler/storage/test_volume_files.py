@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.confined_files import MAX_MEMBERS
 from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
 from gpucommons.scheduler.errors import BadRequest, Conflict, TooLarge
-from gpucommons.scheduler.service.results import archive, checked
+from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
+from gpucommons.scheduler.service.jobs.results import archive, checked
 from gpucommons.scheduler.storage.job_files import ResultFile
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
 

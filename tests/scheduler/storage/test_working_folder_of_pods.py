@@ -18,11 +18,11 @@ from service_world import ServiceWorld, done
 from storages import LinkedMemory, serving_links
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.confined_files import Refused as BadFiles
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Workload
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.executors.fake import Script
-from gpucommons.scheduler.service import jobs
+from gpucommons.scheduler.files.confined_files import Refused as BadFiles
+from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.bucket_files import BucketFiles
 from gpucommons.scheduler.storage.prepare import LeftOut, prepare
 from gpucommons.scheduler.storage.volume_files import VolumeFiles

@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.loop import Loop, Surroundings
+from gpucommons.scheduler.loop.loop import Loop, Surroundings
 from gpucommons.scheduler.store import engine, sql_curves, sql_history, tables
 from gpucommons.scheduler.store.base import Asked, LogPoint, WorkloadFilter
 from gpucommons.scheduler.store.opening import open_store

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucommons.scheduler.durable_files import write_whole
+from gpucommons.scheduler.files.durable_files import write_whole
 
 
 @dataclass(frozen=True, slots=True)

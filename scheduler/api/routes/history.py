@@ -1,0 +1,65 @@
+"""Routes of what happened: events, reports, and metrics for Prometheus."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Response
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from starlette.concurrency import run_in_threadpool
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.api.caller import AnyCaller
+from gpucommons.scheduler.api.routes.jobs import WaitS
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.administration import history
+
+router = APIRouter(tags=["history"])
+
+
+@router.get("/events")
+async def events(  # noqa: PLR0913 - the filters of one feed, all optional and named
+    *,
+    caller: AnyCaller,
+    after: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    job: Annotated[models.Ref | None, Query()] = None,
+    kinds: Annotated[str, Query(pattern=r"^[a-z-]{0,64}(,[a-z-]{1,64}){0,31}$")] = "",
+    newest: Annotated[int | None, Query(ge=0, le=1000)] = None,
+    wait_s: WaitS = 0,
+) -> models.EventList:
+    """Events after a cursor that the caller may see; ``wait_s`` waits for new ones, ``newest`` never."""
+    where = history.EventFilter(
+        after=after,
+        job=job,
+        kinds=frozenset(kind for kind in kinds.split(",") if kind),
+        newest=newest,
+        wait_s=wait_s,
+    )
+    if newest is None:
+        return await caller.run(history.events, where)
+    run = caller.run_dear if where.of_receipts else caller.run
+    return await run(history.newest_events, where)
+
+
+@router.get("/report")
+async def report(
+    caller: AnyCaller,
+    from_ms: Annotated[int, Query(ge=0, le=4_102_444_800_000)],
+    to_ms: Annotated[int, Query(ge=0, le=4_102_444_800_000)],
+) -> models.Report:
+    """Usage by team and user in a span."""
+    return await caller.run_dear(history.report, from_ms=from_ms, to_ms=to_ms)
+
+
+def metrics_router(registry: CollectorRegistry) -> APIRouter:
+    """The route that Prometheus scrapes."""
+    router = APIRouter(tags=["history"])
+
+    @router.get("/metrics", response_class=Response)
+    async def metrics(caller: AnyCaller) -> Response:
+        """Numbers for Prometheus (text)."""
+        authorization.metrics(caller.principal)
+        text = await run_in_threadpool(generate_latest, registry)
+        return Response(text, media_type=CONTENT_TYPE_LATEST)
+
+    return router

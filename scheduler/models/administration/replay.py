@@ -1,0 +1,48 @@
+"""The past under other quotas: what an admin asks before saving them, and the answer."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpucommons.scheduler.models.administration.configuration import QuotaChange
+from gpucommons.scheduler.models.fields import Model, View
+
+
+class ReplayRequest(Model):
+    """The last so many days, with these quotas instead of those in force."""
+
+    days: int = Field(default=7, strict=True, ge=1, le=31)
+    changes: list[QuotaChange] = Field(default=[], max_length=1000)
+
+
+class ReplayFigures(View):
+    """What one team, or all, got. ``None`` where nobody waited for anything."""
+
+    jobs: int
+    median_wait_s: int | None = None
+    #: One in ten waited longer.
+    worst_tenth_wait_s: int | None = None
+    held_gpu_h: float
+    evictions: int
+    lost_gpu_h: float
+
+
+class ReplaySide(View):
+    """All teams under one set of quotas."""
+
+    total: ReplayFigures
+    teams: dict[str, ReplayFigures]
+    utilisation_percent: float
+    idle_gpu_h: float
+
+
+class ReplayView(View):
+    """The same past twice: as quotas are, and as they would be."""
+
+    from_ms: int
+    #: Earlier than asked for where the time was not enough for all of it.
+    until_ms: int
+    workloads: int
+    before: ReplaySide
+    after: ReplaySide
+    text: str

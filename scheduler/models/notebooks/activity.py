@@ -1,0 +1,54 @@
+"""What notebook servers do, and what the culler makes of it."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from gpucommons.scheduler.models.fields import Line, Model, View
+from gpucommons.scheduler.models.notebooks.leases import LeaseView
+
+
+class KernelActivity(Model):
+    """One kernel or terminal or child process, as the server extension sees it."""
+
+    kind: Literal["kernel", "terminal", "process"]
+    name: Line = ""
+    busy: bool
+    #: Last user input or output, UTC; None = never or unknown.
+    last_active_ms: int | None = Field(default=None, strict=True, ge=0, le=4_102_444_800_000)
+
+
+class ActivityReport(Model):
+    """What a notebook server does, sent every 15 s by the extension."""
+
+    kernels: list[KernelActivity] = Field(default_factory=list, max_length=512)
+
+
+class ActivityView(View):
+    """All that the culler decides on, for one lease."""
+
+    lease: LeaseView
+    #: The newest report; None = never one: not idle, but unverified.
+    reported_ms: int | None = None
+    kernels: list[KernelActivity] = []
+    #: When the slice last computed or grew its memory; None = never seen.
+    gpu_active_ms: int | None = None
+    #: When usage was last read; None = no telemetry.
+    usage_ms: int | None = None
+    compute_percent_p95: int | None = None
+
+
+class ActivityList(View):
+    """Every lease that holds a device, with its activity; ``now_ms`` is the server's clock."""
+
+    now_ms: int
+    activities: list[ActivityView]
+
+
+class IdleReport(Model):
+    """The culler's view: idle since, and when it will be returned. Both None = active."""
+
+    idle_since_ms: int | None = Field(default=None, strict=True, ge=0, le=4_102_444_800_000)
+    returns_ms: int | None = Field(default=None, strict=True, ge=0, le=4_102_444_800_000)

@@ -1,0 +1,59 @@
+"""What a user may open as a notebook right now: the options form."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from gpucommons.scheduler.models.fields import View
+from gpucommons.scheduler.models.notebooks.leases import LeaseView
+
+#: ``free``: starts at once; ``wait``: a ticket would wait (also behind a reclaim); ``never``.
+Availability = Literal["free", "wait", "never"]
+
+
+class SizeView(View):
+    """One notebook size of the options form."""
+
+    milli_gpu: int
+    memory_mib: int
+    availability: Availability
+    text: str
+    #: It waits only because training borrows it: whoever asks has it back in seconds.
+    lent: bool = False
+
+
+class OfferView(View):
+    """What a user may open as a notebook in one team and pool right now: the options form."""
+
+    team: str
+    pool: str
+    gpu_kind: str | None = None
+    fixed_milli_gpu: int
+    fixed_used_milli_gpu: int
+    sizes: list[SizeView]
+    isolation: str
+    simulated: bool
+    idle_after_min: int = 60
+    #: Within how many seconds what is lent is the team's again; None from an older scheduler.
+    win_back_s: int | None = None
+
+    def lent_for_s(self) -> int | None:
+        """Where training has what no size starts without: it comes back within so many seconds."""
+        if any(size.availability == "free" for size in self.sizes):
+            return None
+        return self.win_back_s if any(size.lent for size in self.sizes) else None
+
+
+class OfferList(View):
+    """All offers for one user; ``now_ms`` gives the age of the data."""
+
+    user: str
+    offers: list[OfferView]
+    #: The user's teams, with notebook GPUs or without.
+    teams: list[str] = []
+    now_ms: int
+    ticket: LeaseView | None = None
+    #: The size that the user nearly always takes; None where there is no such size.
+    usual_milli_gpu: int | None = None
+    #: The last end of this server, for "Stopped at 14:02: idle 60 min."
+    last_end: str | None = None

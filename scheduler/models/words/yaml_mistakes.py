@@ -1,0 +1,71 @@
+"""What is wrong with a YAML file, in a sentence with the line: the parser's own words are for its authors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import yaml
+from pydantic import ValidationError
+
+from gpucommons.scheduler.models.words.mistakes import named, said
+
+#: Parts of the parser's words, and what a person may do about it.
+_SENTENCES = (
+    ("found character '\\t'", "a tab cannot indent: use spaces"),
+    ("mapping values are not allowed", "a second colon in the line: put the text in quotes"),
+    ("could not find expected ':'", "a name without a colon after it"),
+    ("expected <block end>", "this line is not indented like those above it"),
+    ("expected ',' or ']'", "a list that begins with [ is not closed with ]"),
+    ("expected ',' or '}'", "a mapping that begins with { is not closed with }"),
+    ("unexpected end of stream", "a text that begins with a quote does not end with one"),
+    ("found undefined alias", "an alias (*) that no anchor (&) defines"),
+    ("found duplicate anchor", "two anchors (&) have the same name"),
+    ("could not determine a constructor", "a tag (!) that has no meaning here"),
+    ("expected the node content", "a list or mapping ends before it holds anything"),
+    ("cannot start any token", "this character cannot begin a value: put the text in quotes"),
+    ("expected a single document", "a second document (---) in a file that may hold one"),
+    ("special characters are not allowed", "a control character in the text"),
+)
+
+
+def syntax_sentence(error: yaml.YAMLError | RecursionError) -> str:
+    """Where and why a file cannot be read as YAML."""
+    text = str(error)
+    found = next((sentence for part, sentence in _SENTENCES if part in text), None)
+    mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+    where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return where + (found or str(getattr(error, "problem", "") or "it cannot be read"))
+
+
+def field_sentences(
+    content: str | bytes, error: ValidationError, *, below: Sequence[str] = ()
+) -> str:
+    """What is wrong with the fields of a file, each with its line; ``below`` is where they begin."""
+    try:
+        tree = yaml.compose(content, Loader=yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError):
+        tree = None
+    parts = []
+    for item in error.errors():
+        line = _line_of(tree, (*below, *item["loc"]))
+        where = "" if line is None else f"line {line}, "
+        name = named(item["loc"]) or "the file"
+        parts.append(f"{where}{name}: {said(item)}")
+    return "; ".join(parts)
+
+
+def _line_of(node: yaml.Node | None, steps: Sequence[int | str]) -> int | None:
+    """The line of the deepest part that is in the file."""
+    line = None
+    for step in steps:
+        found = None
+        if isinstance(node, yaml.MappingNode):
+            found = next((pair for pair in node.value if pair[0].value == step), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            found = (node.value[step],) * 2 if step < len(node.value) else None
+        if found is None:
+            break
+        line, node = found[0].start_mark.line + 1, found[1]
+    return line

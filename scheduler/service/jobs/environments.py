@@ -1,0 +1,145 @@
+"""What a job would run with, settled before it is stored; and what its script tells of itself."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import PurePosixPath
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.environments.base import Wanted
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.files.confined_files import ShortHeaders
+from gpucommons.scheduler.scripts import frameworks
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.service.service import Service
+
+#: Found in every environment, or put there.
+_ALWAYS = frozenset({"python", "python3", "sh"})
+_RUNNER = "gpucommons.scheduler.training.notebook"
+#: Further into a snapshot its script is not looked for.
+_MAX_READ_BYTES, _MAX_MEMBERS = 256 << 20, 10_000
+
+
+def environments(service: Service, principal: Principal) -> models.EnvironmentList:
+    """What the caller's jobs may run with."""
+    authorization.environments(principal)
+    found = service.environments.listed(principal.name)
+    return models.EnvironmentList(
+        kind=service.environments.kind,
+        environments=[
+            models.EnvironmentView(environment=one.path, name=one.name, python=one.python)
+            for one in found
+        ],
+        default=service.environments.default(principal.name, principal.server_name),
+    )
+
+
+def settled(
+    service: Service, principal: Principal, request: models.JobRequest, *, is_stored: bool = False
+) -> tuple[str, ...]:
+    """The environment that a job really gets, under each word that a rule may name it by.
+
+    ``is_stored``: the request is that of a job that was settled before.
+    """
+    commands = [role.command for role in request.roles]
+    script = frameworks.Script()
+    if request.environment and service.environments.kind == "folder":
+        script = _script(service, request)
+    wanted = Wanted(
+        environment=request.environment,
+        programs=tuple(
+            dict.fromkeys(
+                command[0]
+                for command in commands
+                if "/" not in command[0] and command[0] not in _ALWAYS
+            )
+        ),
+        runs_notebook=any(_RUNNER in command for command in commands),
+        uses_training=script.uses_ours,
+        links=bool(request.links),
+        server=_server(principal, request),
+        is_stored=is_stored,
+    )
+    found = service.environments.settle(request.user or principal.name, wanted)
+    return service.environments.same_as(found)
+
+
+def _server(principal: Principal, request: models.JobRequest) -> str | None:
+    """The notebook that asks, where the job is its user's."""
+    return principal.server_name if request.user in (None, principal.name) else None
+
+
+def with_warnings(
+    service: Service, principal: Principal, request: models.JobRequest, view: models.JobView
+) -> models.JobView:
+    """What was submitted, with what likely goes wrong."""
+    chosen = None if view.request is None else view.request.environment
+    return view.model_copy(update={"warnings": warnings(service, principal, request, chosen)})
+
+
+def warnings(
+    service: Service, principal: Principal, request: models.JobRequest, chosen: str | None
+) -> list[str]:
+    """What likely goes wrong, given the environment that was chosen for it; None = not known."""
+    wanted = Wanted(environment=request.environment, server=_server(principal, request))
+    remarks = [] if chosen is None else service.environments.remarks(wanted, chosen)
+    return [*remarks, *_of_workers(service, request)]
+
+
+def _of_workers(service: Service, request: models.JobRequest) -> list[str]:
+    """What likely goes wrong with several workers."""
+    role = request.roles[0]
+    name = frameworks.script_in(role.command)
+    if role.count <= 1 or name is None:
+        return []
+    script = _script(service, request)
+    return frameworks.warnings(name, script, workers=role.count, launcher=request.launcher)
+
+
+def _script(service: Service, request: models.JobRequest) -> frameworks.Script:
+    name = frameworks.script_in(request.roles[0].command)
+    if name is None or request.snapshot is None:
+        return frameworks.Script()
+    wanted = str(PurePosixPath(request.working_dir, name))
+    try:
+        return frameworks.read_script(
+            name, _member(service.snapshots.chunks(request.snapshot), wanted)
+        )
+    except (SchedulerError, tarfile.TarError, OSError, EOFError):
+        return frameworks.Script()
+
+
+def _member(chunks: Iterator[bytes], name: str) -> bytes:
+    """One file of a tar; b"" where it is not there."""
+    stream = io.BufferedReader(_Stream(chunks))
+    with tarfile.open(fileobj=stream, mode="r|", tarinfo=ShortHeaders) as archive:
+        for member in islice(archive, _MAX_MEMBERS):
+            if member.name == name and member.isreg():
+                file = archive.extractfile(member)
+                return b"" if file is None else file.read(frameworks.MAX_BYTES + 1)
+    return b""
+
+
+class _Stream(io.RawIOBase):
+    """Chunks as a file, cut off where they are too many."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._rest = b""
+        self._left = _MAX_READ_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override] # any buffer of bytes
+        if not self._rest:
+            self._rest = next(self._chunks, b"") if self._left > 0 else b""
+            self._left -= len(self._rest)
+        size = min(len(buffer), len(self._rest))
+        buffer[:size] = self._rest[:size]
+        self._rest = self._rest[size:]
+        return size

@@ -1,0 +1,397 @@
+"""Use cases about jobs: submit, look, steer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from gpucommons.scheduler import models
+from gpucommons.scheduler.core.events.job_size import check_resizable, size_of
+from gpucommons.scheduler.core.model.lifecycle import check_over, is_final
+from gpucommons.scheduler.core.model.state import Action, Cancel, Pause, ResizeJob, Resume, Submit
+from gpucommons.scheduler.core.model.types import (
+    Checkpoint,
+    Kind,
+    Millis,
+    PoolName,
+    Spec,
+    State,
+    TeamName,
+    UserName,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
+from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
+from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
+from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.service import authorization
+from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.service.jobs import snapshots
+from gpucommons.scheduler.service.jobs.environments import settled, with_warnings
+from gpucommons.scheduler.service.jobs.results import results_view
+from gpucommons.scheduler.service.lookup import find_job, unseen_submits, workload_of
+from gpucommons.scheduler.service.service import Pending, Service, decision
+from gpucommons.scheduler.service.views.jobs import job_view, request_of
+from gpucommons.scheduler.service.views.listed import page_of
+from gpucommons.scheduler.store import rules
+from gpucommons.scheduler.store.base import Admit, Page, WorkloadFilter
+
+#: How long steering waits for the cycle that handles it before it answers with what is known.
+_STEER_TIMEOUT_S = 2.0
+#: What belongs to the moment of a submit, not to what runs.
+_ANEW = {"not_before_ms": 0, "resume_from": None}
+#: What means something else where another person runs it.
+_OF_ITS_OWNER: dict[str, object] = {"secrets": {}, "results_to": None}
+_HOUR_MS = 3_600_000
+_NUMBER = re.compile(r"-[0-9]+$")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class JobFilter:
+    """What a list of jobs is restricted to."""
+
+    team: str | None = None
+    owner: str | None = None
+    state: State | None = None
+    live: bool | None = None
+    limit: int = 100
+
+
+def _view(service: Service, principal: Principal, workload: Workload) -> models.JobView:
+    likely = service.forecasts.of(workload)
+    now_ms = service.now_ms()
+    view = job_view(workload, principal, service.loop.cluster, likely, now_ms=now_ms)
+    if view.request is None:
+        return view
+    hindrance = snapshots.again_hindrance(service, principal, workload)
+    return view.model_copy(update={"again_hindrance": hindrance})
+
+
+def submit(
+    service: Service, principal: Principal, request: models.JobRequest, *, key: str | None
+) -> models.JobView:
+    """Store a job; it is durable when this returns."""
+    authorization.submit(principal, request.user)
+    if authorization.is_person(principal) and OBJECT_LABEL in request.labels:
+        message = f"labels: {OBJECT_LABEL} is set by the operator alone. Leave it out."
+        raise Misconfigured(message)
+    view = _submitted(
+        service,
+        principal,
+        lambda: checked_spec(service, principal, request),
+        request=request,
+        key=key,
+    )
+    return with_warnings(service, principal, request, view)
+
+
+def _submitted(
+    service: Service,
+    principal: Principal,
+    spec_of: Callable[[], Spec],
+    *,
+    request: object,
+    key: str | None,
+) -> models.JobView:
+    """Store what ``spec_of`` checks, unless this key has stored it already.
+
+    A repeated request is not checked again: its job may since have filled the user's cap.
+    """
+    intent = service.asked(principal, Submit, key=key, request=request)
+    if intent is None:
+        spec = spec_of()
+        _check_submits(service, spec)
+        spec = replace(spec, name=service.store.next_name(spec.team, spec.name))
+        action = Submit(
+            workload_id=WorkloadId(next(service.new_ids)),
+            spec=spec,
+            checkpoint=_saved(service, spec.resume_from),
+        )
+        admit = _within_the_caps(service, spec)
+        intent = service.ask(principal, action, key=key, request=request, admit=admit)
+    first = intent.action
+    assert isinstance(first, Submit)  # noqa: S101 - the fingerprint names the kind of action
+    found = workload_of(service, first.workload_id)
+    return _view(service, principal, found)
+
+
+def checked_spec(
+    service: Service,
+    principal: Principal,
+    request: models.JobRequest,
+    *,
+    of_job: bool = False,
+) -> Spec:
+    """The spec that a request becomes, checked against everything there is; nothing is stored.
+
+    ``of_job``: its files are those of a job that the caller may run again.
+    """
+    resumed = _resumed(service, principal, request)
+    found = Found(
+        environment=lambda: settled(service, principal, request, is_stored=of_job),
+        after=_dependencies(service, principal, request.after),
+        near=_neighbours(service, principal, request.near),
+        resume_from=resumed,
+        has_snapshot=lambda team: of_job or snapshots.are_usable(service, principal, request, team),
+        pending=_beside(
+            service.store.pending_jobs(UserName(request.user or principal.name)),
+            None if resumed is None else resumed.workload_id,
+        ),
+    )
+    if request.parent is not None:
+        authorization.job(principal, workload_of(service, request.parent))
+    spec = job_spec(request, principal, service.loop.cluster, found)
+    for name in spec.secrets.values():
+        if (why := service.why_no_secret(spec.owner, name)) is not None:
+            raise Misconfigured(why)
+    return replace(spec, pools=_able(service, spec, chosen=bool(request.pools)))
+
+
+def _able(service: Service, spec: Spec, *, chosen: bool) -> tuple[PoolName, ...]:
+    """Its pools, without those that make no slices of its sizes; none of the chosen may be one."""
+    obstacles = {
+        pool: why
+        for pool in spec.pools
+        for role in spec.roles
+        if (why := service.why_not(pool, role.milli_gpu)) is not None
+    }
+    able = tuple(pool for pool in spec.pools if pool not in obstacles)
+    if obstacles and (chosen or not able):
+        raise Misconfigured(next(iter(obstacles.values())))
+    return able
+
+
+def _dependencies(
+    service: Service, principal: Principal, refs: Sequence[str]
+) -> tuple[WorkloadId, ...]:
+    """The jobs to wait for; those that have succeeded already need no waiting."""
+    found = [_dependency(service, principal, ref) for ref in refs]
+    waited = [w.workload_id for w in found if w.state is not State.SUCCEEDED]
+    return tuple(dict.fromkeys(waited))
+
+
+def _neighbours(
+    service: Service, principal: Principal, refs: Sequence[str]
+) -> tuple[WorkloadId, ...]:
+    """The jobs near which it would rather run; those that are over are nowhere."""
+    found = [find_job(service, principal, ref) for ref in refs]
+    for workload in found:
+        authorization.job(principal, workload)
+    return tuple(dict.fromkeys(w.workload_id for w in found if not is_final(w)))
+
+
+def _resumed(service: Service, principal: Principal, request: models.JobRequest) -> Workload | None:
+    """The job whose saved progress it goes on from."""
+    if request.resume_from is None:
+        return None
+    found = find_job(service, principal, request.resume_from)
+    authorization.resume_from(principal, found, request.user)
+    return found
+
+
+def _saved(service: Service, workload_id: WorkloadId | None) -> Checkpoint | None:
+    return None if workload_id is None else workload_of(service, workload_id).checkpoint
+
+
+def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
+    found = find_job(service, principal, ref)
+    authorization.job(principal, found)
+    if found.state in (State.FAILED, State.CANCELLED):
+        message = f"after: {found.spec.name} is {found.state}, so this would never start."
+        raise Misconfigured(message)
+    return found
+
+
+def _beside(pending: frozenset[WorkloadId], resumed: WorkloadId | None) -> int:
+    """How many wait beside a new job: the one that it takes the place of does not."""
+    return len(pending - {resumed})
+
+
+def _check_submits(service: Service, spec: Spec) -> None:
+    # Whose job it is: a service submits for many.
+    before = service.store.submits(spec.owner, since_ms=Millis(service.now_ms() - _HOUR_MS))
+    size_bytes = len(request_of(spec).model_dump_json().encode())
+    service.submits.check(spec.owner, before, size_bytes)
+
+
+def _within_the_caps(service: Service, spec: Spec) -> Admit:
+    """Looks once more where nobody else of the owner's can come in between."""
+    cluster = service.loop.cluster
+    team = cluster.teams.get(spec.team)
+
+    def admit(pending: frozenset[WorkloadId]) -> None:
+        if team is not None:  # else the cycle says so
+            check_pending(_beside(pending, spec.resume_from), team, cluster.policy)
+        _check_submits(service, spec)
+
+    return admit
+
+
+def again(
+    service: Service, principal: Principal, ref: str, *, key: str | None, from_here: bool = False
+) -> models.JobView:
+    """Submit the same request again, as a new job of the caller; from its last checkpoint, or anew.
+
+    What a teammate's job may do with its owner's secrets and home folder, it may not do with the
+    caller's: both are left out.
+    """
+    found = find_job(service, principal, ref)
+    snapshots.check_may_run(service, principal, found)
+    if from_here:
+        authorization.resume_from(principal, found)
+        check_over(found)
+    stored = request_of(found.spec)
+    base = _NUMBER.sub("", stored.name) or stored.name
+    others = {} if found.spec.owner == principal.name else _OF_ITS_OWNER
+    # It is nobody's object, whatever the first one was made of.
+    labels = {name: text for name, text in stored.labels.items() if name != OBJECT_LABEL}
+    alone = {"name": base, "after": [], "near": [], "labels": labels}
+    onward = {"resume_from": found.workload_id} if from_here else {}
+    request = stored.model_copy(update={**alone, **_ANEW, **onward, **others})
+
+    def spec_of() -> Spec:
+        if request.snapshot is not None and not service.snapshots.has(request.snapshot):
+            message = (
+                f"The files that {found.spec.name} ran from are gone, as it ended long ago: submit"
+                " it anew from its folder or notebook."
+            )
+            raise Misconfigured(message)
+        return checked_spec(service, principal, request, of_job=True)
+
+    return _submitted(
+        service,
+        principal,
+        spec_of,
+        request=("again", found.workload_id, *(("from here",) if from_here else ())),
+        key=key,
+    )
+
+
+def jobs(
+    service: Service, principal: Principal, where: JobFilter, *, cursor: str | None
+) -> models.JobList:
+    """A page of jobs, newest first. Without a team: the caller's own teams'; admins see all."""
+    authorization.jobs(principal)
+    restricted = _restrict(where, principal)
+    if restricted is None:
+        return models.JobList(jobs=[])
+    # In this order: one that a cycle takes up between the two looks is then found by the second.
+    unseen = () if cursor is not None else unseen_submits(service)
+    page = _page(service, restricted, limit=where.limit, cursor=cursor)
+    cluster = service.loop.cluster
+    shown = [cluster.workloads.get(w.workload_id, w) for w in page.items]
+    ids = {workload.workload_id for workload in shown}
+    waiting = (w for w in reversed(unseen) if _matches(w, restricted))
+    shown = [w for w in waiting if w.workload_id not in ids] + shown
+    return models.JobList(
+        jobs=page_of(_view(service, principal, workload) for workload in shown),
+        cursor=page.cursor,
+    )
+
+
+def _page(
+    service: Service, where: WorkloadFilter, *, limit: int, cursor: str | None
+) -> Page[Workload]:
+    if not where.live:
+        return service.store.workloads(where, limit=limit, cursor=cursor)
+    # What lives is in memory: every open panel asks for it all the time.
+    service.loop.catch_up()
+    live = service.loop.cluster.workloads.values()
+    return rules.page(live, where, limit=limit, cursor=cursor)
+
+
+def _restrict(where: JobFilter, principal: Principal) -> WorkloadFilter | None:
+    """The stored jobs that the caller may list; None = none at all.
+
+    Of another team only what is live, and never by owner: that would tell names.
+    """
+    teams = frozenset({TeamName(where.team)}) if where.team is not None else principal.sees
+    owner, live = where.owner, where.live
+    if where.team is None and principal.admin:
+        teams = frozenset()
+    elif not teams:
+        if owner not in (None, principal.name):
+            return None
+        owner = principal.name
+    elif not (principal.admin or teams <= principal.sees):
+        if owner is not None or live is False:
+            return None
+        live = True
+    return WorkloadFilter(
+        kinds=frozenset({Kind.TRAINING, Kind.RETRAIN}),
+        states=frozenset() if where.state is None else frozenset({where.state}),
+        teams=teams,
+        owner=None if owner is None else UserName(owner),
+        live=live,
+    )
+
+
+def _matches(workload: Workload, where: WorkloadFilter) -> bool:
+    spec = workload.spec
+    return (
+        spec.kind in where.kinds
+        and (not where.states or workload.state in where.states)
+        and (not where.teams or spec.team in where.teams)
+        and where.owner in (None, spec.owner)
+        and where.live is not False
+    )
+
+
+def job(service: Service, principal: Principal, ref: str) -> models.JobView:
+    """One job."""
+    found = find_job(service, principal, ref)
+    authorization.job(principal, found)
+    return _view(service, principal, found).model_copy(
+        update={"results": results_view(service, principal, found)}
+    )
+
+
+def cancel(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
+    """Cancel a job."""
+    found = find_job(service, principal, ref)
+    authorization.cancel(principal, found)
+    return _steer(service, principal, found, Cancel(workload_id=found.workload_id))
+
+
+def pause(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
+    """Stop a job with a checkpoint and keep it paused."""
+    found = find_job(service, principal, ref)
+    authorization.pause(principal, found)
+    return _steer(service, principal, found, Pause(workload_id=found.workload_id))
+
+
+def resume(service: Service, principal: Principal, ref: str) -> Pending[models.JobView]:
+    """Put a paused job back in line."""
+    found = find_job(service, principal, ref)
+    authorization.resume(principal, found)
+    return _steer(service, principal, found, Resume(workload_id=found.workload_id))
+
+
+def resize(
+    service: Service, principal: Principal, ref: str, size: models.JobSize
+) -> Pending[models.JobView]:
+    """Another size for a job that waits: the same job goes on with it, from its last checkpoint."""
+    found = find_job(service, principal, ref)
+    authorization.resize_job(principal, found)
+    check_resizable(found)
+    spec = resized_spec(found, size, service.loop.cluster)
+    _able(service, spec, chosen=True)
+    action = ResizeJob(workload_id=found.workload_id, size=size_of(spec))
+    return _steer(service, principal, found, action)
+
+
+def _steer(
+    service: Service, principal: Principal, found: Workload, action: Action
+) -> Pending[models.JobView]:
+    if is_final(found):
+        ended = f"{found.spec.name} is {state_words(found.state)}"
+        message = f"{ended}: nothing more can be done with it."
+        raise InvalidTransition(message)
+
+    def view() -> models.JobView:
+        return _view(service, principal, workload_of(service, found.workload_id))
+
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(), timeout_s=_STEER_TIMEOUT_S, meanwhile=view)

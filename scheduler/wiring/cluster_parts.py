@@ -1,0 +1,224 @@
+"""What a scheduler on Kubernetes is made of besides: its executor, and what that asks the loop.
+
+Imported only when jobs run on a cluster.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Set
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.agent_transports import DoorTransport
+from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.slices import SliceId
+from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
+from gpucommons.scheduler.cluster.cluster_slices import ClusterSlices
+from gpucommons.scheduler.core.events.leases import SERVER_GONE
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import Attempt, NodeId, PoolName
+from gpucommons.scheduler.core.whatif.next_shares import next_shares
+from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
+from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
+from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import LeaseHeld, Leases
+from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
+from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.loop.acting import current_attempts
+from gpucommons.scheduler.service.in_memory.slices import slice_ids
+from gpucommons.scheduler.storage.parts import StorageParts
+from gpucommons.scheduler.storage.pod import PodPlace
+from gpucommons.scheduler.wiring.premises import Asked
+
+#: As many times as long as it took, what was worked out holds.
+_REST = 9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ClusterParts:
+    """The executor, and the agents of its nodes where they run."""
+
+    executor: KubernetesExecutor
+    agents: ClusterAgents | None = None
+    slices: ClusterSlices | None = None
+
+    def start(self) -> None:
+        """Keep the agents in step."""
+        if self.slices is not None and self.agents is not None:
+            self.slices.start(self.agents)
+
+    def close(self) -> None:
+        """Let go of threads."""
+        if self.slices is not None:
+            self.slices.close()
+        if self.agents is not None:
+            self.agents.close()
+
+
+def make_parts(
+    settings: KubernetesSettings, asked: Asked, *, logs: Path, kept: StorageParts
+) -> ClusterParts:
+    """Parts for the cluster that we run in, or that a kubeconfig names."""
+    cluster, connection = asked.cluster, connect()
+
+    def is_ours(node: NodeId) -> bool:
+        return makes_slices(settings, cluster(), node)
+
+    def reading(node: NodeId, slice_id: SliceId) -> int | None:
+        # The agents are found through the executor, which is made with this. Of slices that another
+        # system makes they know nothing, and an empty answer would be none.
+        return agents.live(node, slice_id) if is_ours(node) else None
+
+    around = Around(
+        pools=asked.pools,
+        pool_of=lambda node_id: _pool_of(cluster(), node_id),
+        held=lambda: held_slots(cluster()),
+        fractions=lambda: shared_slots(cluster()),
+        next_shares=NextShares(cluster),
+        current=lambda: current_attempts(cluster()).keys(),
+        reading=reading if settings.agents else None,
+        leases=lambda: leases_held(cluster()),
+        on_change=asked.wake,
+        leading=asked.may_act,
+        now_ms=asked.now_ms,
+        files=_files(settings, kept, connection),
+        logs=logs,
+    )
+    executor = KubernetesExecutor(connection, settings, around)
+    if not settings.agents:
+        return ClusterParts(executor=executor)
+    slices = ClusterSlices(executor.cards, cluster, leading=asked.leading, is_ours=is_ours)
+    agents = ClusterAgents(
+        addresses=executor.agents,
+        connect=partial(_client, settings),
+        devices_of=executor.cards,
+        node_of=lambda slice_id: node_of_slice(cluster(), slice_id),
+    )
+    return ClusterParts(executor=executor, agents=agents, slices=slices)
+
+
+def _client(settings: KubernetesSettings, address: str) -> AgentClient:
+    # Read each time: a Secret that is renewed changes its file.
+    token = settings.agent_token_file.read_text().strip()
+    return AgentClient(
+        DoorTransport(
+            url=address,
+            token=token,
+            ca_file=settings.agent_ca_file,
+            server_name=settings.agent_server_name,
+            in_clear=settings.agent_in_clear,
+        )
+    )
+
+
+def _files(settings: KubernetesSettings, kept: StorageParts, connection: Connection) -> JobFiles:
+    place = PodPlace(
+        image=settings.own_image,
+        image_pull_policy=settings.image_pull_policy,
+        storage=kept.mode,
+        claim=kept.claim,
+    )
+    planned = PlannedFiles(place=place)
+    if kept.files is not None:
+        ready = kept.files.ready
+        planned = PlannedFiles(
+            place=place, make_ready=lambda launch: ready(launch.workload, launch.attempt)
+        )
+    if settings.home is None:
+        return planned
+    return WithHome(
+        files_of_job=planned, home=settings.home, settings=settings, connection=connection
+    )
+
+
+def _pool_of(cluster: Cluster, node_id: NodeId) -> Pool | None:
+    node = cluster.nodes.get(node_id)
+    return None if node is None else cluster.pools.get(node.pool)
+
+
+def makes_slices(settings: KubernetesSettings, cluster: Cluster, node: NodeId) -> bool:
+    """Whether our agents make a node's slices, and no other system of the cluster."""
+    pool = _pool_of(cluster, node)
+    return pool is None or settings.place_of(pool.name).provider is None
+
+
+def node_of_slice(cluster: Cluster, slice_id: SliceId) -> NodeId | None:
+    """Where a slice is that somebody holds."""
+    return next(
+        (
+            placement.node_id
+            for _, attempt in current_attempts(cluster).values()
+            for placement in attempt.placements
+            if placement.slice_id == slice_id
+        ),
+        None,
+    )
+
+
+def leases_held(cluster: Cluster) -> Leases:
+    """Leases that hold a slice, or whose server is being ended."""
+    return {
+        workload.workload_id: LeaseHeld(
+            slices=frozenset(slice_ids(attempt)), gone_since_ms=_gone_since_ms(attempt)
+        )
+        for workload, attempt in current_attempts(cluster).values()
+        if is_lease(workload)
+    }
+
+
+def _gone_since_ms(attempt: Attempt) -> int | None:
+    stop = attempt.stop
+    return stop.term_ms if stop is not None and stop.why in SERVER_GONE else None
+
+
+class NextShares:
+    """Slots of the next notebooks with a part of a GPU. Asked by one thread.
+
+    Worked out anew only when something changed, and never for more than a tenth of the time.
+    """
+
+    def __init__(
+        self, cluster: Callable[[], Cluster], now_s: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._cluster = cluster
+        self._now_s = now_s
+        self._known: tuple[object, frozenset[DeviceId]] = (None, frozenset())
+        self._rests_until_s = now_s()
+
+    def __call__(self, pools: Set[PoolName]) -> frozenset[DeviceId]:
+        """See :func:`.core.next_shares.next_shares`."""
+        now, began_s = self._cluster(), self._now_s()
+        of = (pools, now.pools, now.nodes, now.teams, now.workloads, now.blocks)
+        if began_s >= self._rests_until_s and self._known[0] != of:
+            self._known = (of, next_shares(now, pools))
+            ended_s = self._now_s()
+            self._rests_until_s = ended_s + _REST * (ended_s - began_s)
+        return self._known[1]
+
+
+def held_slots(cluster: Cluster) -> frozenset[DeviceId]:
+    """Devices that any work of ours holds."""
+    return frozenset(
+        device_id
+        for _, attempt in current_attempts(cluster).values()
+        for placement in attempt.placements
+        for device_id in placement.device_ids
+    )
+
+
+def shared_slots(cluster: Cluster) -> frozenset[DeviceId]:
+    """Slots of which somebody holds a part."""
+    return frozenset(
+        device_id
+        for _, attempt in current_attempts(cluster).values()
+        for placement in attempt.placements
+        if placement.milli_gpu < WHOLE_MILLI_GPU
+        for device_id in placement.device_ids
+    )

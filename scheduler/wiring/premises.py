@@ -1,0 +1,218 @@
+"""Where jobs run, as one thing: this machine with its agent, or a cluster with one on each node."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from gpucommons.gpu.agent_client import AgentClient, NodeReport
+from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.usage import AuditEntry, UsageMinute
+from gpucommons.scheduler.core.model.resources import Node, Pool
+from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.types import (
+    Millis,
+    PoolName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+from gpucommons.scheduler.environments.base import AsAsked, Environments
+from gpucommons.scheduler.environments.images import Images
+from gpucommons.scheduler.environments.machine import MachineEnvironments
+from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.executors.base import Bound, Executor
+from gpucommons.scheduler.executors.local.attempt.plan import passed_on
+from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing, lacking
+from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
+from gpucommons.scheduler.executors.local.local_results import LocalResults
+from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
+from gpucommons.scheduler.service.in_memory.slices import Agent
+from gpucommons.scheduler.service.service import Service
+from gpucommons.scheduler.storage.parts import StorageParts
+from gpucommons.scheduler.wiring.accounts import accounts, home_of
+from gpucommons.scheduler.wiring.local_nodes import local_nodes
+from gpucommons.scheduler.wiring.options import SchedulerSettings
+
+
+def wall_ms() -> Millis:
+    """The wall clock."""
+    return Millis(time.time_ns() // 1_000_000)
+
+
+def _nothing() -> None:
+    """Nothing to do."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """What an executor asks the loop."""
+
+    cluster: Callable[[], Cluster]
+    pools: Callable[[], tuple[Pool, ...]]
+    wake: Callable[[], None]
+    #: A job by its id, also one that is over; None where nobody knows it.
+    job: Callable[[WorkloadId], Workload | None] = lambda _job: None
+    #: Whether this scheduler acts, and not another replica.
+    leading: Callable[[], bool] = lambda: True
+    #: The same, and already while what runs is adopted.
+    may_act: Callable[[], bool] = lambda: True
+    #: The time by which the loop stamps what it decides.
+    now_ms: Callable[[], Millis] = wall_ms
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Premises:
+    """Everything of a scheduler that depends on where jobs run."""
+
+    executor: Executor
+    #: Who watches slices; None where nobody does.
+    agent: Agent | None = None
+    minutes: Callable[[Millis], Sequence[UsageMinute]] = lambda _after_ms: ()
+    #: What one machine's agent says of it, and did.
+    report: Callable[[], NodeReport] | None = None
+    record: Callable[[int], Sequence[AuditEntry]] | None = None
+    bound_to: Callable[[WorkerPlacement], Bound | None] = lambda _placement: None
+    #: Whether something of a notebook's slice is there that no agent need see.
+    has_pod: Callable[[SliceId], bool] = lambda _slice_id: False
+    #: Why a pool makes no slices of a size; None where it does.
+    why_not: Callable[[PoolName, int], str | None] = lambda _pool, _milli_gpu: None
+    #: Why a user's job cannot have a secret; None where it can, or nobody here knows.
+    why_no_secret: Callable[[str, str], str | None] = lambda _user, _name: None
+    #: What jobs made that ran on this machine; None where none do.
+    results: LocalResults | None = None
+    #: What jobs may run with there.
+    environments: Environments = field(default_factory=AsAsked)
+    #: What the upkeep does besides, given the service.
+    also: Callable[[Service], Callable[[], None]] = lambda _service: _nothing
+    #: Requests to a cluster's API server so far, by verb and resource.
+    requests: Callable[[], Mapping[tuple[str, str], int]] | None = None
+    start: Callable[[], None] = _nothing
+    close: Callable[[], None] = _nothing
+
+
+def premises(settings: SchedulerSettings, kept: StorageParts, asked: Asked) -> Premises:
+    """This machine, or the cluster that a file describes.
+
+    Raises
+    ------
+    BadRequest, Unavailable
+        When the file cannot be read, or there is no cluster.
+    """
+    if settings.kubernetes is not None:
+        return _cluster(settings, settings.kubernetes, kept, asked)
+    agent = AgentClient(settings.agent)
+    local = _local_settings(settings, agent, kept.snapshots, asked)
+    executor = LocalExecutor(local, agent=agent, on_change=asked.wake)
+    return Premises(
+        executor=executor,
+        results=LocalResults(local.state_dir / "attempts", job_of=asked.job),
+        agent=agent,
+        minutes=agent.minutes,
+        report=agent.devices,
+        record=agent.audit,
+        why_no_secret=partial(_why_no_secret, settings),
+        environments=MachineEnvironments(
+            home_of=partial(home_of, settings),
+            account_of=accounts(settings, os.geteuid()),
+            environ=passed_on(os.environ),
+        ),
+    )
+
+
+def _why_no_secret(settings: SchedulerSettings, user: str, name: str) -> str | None:
+    try:
+        return lacking(name) if is_missing(home_of(settings, user), name) else None
+    except (Misconfigured, OSError):
+        return None  # whoever starts the job says what is wrong with the home
+
+
+def _cluster(
+    settings: SchedulerSettings, described: Path, kept: StorageParts, asked: Asked
+) -> Premises:
+    # The client library takes a second that a workstation need not wait.
+    from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.cluster.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import (  # noqa: PLC0415 - see above
+        NotebookImages,
+    )
+    from gpucommons.scheduler.executors.kubernetes.settings import (  # noqa: PLC0415 - see above
+        read_settings,
+    )
+    from gpucommons.scheduler.wiring.cluster_parts import make_parts  # noqa: PLC0415 - see above
+
+    cluster = read_settings(described)
+    parts = make_parts(cluster, asked, logs=settings.state / "logs", kept=kept)
+    agents, executor = parts.agents, parts.executor
+    images = Images(
+        images=cluster.environments,
+        any_image=cluster.any_image,
+        sees_home=cluster.home is not None,
+        of_notebook=NotebookImages(executor.connection, cluster.hub_namespace),
+    )
+
+    def why_not(name: PoolName, milli_gpu: int) -> str | None:
+        pool = asked.cluster().pools.get(name)
+        of_ours = pool is not None and pool.executor == executor.name
+        return executor.why_not(pool, milli_gpu) if pool is not None and of_ours else None
+
+    if agents is None:
+        return Premises(
+            executor=executor,
+            environments=images,
+            bound_to=executor.bound_to,
+            has_pod=executor.has_pod,
+            why_not=why_not,
+            also=lambda service: _one_after_the_other(
+                ClusterFacts(service, NoAgents(), another=executor.isolation_of).step,
+                ClusterTroubles(service, executor.troubles, executor.refusals).step,
+            ),
+            requests=lambda: executor.connection.requests,
+        )
+    return Premises(
+        executor=executor,
+        environments=images,
+        agent=agents,
+        minutes=agents.minutes,
+        bound_to=executor.bound_to,
+        has_pod=executor.has_pod,
+        why_not=why_not,
+        also=lambda service: _one_after_the_other(
+            ClusterFacts(service, agents, another=executor.isolation_of).step,
+            ClusterTroubles(service, executor.troubles, executor.refusals).step,
+        ),
+        requests=lambda: executor.connection.requests,
+        start=parts.start,
+        close=parts.close,
+    )
+
+
+def _one_after_the_other(*steps: Callable[[], None]) -> Callable[[], None]:
+    def step() -> None:
+        for one in steps:
+            one()
+
+    return step
+
+
+def _local_settings(
+    settings: SchedulerSettings,
+    agent: AgentClient,
+    snapshots: SnapshotPlace,
+    asked: Asked,
+) -> LocalSettings:
+    def nodes() -> tuple[Node, ...]:
+        return local_nodes(agent.devices(), asked.pools(), asked.cluster())
+
+    return LocalSettings(
+        state_dir=settings.state,
+        home_of=partial(home_of, settings),
+        nodes=nodes,
+        mps_of=lambda name: next((pool.mps for pool in asked.pools() if pool.name == name), None),
+        snapshot_path=snapshots.path if isinstance(snapshots, Snapshots) else None,
+        account_of=accounts(settings, os.geteuid()),
+    )

@@ -1,0 +1,229 @@
+"""One scheduler from start to end: sockets, threads, tasks, and what a signal does to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import signal
+from functools import partial
+from typing import TYPE_CHECKING
+
+from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors.listening import BACKLOG, listen_tcp
+from gpucommons.scheduler.hub import attempt_tokens
+from gpucommons.scheduler.hub.missing_servers import MissingServers
+from gpucommons.scheduler.threads.repeating import repeat_task
+from gpucommons.scheduler.upkeep.upkeep import OPERATOR
+from gpucommons.scheduler.wiring.app import Scheduler, build
+from gpucommons.scheduler.wiring.options import SchedulerSettings
+from gpucommons.scheduler.wiring.sockets import close_all
+
+if TYPE_CHECKING:
+    from gpucommons.scheduler.api.server import Server
+
+log = logging.getLogger("gpucommons.scheduler")
+
+#: Between two passes of upkeep; while the first configuration waits for the agent, shorter.
+_UPKEEP_S = 2.0
+_CONFIGURING_S = 0.2
+_MISSING_S = 20.0
+#: Between two looks at what jobs print, for the curves in it.
+_FOLLOW_LOGS_S = 0.5
+#: Until files of a job that is over are looked for.
+_RESULTS_S = 1.0
+#: Between two looks for old files. They are days old, and each look goes through all stored jobs.
+_PRUNE_S = 6 * 3600.0
+
+
+async def serve(settings: SchedulerSettings, stop: asyncio.Event) -> int:
+    """Run until ``stop`` is set or the lead is lost; returns the exit status.
+
+    Raises
+    ------
+    Unavailable, BadRequest, OSError
+        When something that it needs cannot be had.
+    """
+    tcp = listen_tcp(settings.api_port, settings.api_host)
+    api_url = f"http://127.0.0.1:{tcp.getsockname()[1]}"
+    async with contextlib.AsyncExitStack() as stack:
+        stack.callback(close_all, [tcp])
+        scheduler = await _started(stack, settings, settings.api_url or api_url)
+        unix = unix_sockets.listen(settings.state / "api.sock", backlog=BACKLOG)
+        stack.callback(close_all, [unix])
+        server = await asyncio.to_thread(_server, scheduler)
+        for work in (
+            _keep_up(scheduler),
+            _follow_logs(scheduler),
+            _prune(scheduler),
+            _bring_results(scheduler),
+            _watch(scheduler, server, stop),
+            _pages(settings, api_url),
+            _look_for_missing_servers(scheduler),
+        ):
+            task = asyncio.create_task(work)
+            task.add_done_callback(lambda done: _end_if_failed(done, stop))
+            stack.push_async_callback(_cancelled, task)
+        where = "{}:{}".format(*tcp.getsockname()[:2])
+        log.info("the API answers at http://%s and %s", where, settings.state / "api.sock")
+        await server.serve(sockets=[tcp, unix])
+        return 0 if scheduler.loop.lost is None else 1
+
+
+def _server(scheduler: Scheduler) -> Server:
+    """The HTTP server; imported in a thread, while the loop decides already."""
+    from gpucommons.scheduler.api.server import make_server  # noqa: PLC0415 - see above
+    from gpucommons.scheduler.wiring.web import web_app  # noqa: PLC0415 - see above
+
+    return make_server(web_app(scheduler))
+
+
+async def _started(
+    stack: contextlib.AsyncExitStack, settings: SchedulerSettings, api_url: str
+) -> Scheduler:
+    scheduler = build(settings, api_url=api_url)
+    stack.callback(scheduler.store.close)
+    if scheduler.hub is not None:
+        stack.push_async_callback(scheduler.hub.close)
+    if scheduler.replica is not None:
+        scheduler.replica.start()
+        # After the loop has ended: the lead is given up by one that does nothing more in its name.
+        stack.push_async_callback(asyncio.to_thread, scheduler.replica.stop)
+    await asyncio.to_thread(scheduler.loop.start)
+    stack.push_async_callback(asyncio.to_thread, scheduler.loop.stop)
+    scheduler.where.start()
+    stack.push_async_callback(asyncio.to_thread, scheduler.where.close)
+    scheduler.forecaster.start()
+    stack.push_async_callback(asyncio.to_thread, scheduler.forecaster.stop)
+    if scheduler.servers is not None:
+        stack.push_async_callback(scheduler.servers.close)
+    return scheduler
+
+
+async def _pages(settings: SchedulerSettings, api_url: str) -> None:
+    """The pages behind the hub's proxy, until cancelled; none without a hub."""
+    hub = settings.hub
+    if hub is None:
+        return
+    # Imports jupyterhub, which takes a second: the API is up by then.
+    pages = await asyncio.to_thread(importlib.import_module, "gpucommons.scheduler.pages.server")
+    server = await pages.start(
+        pages.PagesSettings(
+            port=settings.pages_port,
+            host=settings.api_host,
+            api_url=api_url,
+            hub_api_url=hub.api_url,
+            hub_api_token=hub.token,
+            cookie_secret=attempt_tokens.load_key(settings.cookie_secret),
+            prefix=hub.prefix,
+            hub_prefix=f"{hub.base_url}hub/",
+            hub_host=hub.host,
+            oauth_client_id=hub.client_id,
+            allow_admin_writes=settings.allow_admin_writes,
+        )
+    )
+    log.info("the pages answer at %s", server.url)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await server.stop()
+
+
+async def _keep_up(scheduler: Scheduler) -> None:
+    upkeep = scheduler.upkeep
+
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(upkeep.step)
+        else:
+            upkeep.pause()
+
+    async def pause() -> None:
+        hurries = scheduler.loop.leading and not upkeep.configured
+        await asyncio.sleep(_CONFIGURING_S if hurries else _UPKEEP_S)
+
+    await repeat_task(step, what="a pass of upkeep", pause=pause)
+
+
+async def _follow_logs(scheduler: Scheduler) -> None:
+    following = scheduler.log_following
+
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(following.step)
+        else:
+            following.pause()
+
+    pause = partial(asyncio.sleep, _FOLLOW_LOGS_S)
+    await repeat_task(step, what="a look at the logs", pause=pause)
+
+
+async def _prune(scheduler: Scheduler) -> None:
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(scheduler.retention.step)
+
+    await asyncio.sleep(_PRUNE_S)
+    await repeat_task(step, what="a pass of the retention", pause=lambda: asyncio.sleep(_PRUNE_S))
+
+
+async def _bring_results(scheduler: Scheduler) -> None:
+    results = scheduler.where.results
+    if results is None:
+        return
+
+    async def step() -> None:
+        if scheduler.loop.leading:
+            await asyncio.to_thread(results.step)
+
+    await repeat_task(step, what="a look for results", pause=lambda: asyncio.sleep(_RESULTS_S))
+
+
+async def _look_for_missing_servers(scheduler: Scheduler) -> None:
+    if scheduler.hub is None:
+        return
+    service = scheduler.service
+    missing = MissingServers(
+        scheduler.hub,
+        workloads=lambda: tuple(service.loop.cluster.workloads.values()),
+        is_empty=service.slices.is_empty,
+        end=lambda action: service.ask(OPERATOR, action),
+        now_ms=service.now_ms,
+    )
+
+    async def step() -> None:
+        if service.loop.leading:
+            await missing.step()
+
+    await repeat_task(
+        step, what="a look for missing servers", pause=lambda: asyncio.sleep(_MISSING_S)
+    )
+
+
+async def _watch(scheduler: Scheduler, server: Server, stop: asyncio.Event) -> None:
+    """End the server when asked to, or when another scheduler has taken over."""
+    while scheduler.loop.lost is None and not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), 1.0)
+    server.should_exit = True
+
+
+def _end_if_failed(task: asyncio.Task[None], stop: asyncio.Event) -> None:
+    """A part that fails ends the scheduler, which then raises what it failed with."""
+    if not task.cancelled() and task.exception() is not None:
+        stop.set()
+
+
+async def _cancelled(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def until_signalled(settings: SchedulerSettings) -> int:
+    """Serve until SIGTERM or SIGINT."""
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    return await serve(settings, stop)
