@@ -34,6 +34,8 @@ class FormContext:
     cpu_text: str = ""
     ticket_url: str = ""
     shared_account: bool = False
+    #: Whether the user's files are known to outlive the server.
+    keeps_files: bool = False
     #: Whether its reader may give quota themselves.
     gives_quota: bool = False
     #: Why there are no offers; None = the scheduler answered.
@@ -97,6 +99,7 @@ class Form:
     #: Of the waiting line; below it, *Wait in line* posts what else was chosen.
     ticket_url: str
     shared_account: bool
+    keeps_files: bool
     problem: str | None
 
 
@@ -113,7 +116,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
             value="cpu",
             title="CPU",
             subtitle=context.cpu_text or "no GPU",
-            text="always free",
+            text="waits for no GPU",
             availability="free",
             checked=chosen == "cpu",
         ),
@@ -125,6 +128,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         line_url=_line_url(context),
         ticket_url=context.ticket_url,
         shared_account=context.shared_account,
+        keeps_files=context.keeps_files,
         problem=context.problem or _no_quota(offers, gives_quota=context.gives_quota),
     )
 

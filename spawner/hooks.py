@@ -35,6 +35,7 @@ async def options_form(spawner: LeaseMixin) -> str:
         cpu_text=spawner.cpu_text,
         ticket_url=spawner.ticket_url,
         shared_account=spawner.shared_account,
+        keeps_files=spawner.keeps_files(),
         gives_quota=_gives_quota(spawner.user),
         problem=problem,
     )

@@ -136,6 +136,26 @@ def test_a_link_with_options_starts_what_it_says(hub: Any) -> None:
     assert [lease["milli_gpu"] for lease in hub.scheduler.leases.values()] == [250]
 
 
+def test_one_link_starts_again_what_was_started_last(hub: Any) -> None:
+    status, _ = spawn_by_form(hub, "alice", {"offer": "vision/gpu/500"})
+    assert status == 302
+    hub.stop_server("alice")
+    with hub.browser("alice") as browser:
+        home = browser.get("/hub/home")
+        again = browser.get("/hub/spawn/alice", params={"opt-again": "1"})
+    assert home.status_code == 200
+    assert again.status_code == 302
+    assert [lease["milli_gpu"] for lease in hub.scheduler.leases.values()] == [500]
+
+
+def test_who_never_started_anything_gets_the_form_for_it(hub: Any) -> None:
+    with hub.browser("ada") as browser:
+        answer = browser.get("/hub/spawn/ada", params={"opt-again": "1"})
+    assert answer.status_code == 400
+    assert "Nothing was started here before: choose a size." in answer.text
+    assert hub.scheduler.leases == {}
+
+
 def test_a_cpu_start_after_a_gpu_start_carries_nothing_of_the_slice(hub: Any) -> None:
     hub.start_server("alice", {"milli_gpu": 500})
     assert "GPUCOMMONS_SLICE_ID" in hub.server_env("alice")

@@ -166,7 +166,7 @@ def choices(offer: OfferView) -> tuple[Choice, ...]:
             milli_gpu=size.milli_gpu,
             label=format_milli_gpu(size.milli_gpu),
             memory=words.memory(size.memory_mib),
-            text="free now, starts at once" if size.availability == "free" else size.text,
+            text="free now" if size.availability == "free" else size.text,
             free=size.availability == "free",
         )
         for size in sorted(offer.sizes, key=lambda size: size.milli_gpu)

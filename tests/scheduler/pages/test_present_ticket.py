@@ -219,7 +219,7 @@ def test_sizes_that_can_never_be_had_are_not_shown(cluster: Any) -> None:
     shown = choices(offer.model_copy(update={"sizes": [never, *reversed(offer.sizes)]}))
 
     assert [(size.label, size.memory, size.text, size.free) for size in shown] == [
-        ("½", "19.4 GiB", "free now, starts at once", True),
+        ("½", "19.4 GiB", "free now", True),
         ("1", "38.8 GiB", "all are held", False),
     ]
 
