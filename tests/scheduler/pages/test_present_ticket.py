@@ -90,7 +90,7 @@ def test_holders_are_listed_idle_ones_first(cluster: Any) -> None:
 
     assert state.holders_title == "vision holds 2 of its 2 fixed GPUs:"
     assert [(holder.text, holder.frees) for holder in state.holders] == [
-        ("user-b · ½ · idle about 41 min, returned at 60 min", "frees ½"),
+        ("user-b · ½ · idle about 41 min, returned after 60 min", "frees ½"),
         ("someone · ½ · runs", ""),
         ("user-c · 1 · runs", ""),
     ]

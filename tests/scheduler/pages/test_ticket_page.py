@@ -324,7 +324,7 @@ async def test_the_page_says_what_the_sketch_says(visit: Any, scheduler: Any, cl
         "Likely 10–25 min (past estimates right 8 of 10).",
         'x="52%" width="28%"',
         "vision holds 2 of its 2 fixed GPUs:",
-        "user-b · ½ · idle about 41 min, returned at 60 min",
+        "user-b · ½ · idle about 41 min, returned after 60 min",
         "Keep waiting",
         "Take ½",
         "CPU now: moving to a GPU later restarts the notebook.",
