@@ -17,12 +17,12 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.processes import LinuxProcesses
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.unix_sockets import connect
+from gpucommons.gpu.linux.processes import LinuxProcesses
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 DEVICES = 8
 #: The first seconds fill caches.

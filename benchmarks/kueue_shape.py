@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.results import write
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools, PutTeams
 from gpucommons.scheduler.core.model.types import (

@@ -25,11 +25,11 @@ from typing import Any
 import httpx
 from tornado.websocket import websocket_connect
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.shim import building
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 FAKE = Path(__file__).parents[1] / "tests" / "gpu" / "fake_nvml"
 CARDS, TABS, CALL_MS = 8, 3, 20

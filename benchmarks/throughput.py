@@ -28,7 +28,7 @@ from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster, Intent, Outcome, Submit

@@ -7,7 +7,7 @@ import logging
 import os
 import sys
 
-from gpucommons.gpu import descriptors
+from gpucommons.gpu.doors import descriptors
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.wiring.options import read_settings

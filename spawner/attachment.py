@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.providers import Injection, injection, no_gpu
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.models import LeaseView, SliceView
 
 

@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from gpucommons.gpu.providers import isolation_sentence
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import LeaseView, OfferList, OfferView, SizeView
 from gpucommons.scheduler.models.words.state_words import place_words
 

@@ -22,7 +22,7 @@ from kubespawner.slugs import is_valid_label, safe_slug
 from traitlets import Integer, Unicode, default
 
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.providers.pods import CSI_DRIVER
+from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
 from gpucommons.spawner.hooks import options_form
 from gpucommons.spawner.lease import LeaseMixin

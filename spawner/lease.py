@@ -18,7 +18,7 @@ from pydantic import BaseModel, ValidationError
 from traitlets import Bool, Dict, Instance, Set, Unicode, default
 
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.client import AsyncSchedulerClient, calls
 from gpucommons.scheduler.errors import (
     BadRequest,

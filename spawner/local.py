@@ -22,10 +22,10 @@ import psutil
 from jupyterhub.spawner import LocalProcessSpawner
 from traitlets import Unicode, default
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.cgroups import enter
+from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
 from gpucommons.gpu.providers import Injection
+from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner import server_output
 from gpucommons.spawner.attachment import gpu_slice

@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS
 
 #: More than this in one notebook is a mistake of typing.

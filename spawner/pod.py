@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.providers.exclusive import NO_DEVICE
-from gpucommons.gpu.providers.pods import CSI_DRIVER
+from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
+from gpucommons.gpu.providers.node.exclusive import NO_DEVICE
 from gpucommons.scheduler.models import LeaseView, SliceView
 
 Pod = dict[str, Any]

@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.providers import Injection, PodParts
-from gpucommons.gpu.providers.cluster import PodWish
-from gpucommons.gpu.providers.pods import (
+from gpucommons.gpu.providers.cluster.cluster import PodWish
+from gpucommons.gpu.providers.cluster.pods import (
     CSI_DRIVER,
     POD_PROVIDERS,
     SOCKET_VARIABLE,

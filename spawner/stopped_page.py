@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner.options import BadOptions, parse_options

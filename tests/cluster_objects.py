@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpucommons.gpu.cgroups import FOLDER, Cgroups
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.slices.cgroups import FOLDER, Cgroups
+from gpucommons.gpu.slices.slices import SliceId
 
 
 class PlainCgroups(Cgroups):

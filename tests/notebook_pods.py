@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.providers.pods import slice_folder
+from gpucommons.gpu.providers.cluster.pods import slice_folder
 from gpucommons.scheduler.models import LeaseView
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.pod import PodNeeds

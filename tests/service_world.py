@@ -16,10 +16,10 @@ import httpx
 from builders import T0, a_node
 from fastapi import FastAPI
 
-from gpucommons.gpu.agent_client import SliceReading
+from gpucommons.gpu.client.agent_client import SliceReading
 from gpucommons.gpu.errors import CannotShrink, UnknownSlice
-from gpucommons.gpu.slices import GpuSlice, SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.slices.slices import GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.app import ApiSettings, create_app
 from gpucommons.scheduler.api.authentication import AttemptDoor, Doors, HubDoor, MetricsDoor

@@ -11,7 +11,7 @@ import random
 from collections.abc import Sequence
 
 from benchmarks.packing.traces import TraceNode
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 
 #: Demand at which the list of arrivals ends, in percent of the cluster's GPUs.

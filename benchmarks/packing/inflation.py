@@ -12,7 +12,7 @@ from benchmarks.packing.baselines import BestFit, fixed_order_fgd
 from benchmarks.packing.holding import devices_for, give, take
 from benchmarks.packing.moves import MOST_MOVES, Held, Movables, find
 from benchmarks.packing.traces import TraceNode, read_nodes, read_pods
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import Board
 from gpucommons.scheduler.core.packing.foresight import Foresight

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 
 #: More devices in one node than any machine has: a slip in the file.

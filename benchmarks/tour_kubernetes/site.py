@@ -24,7 +24,7 @@ from kubernetes import client
 from obstore.store import S3Store
 
 from benchmarks.tour.timeline import TourFailedError, wait_for
-from gpucommons.gpu.providers.pods import CSI_DRIVER
+from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.up.proxy import find_proxy
 from tests.kubernetes import toolchain
 from tests.kubernetes.cluster import Cluster

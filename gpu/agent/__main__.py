@@ -13,27 +13,27 @@ import time
 from pathlib import Path
 from typing import TextIO
 
-from gpucommons.gpu import descriptors
 from gpucommons.gpu.agent.annexes import Annexes, CannotServe
-from gpucommons.gpu.agent.audit import AuditLog
-from gpucommons.gpu.agent.grants import Grants
-from gpucommons.gpu.agent.guard import Guard
-from gpucommons.gpu.agent.node import has_nvml, node_facts
+from gpucommons.gpu.agent.control.node import has_nvml, node_facts
+from gpucommons.gpu.agent.control.requests import Requests
+from gpucommons.gpu.agent.control.server import AgentServer, MetricsAccess
+from gpucommons.gpu.agent.door.tokens import metrics_token
+from gpucommons.gpu.agent.limits.audit import AuditLog
+from gpucommons.gpu.agent.limits.grants import Grants
+from gpucommons.gpu.agent.limits.guard import Guard
+from gpucommons.gpu.agent.limits.watchdog import Watchdog
 from gpucommons.gpu.agent.options import parse
-from gpucommons.gpu.agent.requests import Requests
-from gpucommons.gpu.agent.server import AgentServer, MetricsAccess
-from gpucommons.gpu.agent.state_file import StateFile
-from gpucommons.gpu.agent.tokens import metrics_token
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.agent.watchdog import Watchdog
-from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
-from gpucommons.gpu.node_traits import Ground, Wishes, survey
-from gpucommons.gpu.processes import Processes, node_processes
+from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.linux.processes import Processes, node_processes
+from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
+from gpucommons.gpu.node.node_traits import Ground, Wishes, survey
+from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
 from gpucommons.gpu.said_once import log_to_stderr
-from gpucommons.gpu.slice_folders import PodFolders, SliceFolders
-from gpucommons.gpu.slice_processes import SliceProcesses
-from gpucommons.gpu.telemetry import Telemetry
+from gpucommons.gpu.slices.slice_folders import PodFolders, SliceFolders
+from gpucommons.gpu.slices.slice_processes import SliceProcesses
 
 logger = logging.getLogger("gpucommons.gpu.agent")
 

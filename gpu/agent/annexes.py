@@ -13,9 +13,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 
+from gpucommons.gpu.client.wire import Json
+from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.unix_sockets import connect
-from gpucommons.gpu.wire import Json
 
 logger = logging.getLogger("gpucommons.gpu.agent")
 
@@ -62,9 +62,7 @@ class Annexes:
         self._stack.close()
 
     def _serve_kubelet(self) -> Callable[[], Json]:
-        from gpucommons.gpu.agent_client import (  # noqa: PLC0415 - nine MiB of HTTP and TLS
-            AgentClient,
-        )
+        from gpucommons.gpu.client.agent_client import AgentClient  # noqa: PLC0415 - nine MiB of HTTP and TLS
         from gpucommons.gpu.kubelet.node import (  # noqa: PLC0415 - gRPC, which nobody else needs
             Kubelet,
             KubeletSettings,
@@ -84,8 +82,8 @@ class Annexes:
 
     def _open_door(self, others: Mapping[str, Callable[[], Json]]) -> None:
         # Nine MiB of HTTP and TLS, which an agent without a door does without.
-        from gpucommons.gpu.agent.door import Door  # noqa: PLC0415 - see above
-        from gpucommons.gpu.agent.door_settings import DoorSettings, Inside  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.door.door import Door  # noqa: PLC0415 - see above
+        from gpucommons.gpu.agent.door.door_settings import DoorSettings, Inside  # noqa: PLC0415 - see above
 
         host, port = self._options.door
         settings = DoorSettings(
@@ -111,7 +109,7 @@ class Annexes:
 
 
 def _asker(control: Path) -> Callable[[bytes], bytes]:
-    from gpucommons.gpu.agent_transports import SocketTransport  # noqa: PLC0415 - see the door
+    from gpucommons.gpu.client.agent_transports import SocketTransport  # noqa: PLC0415 - see the door
 
     transport = SocketTransport(path=control)
 

@@ -6,9 +6,9 @@ import argparse
 from importlib.util import find_spec
 from pathlib import Path
 
-from gpucommons.gpu.addresses import is_loopback
-from gpucommons.gpu.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
-from gpucommons.gpu.providers.pods import CSI_DRIVER
+from gpucommons.gpu.doors.addresses import is_loopback
+from gpucommons.gpu.node.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
+from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 
 
 def parse(arguments: list[str] | None, description: str) -> argparse.Namespace:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.telemetry import DeviceReading
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.node.telemetry import DeviceReading
 
 _PATIENCE_LOOKS = 3
 

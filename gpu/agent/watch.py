@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
-from gpucommons.gpu import idle_signals, wire
-from gpucommons.gpu.agent.chosen_later import is_chosen_later, with_devices, without_devices
-from gpucommons.gpu.agent.grants import Granted
-from gpucommons.gpu.agent.guard import Guard
-from gpucommons.gpu.agent.open_slices import OpenSlice, OpenSlices
-from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.limits.grants import Granted
+from gpucommons.gpu.agent.limits.guard import Guard
+from gpucommons.gpu.agent.state.chosen_later import is_chosen_later, with_devices, without_devices
+from gpucommons.gpu.agent.state.open_slices import OpenSlice, OpenSlices
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.unseen import Unseen
-from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.client import wire
+from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import (
     BadAgentRequest,
     CannotShrink,
@@ -26,13 +26,14 @@ from gpucommons.gpu.errors import (
     SliceInUse,
     UnknownDevice,
 )
-from gpucommons.gpu.processes import ProcessStat
-from gpucommons.gpu.slice_processes import SliceProcesses
-from gpucommons.gpu.slice_usage import Look, sample_of
-from gpucommons.gpu.slices import GpuSlice, SliceId
-from gpucommons.gpu.telemetry import DeviceReading, Holding, Telemetry
-from gpucommons.gpu.usage import UsageMinute, UsageSample
-from gpucommons.gpu.usage_minutes import UsageMinutes
+from gpucommons.gpu.linux.processes import ProcessStat
+from gpucommons.gpu.node.slice_usage import Look, sample_of
+from gpucommons.gpu.node.telemetry import DeviceReading, Holding, Telemetry
+from gpucommons.gpu.slices import idle_signals
+from gpucommons.gpu.slices.slice_processes import SliceProcesses
+from gpucommons.gpu.slices.slices import GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import UsageMinute, UsageSample
+from gpucommons.gpu.slices.usage_minutes import UsageMinutes
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.doors.crowds import Crowds
 from gpucommons.gpu.doors.spare import Acceptor
-from gpucommons.gpu.unix_sockets import peer_of
+from gpucommons.gpu.doors.unix_sockets import peer_of
 
 #: What is not here by then never will be.
 HEAD_S = 10.0

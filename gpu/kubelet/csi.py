@@ -19,9 +19,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from gpucommons.gpu import mounts
-from gpucommons.gpu.agent_client import Admission, AgentClient
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.agent_client import Admission, AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import (
     AgentUnavailable,
     BadAgentRequest,
@@ -33,7 +32,8 @@ from gpucommons.gpu.errors import (
 )
 from gpucommons.gpu.kubelet import messages
 from gpucommons.gpu.kubelet.volumes import Claim, claim_of, pod_of_target, target_of
-from gpucommons.gpu.slice_folders import mount_name
+from gpucommons.gpu.linux import mounts
+from gpucommons.gpu.slices.slice_folders import mount_name
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import grpc
 
-from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.errors import GpuError
 from gpucommons.gpu.kubelet.csi import SliceVolumes, handlers, registration, server
 from gpucommons.gpu.kubelet.pod_resources import PodResources

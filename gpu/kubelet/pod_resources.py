@@ -7,10 +7,10 @@ from pathlib import Path
 import grpc
 from google.protobuf.message import Message
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.wire import Json
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.kubelet import messages
-from gpucommons.gpu.wire import Json
 
 #: Resources of this vendor are GPUs, whole or cut.
 GPU_RESOURCES = "nvidia.com/"

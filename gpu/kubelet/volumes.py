@@ -11,11 +11,15 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpucommons.gpu.client.wire import slice_id_from
 from gpucommons.gpu.errors import BadAgentRequest
-from gpucommons.gpu.pod_groups import POD_UID
-from gpucommons.gpu.providers.pods import ATTEMPT_ATTRIBUTE, RANKS_ATTRIBUTE, SLICE_ATTRIBUTE
-from gpucommons.gpu.slices import SliceId, worker_slice
-from gpucommons.gpu.wire import slice_id_from
+from gpucommons.gpu.linux.pod_groups import POD_UID
+from gpucommons.gpu.providers.cluster.pods import (
+    ATTEMPT_ATTRIBUTE,
+    RANKS_ATTRIBUTE,
+    SLICE_ATTRIBUTE,
+)
+from gpucommons.gpu.slices.slices import SliceId, worker_slice
 
 _PREFIX = "csi.storage.k8s.io/"
 _POD_NAME, _POD_NAMESPACE, _POD_UID, _EPHEMERAL = (

@@ -11,8 +11,8 @@ from typing import Any
 
 import pynvml
 
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.kinds import kind_of
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.kinds import kind_of
 from gpucommons.gpu.nvml.calls import ask, memory_mib
 from gpucommons.gpu.providers.base import MigProfile
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pynvml
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.devices.memory_limits import MemoryLimit
 from gpucommons.gpu.errors import LimitNotInForce
-from gpucommons.gpu.memory_limits import MemoryLimit
 from gpucommons.gpu.nvml.calls import BYTES_PER_MIB, Answer, ask, words
 
 
 class NvmlMemoryLimits:
-    """See :class:`gpucommons.gpu.memory_limits.MemoryLimits`."""
+    """See :class:`gpucommons.gpu.devices.memory_limits.MemoryLimits`."""
 
     def __init__(self, handles: Mapping[DeviceId, Any]) -> None:
         self._handles = handles

@@ -12,12 +12,12 @@ from typing import Any
 
 import pynvml
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.node.telemetry import DeviceReading, Holding, ProcessReading
 from gpucommons.gpu.nvml.calls import BYTES_PER_MIB, ERRORS, ask, driver_version, memory_mib, words
 from gpucommons.gpu.nvml.cards import Card, find_cards
 from gpucommons.gpu.nvml.limits import NvmlMemoryLimits
 from gpucommons.gpu.providers.base import MigProfile
-from gpucommons.gpu.telemetry import DeviceReading, Holding, ProcessReading
 
 #: Utilisation samples this old are still news: drivers take one every second at most.
 _WINDOW_US = 2_000_000

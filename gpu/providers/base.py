@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.errors import SliceTooSmall
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 
 _MIB_PER_GIB = 1024
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.errors import SliceTooSmall
 from gpucommons.gpu.providers.base import (
     Capability,
@@ -15,12 +15,12 @@ from gpucommons.gpu.providers.base import (
     NodeTraits,
     SharingProvider,
 )
-from gpucommons.gpu.providers.exclusive import NO_DEVICE, ExclusiveProvider
-from gpucommons.gpu.providers.hints import HintsProvider
-from gpucommons.gpu.providers.mig import MigProvider
-from gpucommons.gpu.providers.watchdog import WatchdogProvider
-from gpucommons.gpu.slices import GpuSlice, MpsDaemon, format_milli_gpu
-from gpucommons.gpu.usage import ISOLATION_MODES
+from gpucommons.gpu.providers.node.exclusive import NO_DEVICE, ExclusiveProvider
+from gpucommons.gpu.providers.node.hints import HintsProvider
+from gpucommons.gpu.providers.node.mig import MigProvider
+from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.slices import GpuSlice, MpsDaemon, format_milli_gpu
+from gpucommons.gpu.slices.usage import ISOLATION_MODES
 
 #: Providers that make nothing outside the workload, so that anybody may ask them anywhere.
 PLAIN: tuple[SharingProvider, ...] = (

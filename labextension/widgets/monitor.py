@@ -15,7 +15,7 @@ from typing import Any
 import anywidget
 import traitlets
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, newest_sample
 from gpucommons.scheduler.client import calls

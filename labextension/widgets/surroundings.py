@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors import unix_sockets
 from gpucommons.labextension.place import Place
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Misconfigured, Unavailable

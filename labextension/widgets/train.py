@@ -21,7 +21,7 @@ import anywidget
 import traitlets
 from pydantic import ValidationError
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S, sentence_of
 from gpucommons.labextension.widgets.surroundings import connect, is_in_job, notebook_path
 from gpucommons.scheduler.client import calls, snapshot

@@ -17,7 +17,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors import unix_sockets
 from gpucommons.gpu.doors.crowds import Crowds
 from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst
 from gpucommons.scheduler.api.limits.connections import max_connections, max_half_open, max_idle

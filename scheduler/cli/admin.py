@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import suppress
 
-from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config

@@ -12,8 +12,8 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 
-from gpucommons.gpu.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
-from gpucommons.gpu.examination import examine
+from gpucommons.gpu.doctor.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
+from gpucommons.gpu.doctor.examination import examine
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.scheduler.cli.connect import default_state_dir
 from gpucommons.scheduler.cli.present import show, table

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpucommons.gpu.slices import format_gpus, format_milli_gpu, parse_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import admin
 from gpucommons.scheduler.cli.connect import connect

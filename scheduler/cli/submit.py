@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from gpucommons.gpu.slices import parse_milli_gpu
+from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli import left_out
 from gpucommons.scheduler.cli.connect import connect

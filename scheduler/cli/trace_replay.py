@@ -9,7 +9,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import Pool, Quota
 from gpucommons.scheduler.core.model.types import TeamName

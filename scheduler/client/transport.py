@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from gpucommons.gpu.unix_sockets import short_name
+from gpucommons.gpu.doors.unix_sockets import short_name
 from gpucommons.scheduler.client.calls import Call
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, Unreachable, error_classes
 from gpucommons.scheduler.models import ErrorView

@@ -15,17 +15,17 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TypeVar
 
-from gpucommons.gpu.agent_client import (
+from gpucommons.gpu.client.agent_client import (
     AgentClient,
     HeldDevices,
     NodeReport,
     Prepared,
     SliceReading,
 )
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, UnknownDevice, UnknownSlice
-from gpucommons.gpu.slices import CHOSEN_LATER, GpuSlice, SliceId
-from gpucommons.gpu.usage import AuditEntry, UsageMinute, UsageSample
+from gpucommons.gpu.slices.slices import CHOSEN_LATER, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute, UsageSample
 from gpucommons.scheduler.core.model.types import NodeId
 
 log = logging.getLogger("gpucommons.scheduler.cluster.cluster_agents")

@@ -10,9 +10,9 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from gpucommons.gpu.agent_client import NodeReport
+from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.errors import GpuError
-from gpucommons.gpu.usage import ISOLATION_MODES, AuditEntry
+from gpucommons.gpu.slices.usage import ISOLATION_MODES, AuditEntry
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, NoteAgent, PoolFacts
 from gpucommons.scheduler.core.model.types import Millis, NodeId

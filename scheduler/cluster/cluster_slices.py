@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import Protocol
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.gpu.errors import GpuError
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.cluster.cluster_agents import node_of_slot
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.lifecycle import is_lease

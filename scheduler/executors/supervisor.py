@@ -21,7 +21,7 @@ from typing import Any
 
 import psutil
 
-from gpucommons.gpu.cgroups import enter
+from gpucommons.gpu.slices.cgroups import enter
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.slices import MpsDaemon, format_milli_gpu
+from gpucommons.gpu.slices.slices import MpsDaemon, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import is_block_size
 from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Node, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Kind, PoolName, Role, Spec, TeamName, UserName

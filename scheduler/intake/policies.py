@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Policy, Team
 from gpucommons.scheduler.errors import PolicyRefused
 from gpucommons.scheduler.intake.teams import names

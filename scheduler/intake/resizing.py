@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpucommons.gpu.slices import format_gpus
+from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.events.job_size import as_submitted, size_of, with_size
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Size, Spec, Workload

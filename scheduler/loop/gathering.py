@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.gpu.usage import UsageMinute
+from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.model.types import Millis
 
 #: Rows without usage are right, only poorer: they wait no longer for it.

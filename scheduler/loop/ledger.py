@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageMinute
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.resources import Node

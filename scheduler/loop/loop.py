@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from gpucommons.gpu.usage import UsageMinute
+from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.events.recalling import recalled
 from gpucommons.scheduler.core.model.lifecycle import is_final

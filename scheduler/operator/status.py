@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import AttemptView, JobView
 
 Status = dict[str, Any]

@@ -14,7 +14,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import IOStream
 from tornado.web import Application
 
-from gpucommons.gpu import descriptors
+from gpucommons.gpu.doors import descriptors
 from gpucommons.gpu.doors.crowds import Crowds
 from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst
 

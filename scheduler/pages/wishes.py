@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpucommons.gpu.slices import parse_milli_gpu
+from gpucommons.gpu.slices.slices import parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
 
 #: Fields of the hub's form that say what the wish itself is.

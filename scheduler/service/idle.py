@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import Cancel, ReportIdle
 from gpucommons.scheduler.core.model.types import Millis, State, Workload

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up import part_logs
 from gpucommons.scheduler.up.children import Child, end_leftovers

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.scheduler.up.settings import Settings
 from gpucommons.scheduler.up.state_folder import StateFolder
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.agent_transports import DoorTransport
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.client.agent_transports import DoorTransport
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
 from gpucommons.scheduler.cluster.cluster_slices import ClusterSlices
 from gpucommons.scheduler.core.events.leases import SERVER_GONE

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpucommons.gpu.agent_client import NodeReport
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.client.agent_client import NodeReport
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import NodeId, PoolName

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from gpucommons.gpu.agent_client import AgentClient, NodeReport
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import AuditEntry, UsageMinute
+from gpucommons.gpu.client.agent_client import AgentClient, NodeReport
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (

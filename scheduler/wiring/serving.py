@@ -10,7 +10,7 @@ import signal
 from functools import partial
 from typing import TYPE_CHECKING
 
-from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors import unix_sockets
 from gpucommons.gpu.doors.listening import BACKLOG, listen_tcp
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.missing_servers import MissingServers

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 from kubernetes_validate import validate
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import SliceTooSmall
-from gpucommons.gpu.providers.cluster import ClusterTraits, PodWish
-from gpucommons.gpu.providers.pods import POD_PROVIDERS, foreign_injection
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.usage import ISOLATION_MODES
+from gpucommons.gpu.providers.cluster.cluster import ClusterTraits, PodWish
+from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import ISOLATION_MODES
 
 NOTHING = ClusterTraits()
 KAI = ClusterTraits(crds=frozenset({"queues.scheduling.run.ai", "bindrequests.scheduling.run.ai"}))

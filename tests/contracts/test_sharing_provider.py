@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kernel_groups import PlainCgroups
 
-from gpucommons.gpu.devices import MIN_SLICE_MIB, Device, DeviceId
+from gpucommons.gpu.devices.devices import MIN_SLICE_MIB, Device, DeviceId
+from gpucommons.gpu.devices.memory_limits import FakeMemoryLimits
 from gpucommons.gpu.errors import LimitNotInForce, SliceTooSmall
-from gpucommons.gpu.memory_limits import FakeMemoryLimits
-from gpucommons.gpu.pod_cgroups import PodCgroups
+from gpucommons.gpu.linux.pod_cgroups import PodCgroups
 from gpucommons.gpu.providers import (
     Held,
     MigProfile,
@@ -27,18 +27,18 @@ from gpucommons.gpu.providers import (
     provider_stack,
     quantize,
 )
-from gpucommons.gpu.providers.cgroup_mem import CgroupMemProvider
-from gpucommons.gpu.providers.exclusive import ExclusiveProvider
-from gpucommons.gpu.providers.hints import HintsProvider
-from gpucommons.gpu.providers.mig import MigProvider, smallest_profile
-from gpucommons.gpu.providers.mps import MpsProvider
-from gpucommons.gpu.providers.pod_mem import PodMemProvider
-from gpucommons.gpu.providers.shim import ShimProvider
-from gpucommons.gpu.providers.watchdog import WatchdogProvider
+from gpucommons.gpu.providers.node.cgroup_mem import CgroupMemProvider
+from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.node.hints import HintsProvider
+from gpucommons.gpu.providers.node.mig import MigProvider, smallest_profile
+from gpucommons.gpu.providers.node.mps import MpsProvider
+from gpucommons.gpu.providers.node.pod_mem import PodMemProvider
+from gpucommons.gpu.providers.node.shim import ShimProvider
+from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
 from gpucommons.gpu.shim import Drivers
-from gpucommons.gpu.slice_folders import SliceFolders
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
-from gpucommons.gpu.usage import ISOLATION_MODES
+from gpucommons.gpu.slices.slice_folders import SliceFolders
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
+from gpucommons.gpu.slices.usage import ISOLATION_MODES
 
 CARDS = tuple(
     Device(device_id=DeviceId(f"GPU-{index}"), index=index, kind="A100-40", memory_mib=40960)

@@ -12,7 +12,7 @@ from builders import a_node
 from cluster_objects import Discovery
 from service_world import CONFIG, NODES, ServiceWorld, a_request, done
 
-from gpucommons.gpu.providers.hami import REGISTERED
+from gpucommons.gpu.providers.cluster.hami import REGISTERED
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName, State

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.gpu.shim import building
 

@@ -15,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.agent.channels import SCRAPE_S, MetricsChannel, SliceChannel
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.agent.control.channels import SCRAPE_S, MetricsChannel, SliceChannel
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.doors.spare import Acceptor
+from gpucommons.gpu.doors.unix_sockets import connect, listen
 from gpucommons.gpu.errors import AgentUnavailable, GpuError
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.unix_sockets import connect, listen
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 SLICE = GpuSlice(
     slice_id=SliceId("a"),

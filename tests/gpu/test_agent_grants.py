@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 from kernel_groups import PlainCgroups
 
-from gpucommons.gpu.agent.grants import RECHECK_MS, Grants
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.agent.limits.grants import RECHECK_MS, Grants
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.memory_limits import FakeMemoryLimits
 from gpucommons.gpu.errors import CannotShrink, LimitNotInForce
-from gpucommons.gpu.memory_limits import FakeMemoryLimits
 from gpucommons.gpu.providers import NodeTraits, provider_stack
-from gpucommons.gpu.providers.cgroup_mem import CgroupMemProvider
-from gpucommons.gpu.providers.exclusive import ExclusiveProvider
-from gpucommons.gpu.providers.watchdog import WatchdogProvider
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.providers.node.cgroup_mem import CgroupMemProvider
+from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="A100-40", memory_mib=40960)
 A = SliceId("a")

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.agent.grants import Grants
-from gpucommons.gpu.agent.guard import Guard
-from gpucommons.gpu.agent.requests import NodeFacts, Requests
-from gpucommons.gpu.agent.server import AgentServer
-from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.control.requests import NodeFacts, Requests
+from gpucommons.gpu.agent.control.server import AgentServer
+from gpucommons.gpu.agent.limits.grants import Grants
+from gpucommons.gpu.agent.limits.guard import Guard
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
-from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.doors.unix_sockets import connect
+from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.providers import NodeTraits, provider_stack
-from gpucommons.gpu.slice_folders import SliceFolders
-from gpucommons.gpu.slice_processes import SliceProcesses
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.unix_sockets import connect
+from gpucommons.gpu.slices.slice_folders import SliceFolders
+from gpucommons.gpu.slices.slice_processes import SliceProcesses
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 A = SliceId("a")
 SLICE = GpuSlice(

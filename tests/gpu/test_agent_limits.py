@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.cgroups import FOLDER, enter, find_mount
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import BadAgentRequest, CannotShrink, LimitNotInForce
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.cgroups import FOLDER, enter, find_mount
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 SLEEP = "import time; time.sleep(600)"
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 
 A = SliceId("a")
 

@@ -15,8 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.doors.unix_sockets import connect
 from gpucommons.gpu.errors import (
     AgentUnavailable,
     BadAgentRequest,
@@ -24,8 +25,7 @@ from gpucommons.gpu.errors import (
     UnknownDevice,
     UnknownSlice,
 )
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.unix_sockets import connect
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 SIMULATED = ("--simulate", "2", "--ignore-real", "--node", "ws-1")
 BUSY = "while True: pass"

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu import shim
-from gpucommons.gpu.agent.grants import RECHECK_MS, Grants
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.agent.limits.grants import RECHECK_MS, Grants
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import CannotShrink, LimitNotInForce
 from gpucommons.gpu.providers import NodeTraits, provider_stack
-from gpucommons.gpu.providers.exclusive import ExclusiveProvider
-from gpucommons.gpu.providers.shim import CONTEXT_MIB, ShimProvider
-from gpucommons.gpu.providers.watchdog import WatchdogProvider
-from gpucommons.gpu.slice_folders import SliceFolders
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.node.shim import CONTEXT_MIB, ShimProvider
+from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.slice_folders import SliceFolders
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 A = SliceId("a")
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="Pretended-16", memory_mib=16 << 10)

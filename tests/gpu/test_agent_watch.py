@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.agent.open_slices import RING_SAMPLES
-from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.state.open_slices import RING_SAMPLES
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import GpuError, SliceInUse, UnknownDevice, UnknownSlice
-from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
-from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
-from gpucommons.gpu.slice_processes import SliceProcesses
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.telemetry import NOTHING_KNOWN, DeviceReading, ProcessReading
+from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
+from gpucommons.gpu.node.telemetry import NOTHING_KNOWN, DeviceReading, ProcessReading
+from gpucommons.gpu.slices.slice_processes import SliceProcesses
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 A = SliceId("a")
 

@@ -6,10 +6,10 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu import wire
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.usage import CONTENTION, UsageMinute, UsageSample
+from gpucommons.gpu.client import wire
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import CONTENTION, UsageMinute, UsageSample
 
 numbers = st.integers(0, 1 << 40)
 unknown = st.none() | numbers

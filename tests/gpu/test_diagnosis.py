@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.diagnosis import (
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.doctor.diagnosis import (
     ADVICE,
     OK,
     PROBLEM,
@@ -18,7 +18,7 @@ from gpucommons.gpu.diagnosis import (
     enforced,
     weakest,
 )
-from gpucommons.gpu.examination import examine
+from gpucommons.gpu.doctor.examination import examine
 from gpucommons.gpu.providers import Capability, MigProfile, NodeTraits
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="H200-141", memory_mib=143_771)

@@ -8,8 +8,8 @@ from itertools import islice
 from pathlib import Path
 from typing import cast
 
-from gpucommons.gpu.agent.connections import Connection
-from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.control.connections import Connection
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.doors.spare import Acceptor
 
 

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu import shim
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.pidfd import signal_process
-from gpucommons.gpu.processes import LinuxProcesses
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.linux.pidfd import signal_process
+from gpucommons.gpu.linux.processes import LinuxProcesses
 from gpucommons.gpu.providers.base import Held
-from gpucommons.gpu.providers.shim import ShimProvider
+from gpucommons.gpu.providers.node.shim import ShimProvider
 from gpucommons.gpu.shim import folder as shim_folder
-from gpucommons.gpu.slice_folders import SliceFolders
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slice_folders import SliceFolders
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.idle_signals import Activity, observe
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.slices.idle_signals import Activity, observe
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 
 START_MS = 1_000_000_000
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.agent.node import cpu_milli, memory_mib
-from gpucommons.gpu.processes import LinuxProcesses, Processes, ProcessStat, PsutilProcesses
+from gpucommons.gpu.agent.control.node import cpu_milli, memory_mib
+from gpucommons.gpu.linux.processes import LinuxProcesses, Processes, ProcessStat, PsutilProcesses
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux' /proc")
 

@@ -23,12 +23,12 @@ from typing import Any
 import pytest
 
 from gpucommons.gpu import shim
-from gpucommons.gpu.agent.node import has_nvml
-from gpucommons.gpu.agent_client import AgentClient, Prepared
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.agent.control.node import has_nvml
+from gpucommons.gpu.client.agent_client import AgentClient, Prepared
+from gpucommons.gpu.devices.devices import Device
+from gpucommons.gpu.linux.processes import LinuxProcesses
 from gpucommons.gpu.nvml import NvmlTelemetry
-from gpucommons.gpu.processes import LinuxProcesses
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 pytestmark = [pytest.mark.gpu, pytest.mark.timeout(600)]
 

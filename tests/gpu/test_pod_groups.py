@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.gpu.pod_groups import pod_of_group
+from gpucommons.gpu.linux.pod_groups import pod_of_group
 
 POD = "5f0c3b5e-9a1d-4c22-8b7e-0d7c4f6a1b2c"
 OTHER = "11111111-9a1d-4c22-8b7e-0d7c4f6a1b2c"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.providers.pods import MOUNT_PATH, pod_injection, slice_folder
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.providers.cluster.pods import MOUNT_PATH, pod_injection, slice_folder
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 CARD = Device(device_id=DeviceId("GPU-1"), index=0, kind="A100-40", memory_mib=40_960)
 

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.agent.grants import Grants
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.agent.limits.grants import Grants
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.memory_limits import FakeMemoryLimits
 from gpucommons.gpu.errors import CannotShrink, LimitNotInForce
-from gpucommons.gpu.memory_limits import FakeMemoryLimits
-from gpucommons.gpu.pod_cgroups import PodCgroups
+from gpucommons.gpu.linux.pod_cgroups import PodCgroups
 from gpucommons.gpu.providers import NodeTraits, provider_stack
 from gpucommons.gpu.providers.base import Held
-from gpucommons.gpu.providers.exclusive import ExclusiveProvider
-from gpucommons.gpu.providers.pod_mem import PodMemProvider
-from gpucommons.gpu.providers.watchdog import WatchdogProvider
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.node.pod_mem import PodMemProvider
+from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 POD = "5f0c3b5e-9a1d-4c22-8b7e-0d7c4f6a1b2c"
 OTHER = "11111111-9a1d-4c22-8b7e-0d7c4f6a1b2c"

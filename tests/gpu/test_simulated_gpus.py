@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
-from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
-from gpucommons.gpu.slice_usage import Look, sample_of
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.telemetry import DeviceReading, Holding
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
+from gpucommons.gpu.node.slice_usage import Look, sample_of
+from gpucommons.gpu.node.telemetry import DeviceReading, Holding
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 
 SIM_0, SIM_1 = DeviceId("sim-0"), DeviceId("sim-1")
 MINE = GpuSlice(

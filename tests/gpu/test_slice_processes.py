@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
-from gpucommons.gpu.processes import LinuxProcesses, ProcessStat
-from gpucommons.gpu.slice_processes import Roots, SliceProcesses
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.linux.processes import LinuxProcesses, ProcessStat
+from gpucommons.gpu.slices.slice_processes import Roots, SliceProcesses
+from gpucommons.gpu.slices.slices import SliceId
 
 A, B = SliceId("a"), SliceId("b")
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.kinds import kind_of, memory_mib_of
-from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.devices.kinds import kind_of, memory_mib_of
+from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 
 
 @given(st.integers(0, 10_000_000))

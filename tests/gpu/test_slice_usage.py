@@ -3,11 +3,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.slice_usage import Look, sample_of
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.telemetry import DeviceReading, ProcessReading
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.node.slice_usage import Look, sample_of
+from gpucommons.gpu.node.telemetry import DeviceReading, ProcessReading
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 
 G0, G1 = DeviceId("g0"), DeviceId("g1")
 

@@ -3,9 +3,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageSample
-from gpucommons.gpu.usage_minutes import KEPT_MINUTES, MINUTE_MS, UsageMinutes
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageSample
+from gpucommons.gpu.slices.usage_minutes import KEPT_MINUTES, MINUTE_MS, UsageMinutes
 
 
 def sample(at_ms: int, compute: int | None, memory: int | None, name: str = "s") -> UsageSample:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.watchdog_policy import (
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.watchdog_policy import (
     GRACE_MS,
     PATIENCE_LOOKS,
     WARNING_MS,

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from integration.workstation import Workstation, alive, until
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.models import LeaseRequest
 

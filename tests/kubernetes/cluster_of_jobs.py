@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from cluster_objects import a_launch, an_attempt
 from kubernetes import client
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, NodeId, PoolName, Stop

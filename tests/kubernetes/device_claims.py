@@ -7,11 +7,11 @@ from typing import Any
 
 from kubernetes import client
 
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.providers.cluster import PodWish
-from gpucommons.gpu.providers.dra import DRIVER
-from gpucommons.gpu.providers.pods import POD_PROVIDERS, foreign_injection
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.providers.cluster.cluster import PodWish
+from gpucommons.gpu.providers.cluster.dra import DRIVER
+from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 CARD_MIB = 40_960
 

@@ -9,8 +9,8 @@ from typing import Any
 from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.agent_transports import DoorTransport
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.client.agent_transports import DoorTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.images import PYTHON

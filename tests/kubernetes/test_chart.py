@@ -12,11 +12,11 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from gpucommons.gpu.agent.door import Door
-from gpucommons.gpu.agent.door_settings import DoorSettings, Inside
+from gpucommons.gpu.agent.door.door import Door
+from gpucommons.gpu.agent.door.door_settings import DoorSettings, Inside
 from gpucommons.gpu.agent.options import parse as agent_options
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.agent_transports import DoorTransport
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.client.agent_transports import DoorTransport
 from gpucommons.gpu.errors import AgentUnavailable
 from gpucommons.idle_culler.app import CullerApp
 from gpucommons.scheduler.core.model.state import Cluster

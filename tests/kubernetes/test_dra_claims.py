@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from gpucommons.gpu.providers.cluster import PodWish
-from gpucommons.gpu.providers.dra import DRIVER
-from gpucommons.gpu.providers.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.providers.cluster.cluster import PodWish
+from gpucommons.gpu.providers.cluster.dra import DRIVER
+from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.cluster_of_jobs import Jobs

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Role
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from tests.kubernetes.api import wait_for

@@ -19,7 +19,7 @@ import pytest
 import yaml
 from kubernetes import client
 
-from gpucommons.gpu.providers.pods import CSI_DRIVER
+from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import SchedulerClient, calls
 from tests.kubernetes.api import is_configured, wait_for

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from tests.kubernetes import toolchain
 from tests.kubernetes.guarded import Guarded, guarded
 from tests.kubernetes.kube_hub import (

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from kubernetes import client
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.providers.pods import pod_injection
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.providers.cluster.pods import pod_injection
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.cluster.cluster_agents import ClusterAgents
 from gpucommons.scheduler.core.model.types import NodeId
 from tests.kubernetes.api import wait_for

@@ -10,7 +10,7 @@ from builders import World, a_job, a_node, a_pool, a_team
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.types import State, TeamName, WorkloadId
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))

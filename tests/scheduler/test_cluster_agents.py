@@ -7,21 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.agent.grants import Grants
-from gpucommons.gpu.agent.guard import Guard
-from gpucommons.gpu.agent.requests import NodeFacts, Requests
-from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu.agent.control.requests import NodeFacts, Requests
+from gpucommons.gpu.agent.limits.grants import Grants
+from gpucommons.gpu.agent.limits.guard import Guard
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, UnknownDevice
-from gpucommons.gpu.fake import SimulatedGpus, simulated_devices
-from gpucommons.gpu.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.linux.fake_processes import FakeProcess, FakeProcesses
+from gpucommons.gpu.node.fake import SimulatedGpus, simulated_devices
 from gpucommons.gpu.providers.base import NodeTraits
 from gpucommons.gpu.providers.stack import provider_stack
-from gpucommons.gpu.slice_folders import SliceFolders
-from gpucommons.gpu.slice_processes import SliceProcesses
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.slice_folders import SliceFolders
+from gpucommons.gpu.slices.slice_processes import SliceProcesses
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 from gpucommons.scheduler.cluster.cluster_agents import (
     AWAY_S,
     REPORTS_S,

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from service_world import NODES, ServiceWorld
 
-from gpucommons.gpu.agent_client import NodeReport
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.client.agent_client import NodeReport
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.usage import AuditEntry
+from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents
 from gpucommons.scheduler.core.model.state import NoteFacts, PoolFacts, PutPools
 from gpucommons.scheduler.core.model.types import NodeId, PoolName

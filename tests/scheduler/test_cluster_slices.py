@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_team
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.slices import GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler.cluster.cluster_slices import ClusterSlices
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import NodeId, Role

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.model.actions import RestartServer, StartServer, StopServer
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import (

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 import pytest
 from launches import until
 
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageMinute
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageMinute
 from gpucommons.scheduler.core.model.types import Millis
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.loop.gathering import PATIENCE_S, Gathering

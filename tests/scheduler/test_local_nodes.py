@@ -2,8 +2,8 @@
 
 from builders import a_device, a_node, a_pool
 
-from gpucommons.gpu.agent_client import NodeReport
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.client.agent_client import NodeReport
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.wiring.local_nodes import local_nodes

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.model.actions import Act, StartServer
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team

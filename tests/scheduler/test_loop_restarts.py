@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.model.resources import Node, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import (
     Cancel,

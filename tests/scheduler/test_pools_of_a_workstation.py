@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from builders import World, a_device, a_job, a_pool, a_team
 
-from gpucommons.gpu.agent_client import NodeReport
+from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.scheduler.core.model.resources import NodeState, Pool
 from gpucommons.scheduler.core.model.state import Cluster, NodesObserved, PutPools
 from gpucommons.scheduler.core.model.types import Millis, PoolName, State, WorkloadId

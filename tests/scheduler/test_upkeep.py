@@ -7,10 +7,10 @@ import pytest
 from builders import a_node
 from service_world import CONFIG, NODES, ServiceWorld, done
 
-from gpucommons.gpu.agent_client import NodeReport
+from gpucommons.gpu.client.agent_client import NodeReport
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.slices import MpsDaemon, SliceId
-from gpucommons.gpu.usage import AuditEntry
+from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
+from gpucommons.gpu.slices.usage import AuditEntry
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.service import leases

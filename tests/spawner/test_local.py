@@ -12,10 +12,10 @@ from types import SimpleNamespace
 import pytest
 from tornado.web import HTTPError
 
-from gpucommons.gpu.agent_client import Prepared
+from gpucommons.gpu.client.agent_client import Prepared
 from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.slices import GpuSlice
+from gpucommons.gpu.slices.slices import GpuSlice
 from gpucommons.scheduler.models import SliceView
 from gpucommons.spawner.local import GpuLocalSpawner
 

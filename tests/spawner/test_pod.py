@@ -9,7 +9,7 @@ import pytest
 from notebook_pods import LEASE, NO_LEASE, needs, plain_pod
 
 from gpucommons.gpu.providers import Injection, PodParts
-from gpucommons.gpu.providers.pods import CSI_DRIVER
+from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.spawner.pod import fitted, is_gpu_resource, notebook_of
 from gpucommons.spawner.pod_changes import changed
 

@@ -12,7 +12,7 @@ from functools import reduce
 from operator import or_
 from typing import NamedTuple
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.promised import Promise, sharing
 from gpucommons.scheduler.core.model.holds import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.resources import Node

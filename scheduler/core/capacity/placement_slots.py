@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, NodeCapacity
 from gpucommons.scheduler.core.model.demand import Worker, is_block_size
 from gpucommons.scheduler.core.model.holds import FULL, Load, span

@@ -6,7 +6,7 @@ is chosen there, the parts of its devices together are never more than the jobs 
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
 from gpucommons.scheduler.core.eviction.search import Search

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_gpus, format_milli_gpu
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.explain import beside_gpus

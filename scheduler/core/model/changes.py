@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.model.resources import Policy, Pool, Quota, Team
 
 #: So many of those who come or go are named; the event's data has them all.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, Role, Spec, WorkerPlacement
 
 #: The smallest block of a fixed quota: an eighth of a GPU.

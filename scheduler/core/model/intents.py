@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.resources import NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 
 _SHARES = (250, 500)
 #: Beyond a node of this many GPUs, powers of two are choice enough; up to there three are one too.

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from gpucommons.gpu.devices import Device, DeviceId
-from gpucommons.gpu.slices import MpsDaemon
+from gpucommons.gpu.devices.devices import Device, DeviceId
+from gpucommons.gpu.slices.slices import MpsDaemon
 from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName, TeamName, UserName
 
 

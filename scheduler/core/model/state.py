@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.actions import Act
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.intents import (

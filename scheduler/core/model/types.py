@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NewType
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.evolving import quick
 
 # A part of this vocabulary; it stands in a file of its own for its length alone.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import overload
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.board import NO_FIT
 from gpucommons.scheduler.core.packing.gradient import Gradient

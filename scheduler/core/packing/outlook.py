@@ -11,7 +11,7 @@ from collections import Counter
 
 import numpy as np
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.learning import Known
 from gpucommons.scheduler.core.packing.patterns import FINE, worth_of_room

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.packing.asks import Ask
 from gpucommons.scheduler.core.packing.rows import Ints, Rows
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from gpucommons.gpu.slices import format_milli_gpu, worker_slice
+from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu

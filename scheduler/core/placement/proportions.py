@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState

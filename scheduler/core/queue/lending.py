@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.model.demand import SMALLEST_BLOCK

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 
-from gpucommons.gpu.slices import format_gpus
+from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.explain.beside_gpus import in_words
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind, blockers

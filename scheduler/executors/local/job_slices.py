@@ -9,11 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.errors import AgentUnavailable, GpuError, LimitNotInForce, UnknownSlice
 from gpucommons.gpu.providers.base import Injection
-from gpucommons.gpu.slices import GpuSlice, MpsDaemon, SliceId
+from gpucommons.gpu.slices.slices import GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, PoolName
 from gpucommons.scheduler.errors import BadRequest

@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection, injection, no_gpu
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH

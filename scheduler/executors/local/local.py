@@ -15,10 +15,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import Device
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import Device
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.slices import MpsDaemon, SliceId
+from gpucommons.gpu.slices.slices import MpsDaemon, SliceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import (
     AttemptEnded,

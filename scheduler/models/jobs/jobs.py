@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints, model_validator
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.models.fields import (
     Argument,
     EnvName,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
 from gpucommons.scheduler.models.words.state_words import node_words
 from gpucommons.scheduler.pages.present import words

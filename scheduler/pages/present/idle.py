@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import ActivityList, ActivityView, IdleView, LeaseView
 from gpucommons.scheduler.pages.present import words
 

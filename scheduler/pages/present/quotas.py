@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from gpucommons.gpu.slices import format_milli_gpu, parse_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu, parse_milli_gpu
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.models import (
     CHANGE_KINDS,

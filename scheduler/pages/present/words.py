@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
-from gpucommons.gpu.slices import format_gpus, format_milli_gpu
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.forecast.words import span
 from gpucommons.scheduler.models import ForecastView
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from gpucommons.gpu.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.resources import NodeState, Team
 from gpucommons.scheduler.core.model.state import Cluster, PutConfig, SetNodeState, SetQuotas

@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.models import KernelActivity
 

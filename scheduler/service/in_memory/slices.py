@@ -11,10 +11,10 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Protocol
 
-from gpucommons.gpu.agent_client import SliceReading
+from gpucommons.gpu.client.agent_client import SliceReading
 from gpucommons.gpu.errors import GpuError, UnknownSlice
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import SERVER_GONE
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
@@ -33,7 +33,7 @@ log = logging.getLogger("gpucommons.scheduler.slices")
 
 
 class Agent(Protocol):
-    """The node agent, as :class:`gpucommons.gpu.agent_client.AgentClient` speaks to it."""
+    """The node agent, as :class:`gpucommons.gpu.client.agent_client.AgentClient` speaks to it."""
 
     def open(self, gpu_slice: GpuSlice, *, used: bool = False) -> object:
         """Begin to watch a slice, perhaps one that was used before; repeating it is harmless."""

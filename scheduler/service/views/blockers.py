@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpucommons.gpu.slices import format_gpus
+from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.explain.blockers import BlockerKind
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.gpu import unix_sockets
+from gpucommons.gpu.doors import unix_sockets
 from gpucommons.gpu.doors.heads_first import HalfOpen, HeadsFirst, is_whole
 from gpucommons.gpu.doors.listening import listen_tcp
 from gpucommons.gpu.doors.page import serve_page

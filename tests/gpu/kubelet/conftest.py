@@ -15,10 +15,10 @@ from typing import Any
 import grpc
 import pytest
 
-from gpucommons.gpu import mounts
-from gpucommons.gpu.agent_client import AgentClient
+from gpucommons.gpu.client.agent_client import AgentClient
 from gpucommons.gpu.kubelet import messages
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.gpu.linux import mounts
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
 
 DRIVER = "slices.test"
 

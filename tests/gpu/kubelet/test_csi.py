@@ -18,11 +18,11 @@ from typing import Any
 import grpc
 import pytest
 
-from gpucommons.gpu import mounts
 from gpucommons.gpu.errors import BadAgentRequest, SliceInUse, UnknownSlice
 from gpucommons.gpu.kubelet import messages
 from gpucommons.gpu.kubelet.csi import PATIENCE_S
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.linux import mounts
+from gpucommons.gpu.slices.slices import SliceId
 
 from .conftest import DRIVER, Node, gpu_slice, new_pod
 

@@ -12,25 +12,26 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu import mounts, shim
-from gpucommons.gpu.agent.grants import Grants
-from gpucommons.gpu.agent.guard import Guard
-from gpucommons.gpu.agent.requests import NodeFacts, Requests
-from gpucommons.gpu.agent.state_file import StateFile
+from gpucommons.gpu import shim
+from gpucommons.gpu.agent.control.requests import NodeFacts, Requests
+from gpucommons.gpu.agent.limits.grants import Grants
+from gpucommons.gpu.agent.limits.guard import Guard
+from gpucommons.gpu.agent.state.state_file import StateFile
 from gpucommons.gpu.agent.watch import Watch
-from gpucommons.gpu.agent_client import AgentClient
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.client.agent_client import AgentClient
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import LimitNotInForce, UnknownDevice
-from gpucommons.gpu.fake import SimulatedGpus
-from gpucommons.gpu.fake_processes import FakeProcesses
 from gpucommons.gpu.kubelet.csi import SliceVolumes
+from gpucommons.gpu.linux import mounts
+from gpucommons.gpu.linux.fake_processes import FakeProcesses
+from gpucommons.gpu.node.fake import SimulatedGpus
 from gpucommons.gpu.providers.base import NodeTraits
-from gpucommons.gpu.providers.exclusive import ExclusiveProvider
-from gpucommons.gpu.providers.shim import CONTEXT_MIB, ShimProvider
+from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.node.shim import CONTEXT_MIB, ShimProvider
 from gpucommons.gpu.providers.stack import provider_stack
-from gpucommons.gpu.slice_folders import PodFolders
-from gpucommons.gpu.slice_processes import SliceProcesses
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
+from gpucommons.gpu.slices.slice_folders import PodFolders
+from gpucommons.gpu.slices.slice_processes import SliceProcesses
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, MpsDaemon, SliceId
 
 from .conftest import new_pod
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 from service_world import ServiceWorld, a_request, attempt_token
 
-from gpucommons.gpu import descriptors
+from gpucommons.gpu.doors import descriptors
 from gpucommons.scheduler.api.limits import connections
 from gpucommons.scheduler.api.limits.connections import max_connections, max_waiting
 from gpucommons.scheduler.api.limits.places import Places

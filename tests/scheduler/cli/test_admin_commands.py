@@ -9,8 +9,8 @@ import yaml
 from command_line import Cli, WatchedWorld, submitted
 from service_world import CONFIG, done
 
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.admin import _only_pool
 from gpucommons.scheduler.client import SchedulerClient, calls

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, lines, python
 
-from gpucommons.gpu.agent_client import Prepared, SliceReading
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.client.agent_client import Prepared, SliceReading
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce, UnknownSlice
 from gpucommons.gpu.providers import Injection
-from gpucommons.gpu.slices import GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import AttemptId, Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import BadRequest

@@ -3,8 +3,8 @@
 import pytest
 from service_world import ServiceWorld, done
 
-from gpucommons.gpu.slices import SliceId
-from gpucommons.gpu.usage import UsageSample
+from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.gpu.slices.usage import UsageSample
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden, NotIdle

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from service_world import ServiceWorld, a_request, done
 
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.slices import GpuSlice, SliceId
+from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
 from gpucommons.scheduler.core.model.state import Cancel

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.devices import Device, DeviceId
+from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.scheduler import up
 from gpucommons.scheduler.models import ConfigModel
 from gpucommons.scheduler.up.configuration import first_config, make_config, read_config

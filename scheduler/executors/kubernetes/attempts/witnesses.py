@@ -14,7 +14,7 @@ from enum import Enum
 from functools import partial
 
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, NodeId
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders

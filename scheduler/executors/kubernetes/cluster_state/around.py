@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptId, NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Reading

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound

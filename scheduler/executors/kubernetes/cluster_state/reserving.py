@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound

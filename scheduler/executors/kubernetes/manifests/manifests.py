@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import Injection, PodParts
-from gpucommons.gpu.providers.pods import ATTEMPT_ATTRIBUTE, RANKS_ATTRIBUTE, slice_folder
+from gpucommons.gpu.providers.cluster.pods import ATTEMPT_ATTRIBUTE, RANKS_ATTRIBUTE, slice_folder
 from gpucommons.scheduler.core.model.types import Role, WorkerPlacement
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.manifests import environment

@@ -13,8 +13,8 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Container, Iterable, Mapping, Set
 from dataclasses import dataclass, field
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
-from gpucommons.gpu.kinds import kind_of, memory_mib_of
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.kinds import kind_of, memory_mib_of
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import NodeId
 from gpucommons.scheduler.executors.kubernetes.objects import names

@@ -9,8 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from gpucommons.gpu.providers.cluster import ClusterTraits
-from gpucommons.gpu.providers.kai import CRDS
+from gpucommons.gpu.providers.cluster.cluster import ClusterTraits
+from gpucommons.gpu.providers.cluster.kai import CRDS
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     NOT_FOUND,
     ApiError,

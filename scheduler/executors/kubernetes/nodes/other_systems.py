@@ -11,13 +11,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpucommons.gpu.devices import WHOLE_MILLI_GPU, Device, DeviceId
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.gpu.errors import SliceTooSmall
 from gpucommons.gpu.providers import Grant, Injection
 from gpucommons.gpu.providers.base import Capability
-from gpucommons.gpu.providers.cluster import ClusterTraits, PodProvider, PodWish
-from gpucommons.gpu.providers.pods import POD_PROVIDERS, foreign_injection
-from gpucommons.gpu.slices import DeviceShare, GpuSlice, SliceId, format_milli_gpu
+from gpucommons.gpu.providers.cluster.cluster import ClusterTraits, PodProvider, PodWish
+from gpucommons.gpu.providers.cluster.pods import POD_PROVIDERS, foreign_injection
+from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId, format_milli_gpu
 from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import WorkerPlacement

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from gpucommons.gpu.providers import hami, kai
+from gpucommons.gpu.providers.cluster import hami, kai
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.cards_in_use import Use, uses_of

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound

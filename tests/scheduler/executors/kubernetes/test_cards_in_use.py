@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.executors.kubernetes.objects.cards_in_use import cards_in_use, uses_of
 
 ONE, TWO = DeviceId("n1/gpu-0"), DeviceId("n1/gpu-1")

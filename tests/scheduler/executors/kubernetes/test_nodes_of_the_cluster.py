@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (

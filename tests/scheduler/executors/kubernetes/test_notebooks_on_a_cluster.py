@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName, WorkerPlacement
 from gpucommons.scheduler.executors.base import Bound

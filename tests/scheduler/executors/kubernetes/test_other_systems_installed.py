@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from cluster_objects import Discovery, SilentWatches
 
-from gpucommons.gpu.devices import DeviceId
-from gpucommons.gpu.providers.hami import REGISTERED
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.gpu.providers.cluster.hami import REGISTERED
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection

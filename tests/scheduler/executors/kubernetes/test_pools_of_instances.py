@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from cluster_objects import a_launch, an_attempt
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles

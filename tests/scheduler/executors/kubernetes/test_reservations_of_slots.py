@@ -8,7 +8,7 @@ import kubernetes_validate
 import pytest
 from builders import a_node
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.executors.kubernetes.nodes import reservations
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PoolPlace

@@ -19,7 +19,7 @@ from cluster_objects import (
     an_attempt,
 )
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptState, Millis, PoolName
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError, Connection

@@ -23,7 +23,7 @@ from cluster_objects import (
 )
 
 from gpucommons.gpu.errors import AgentUnavailable
-from gpucommons.gpu.slices import SliceId
+from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, AttemptState, Millis, NodeId
 from gpucommons.scheduler.errors import BadRequest, Unavailable

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from cluster_objects import ATTEMPT_ID, JOB, a_pod
 
-from gpucommons.gpu.devices import DeviceId
+from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.cluster_state.cluster_view import (
     AgentSeen,

@@ -1,0 +1,36 @@
+"""Where the agent's door is, who may pass, and what it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from gpucommons.gpu.client.wire import Json
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DoorSettings:
+    """Where the door is, and who may pass."""
+
+    host: str
+    port: int
+    #: Read anew for every request, because Secrets change in place.
+    token_file: Path
+    #: Of those who may read ``/metrics`` and nothing else; None = only the other token does.
+    metrics_token_file: Path | None = None
+    #: For TLS; None = the network keeps others out.
+    cert_file: Path | None = None
+    key_file: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Inside:
+    """What the door leads to."""
+
+    #: Answers a request line; raises ``AgentUnavailable``.
+    ask: Callable[[bytes], bytes]
+    #: Prometheus' page; raises ``AgentUnavailable``.
+    metrics: Callable[[], bytes]
+    #: Requests that are answered outside the agent's loop.
+    others: Mapping[str, Callable[[], Json]] = field(default_factory=dict)

@@ -1,0 +1,235 @@
+"""What a node can enforce, and what to change so that it can enforce more. Pure.
+
+``ok``: as good as it gets. ``advice``: works, but more could be enforced. ``problem``: something here
+stops work or fills up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpucommons.gpu.devices.devices import Device
+from gpucommons.gpu.providers.base import Capability, NodeTraits
+from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER
+from gpucommons.gpu.providers.node.mig import smallest_profile
+from gpucommons.gpu.slices.usage import ISOLATION_MODES
+
+OK, ADVICE, PROBLEM = "ok", "advice", "problem"
+#: Below this the node soon cannot write checkpoints or its own records.
+LEAST_FREE_GIB = 5
+LEAST_FREE_PERCENT = 5
+_GIB = 1 << 30
+_CALLS_NAMED = 4
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """A node as it was found."""
+
+    traits: NodeTraits = field(default_factory=NodeTraits)
+    capabilities: Mapping[str, Capability] = field(default_factory=dict)
+    devices: tuple[Device, ...] = ()
+    #: Isolation of a fraction of each device.
+    isolations: Mapping[str, str] = field(default_factory=dict)
+    #: Why NVML says nothing; empty when it answers.
+    no_nvml: str = ""
+    kernel: str = ""
+    #: Where cgroup v2 is mounted, and its controllers; None = not mounted.
+    cgroup_mount: str | None = None
+    controllers: tuple[str, ...] = ()
+    root: bool = False
+    #: Path of the MPS control program.
+    mps_program: str | None = None
+    #: Calls of this driver that allocate and that the interposer does not know.
+    unknown_calls: tuple[str, ...] = ()
+    #: Users are to share one account, so nobody else's has to read anything.
+    shared_account: bool = False
+    interpreter: str = ""
+    #: The first folder or file on the way that other accounts may not pass; None = they may.
+    closed_at: str | None = None
+    state: str = ""
+    free_bytes: int = 0
+    total_bytes: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """One line of the diagnosis."""
+
+    check: str
+    #: ``ok``, ``advice`` or ``problem``.
+    level: str
+    found: str
+    #: What to do; empty when there is nothing.
+    change: str = ""
+
+
+def diagnose(facts: Facts) -> tuple[Finding, ...]:
+    """Every check, in the order in which an admin would go through them."""
+    hardware = [_gpus(facts)]
+    if facts.devices:
+        hardware += [_driver(facts), _cgroup(facts), _interposer(facts), _mig(facts), _mps(facts)]
+    return (*hardware, _accounts(facts), _interpreter(facts), _disk(facts))
+
+
+def weakest(facts: Facts) -> str:
+    """The isolation that every fraction on this node has at least."""
+    return max(facts.isolations.values(), key=ISOLATION_MODES.index, default="none")
+
+
+def enforced(facts: Facts) -> str:
+    """The isolation of fractions on this node, in one word; ``none`` without a GPU."""
+    modes = set(facts.isolations.values())
+    return ", ".join(sorted(modes)) if modes else "none"
+
+
+def _gpus(facts: Facts) -> Finding:
+    if facts.devices:
+        kinds = sorted(device.kind for device in facts.devices)
+        listed = ", ".join(f"{kinds.count(kind)} x {kind}" for kind in dict.fromkeys(kinds))
+        return Finding(check="GPUs", level=OK, found=listed)
+    return Finding(
+        check="GPUs",
+        level=ADVICE,
+        found=f"no GPU: {facts.no_nvml or 'NVML finds none'}",
+        change="Install NVIDIA's driver, or go on with simulated GPUs (`gpucommons up --demo`).",
+    )
+
+
+def _driver(facts: Facts) -> Finding:
+    version = facts.traits.driver or "of unknown version"
+    if facts.traits.driver_branch >= FIRST_DRIVER:
+        return Finding(check="driver", level=OK, found=version)
+    return Finding(
+        check="driver",
+        level=ADVICE,
+        found=version,
+        change=f"Driver {FIRST_DRIVER} or newer limits memory in the kernel (mode kernel).",
+    )
+
+
+def _cgroup(facts: Facts) -> Finding:
+    check = "kernel limit"
+    capability = facts.capabilities.get("cgroup_mem")
+    if capability is not None and capability.usable:
+        backend = "dmem" if "dmem" in facts.controllers else "misc"
+        return Finding(check=check, level=OK, found=f"in force, kept by {backend}")
+    if facts.cgroup_mount is None:
+        found, change = "cgroup v2 is not mounted", "Boot with systemd.unified_cgroup_hierarchy=1."
+    elif not facts.root:
+        found = f"cgroup v2 at {facts.cgroup_mount}"
+        change = "Run `gpucommons up` as root: only root sets limits."
+    elif facts.traits.driver_branch < FIRST_DRIVER:
+        found = f"cgroup v2 at {facts.cgroup_mount}"
+        change = "Only the driver is missing."
+    else:
+        found = "the driver refused a limit on a test group"
+        change = "Look at `nvidia-smi memory-limits` and RmMemacctMode (0 = off) of the driver."
+    if "dmem" not in facts.controllers and facts.cgroup_mount is not None:
+        found += f", no dmem controller (kernel {facts.kernel}; 6.14 has it)"
+    return Finding(check=check, level=ADVICE, found=found, change=change)
+
+
+def _interposer(facts: Facts) -> Finding:
+    check = "interposer"
+    if not facts.traits.shim:
+        return Finding(
+            check=check,
+            level=ADVICE,
+            found=facts.traits.shim_reason,
+            change="With it slices keep their memory on any driver (mode cooperative).",
+        )
+    if facts.unknown_calls:
+        named = ", ".join(facts.unknown_calls[:_CALLS_NAMED])
+        more = len(facts.unknown_calls) - _CALLS_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        return Finding(
+            check=check,
+            level=ADVICE,
+            found=f"built; this driver has calls it does not know: {named}{rest}",
+            change="What they allocate is only watched: update GPU Commons.",
+        )
+    return Finding(check=check, level=OK, found="built, knows every call of this driver")
+
+
+def _mig(facts: Facts) -> Finding:
+    instances = [d for d in facts.devices if d.device_id.startswith("MIG-")]
+    if instances:
+        if facts.traits.devices_confined:
+            return Finding(check="MIG", level=OK, found=f"{len(instances)} instances")
+        return Finding(
+            check="MIG",
+            level=ADVICE,
+            found=f"{len(instances)} instances; a program may open its neighbours'",
+            change="Only containers that hold no other device file make them mode hardware.",
+        )
+    for device in facts.devices:
+        profiles = facts.traits.mig_profiles.get(device.device_id, ())
+        quarter = smallest_profile(profiles, device, 250)
+        if quarter is not None:
+            return Finding(
+                check="MIG",
+                level=ADVICE,
+                found=f"{device.kind} can be cut, and is not",
+                change="Cut empty cards, and each slice has compute of its own; ¼ needs "
+                f"{quarter.name} ({quarter.count} a card).",
+            )
+    return Finding(check="MIG", level=OK, found="no card here can be cut")
+
+
+def _mps(facts: Facts) -> Finding:
+    if facts.mps_program is None:
+        return Finding(check="MPS", level=OK, found="not installed, not needed")
+    return Finding(
+        check="MPS",
+        level=OK,
+        found=f"{facts.mps_program}, used by pools with the setting mps",
+        change="Only for teams that trust each other: one fault ends every program on the card.",
+    )
+
+
+def _accounts(facts: Facts) -> Finding:
+    if facts.shared_account:
+        return Finding(
+            check="accounts",
+            level=ADVICE,
+            found="all users share one account, as asked: nothing isolates them",
+            change="Run `gpucommons up` as root without --demo or --trusted-users for real accounts.",
+        )
+    if facts.root:
+        return Finding(
+            check="accounts", level=OK, found="root: every user is an account of their own"
+        )
+    return Finding(
+        check="accounts",
+        level=ADVICE,
+        found="all users would share one account, which isolates nobody",
+        change="Run `gpucommons up` as root for real accounts.",
+    )
+
+
+def _interpreter(facts: Facts) -> Finding:
+    check = "interpreter"
+    if facts.closed_at is None or not facts.root or facts.shared_account:
+        return Finding(check=check, level=OK, found=facts.interpreter)
+    return Finding(
+        check=check,
+        level=PROBLEM,
+        found=f"{facts.interpreter} cannot be run by other accounts: {facts.closed_at} is closed",
+        change="Install GPU Commons where every account may read it, for example in /opt.",
+    )
+
+
+def _disk(facts: Facts) -> Finding:
+    free_gib, total = facts.free_bytes / _GIB, max(1, facts.total_bytes)
+    found = f"{free_gib:.1f} GiB free at {facts.state}"
+    if free_gib >= LEAST_FREE_GIB and facts.free_bytes * 100 >= total * LEAST_FREE_PERCENT:
+        return Finding(check="disk", level=OK, found=found)
+    return Finding(
+        check="disk",
+        level=PROBLEM,
+        found=found,
+        change=f"Free at least {LEAST_FREE_GIB} GiB and {LEAST_FREE_PERCENT} %: a full disk stops "
+        "checkpoints and the scheduler's records.",
+    )

@@ -1,0 +1,132 @@
+"""Finding out what this node can enforce: the one place that looks, for the agent and the doctor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucommons.gpu import shim
+from gpucommons.gpu.devices.devices import Device
+from gpucommons.gpu.devices.memory_limits import MemoryLimits
+from gpucommons.gpu.errors import GpuError
+from gpucommons.gpu.linux.pod_cgroups import PodCgroups
+from gpucommons.gpu.node.telemetry import Telemetry
+from gpucommons.gpu.providers.base import MigProfile, NodeTraits, SharingProvider
+from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER, CgroupMemProvider
+from gpucommons.gpu.providers.node.exclusive import ExclusiveProvider
+from gpucommons.gpu.providers.node.hints import HintsProvider
+from gpucommons.gpu.providers.node.mig import MigProvider
+from gpucommons.gpu.providers.node.mps import MpsProvider
+from gpucommons.gpu.providers.node.pod_mem import PodMemProvider
+from gpucommons.gpu.providers.node.shim import ShimProvider
+from gpucommons.gpu.providers.node.watchdog import WatchdogProvider
+from gpucommons.gpu.slices.cgroups import Cgroups, find_mount
+from gpucommons.gpu.slices.slice_folders import SliceFolders
+from gpucommons.gpu.slices.slices import SliceId
+
+#: A limit is tried on a group of this name.
+_TRIAL = SliceId("gpucommons-trial")
+_TRIAL_MIB = 4096
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """A node as it was found: its traits, and the providers that could use them."""
+
+    traits: NodeTraits
+    #: Strongest first.
+    providers: tuple[SharingProvider, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wishes:
+    """What an admin decided."""
+
+    watched: bool = True
+    #: Everything that uses a slice here runs in a container that opens no other device file.
+    devices_confined: bool = False
+    #: Where cgroup v2 is mounted; None = wherever it is found.
+    cgroup_mount: Path | None = None
+
+
+def survey(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) -> Ground:
+    """Look at this node; a test group is made and removed where a limit could work."""
+    devices = telemetry.devices()
+    simulated = bool(devices) and all(device.simulated for device in devices)
+    if simulated or not devices:
+        return Ground(
+            traits=NodeTraits(simulated=simulated, devices_confined=folders.in_pods),
+            providers=(ExclusiveProvider(), HintsProvider()),
+        )
+    return _survey_real(telemetry, folders, wishes)
+
+
+def _survey_real(telemetry: Telemetry, folders: SliceFolders, wishes: Wishes) -> Ground:
+    limits, driver = telemetry.limits(), telemetry.driver
+    mount = wishes.cgroup_mount or find_mount()
+    groups = Cgroups(mount) if mount is not None and _may_make_groups(mount) else None
+    missing = shim.probe()
+    branch = NodeTraits(driver=driver).driver_branch
+    takes_limits = (
+        groups is not None
+        and limits is not None
+        and branch >= FIRST_DRIVER
+        and takes_a_limit(limits, groups, telemetry.devices())
+    )
+    traits = NodeTraits(
+        devices_confined=wishes.devices_confined,
+        driver=driver,
+        cgroup_parent=None if groups is None else str(groups.parent),
+        memory_limits=takes_limits,
+        shim=missing is None,
+        shim_reason=missing or "",
+        watched=wishes.watched,
+        mig_profiles=telemetry.mig_profiles,
+    )
+    layers: list[SharingProvider] = []
+    if mount is not None and groups is not None and limits is not None:
+        layers.append(
+            # A pod's processes stay in the group that the kubelet made.
+            PodMemProvider(limits, PodCgroups(mount))
+            if folders.in_pods
+            else CgroupMemProvider(limits, groups)
+        )
+    layers.append(ShimProvider(folders, own_uid=os.geteuid()))
+    return Ground(
+        traits=traits,
+        providers=(
+            MigProvider(),
+            ExclusiveProvider(),
+            *layers,
+            # Its daemon is another pod's: no pipe of it is in the pods that use slices.
+            *(() if folders.in_pods else (MpsProvider(),)),
+            WatchdogProvider(),
+            HintsProvider(),
+        ),
+    )
+
+
+def _may_make_groups(mount: Path) -> bool:
+    return os.geteuid() == 0 and os.access(mount, os.W_OK)
+
+
+def takes_a_limit(limits: MemoryLimits, groups: Cgroups, devices: Sequence[Device]) -> bool:
+    """Whether the driver takes a limit: it says so only when it is asked to."""
+    cards = [device for device in devices if not device.device_id.startswith("MIG-")]
+    try:
+        group = groups.make(_TRIAL)
+        try:
+            for card in cards:
+                limits.set(card.device_id, group, soft_mib=0, hard_mib=_TRIAL_MIB)
+            return bool(cards)
+        finally:
+            groups.remove(_TRIAL)
+    except (GpuError, OSError):
+        return False
+
+
+def profiles_text(profiles: Sequence[MigProfile]) -> str:
+    """Sizes in words: ``1g.18gb x7, 2g.35gb x3``."""
+    return ", ".join(f"{profile.name} x{profile.count}" for profile in profiles)
