@@ -15,6 +15,7 @@ from pydantic import ValidationError
 
 from gpucommons.scheduler.cli.parser import build_parser
 from gpucommons.scheduler.cli.present import printable
+from gpucommons.scheduler.cli.submit import in_one_word
 from gpucommons.scheduler.errors import (
     BadRequest,
     Forbidden,
@@ -72,8 +73,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     # What follows `--` belongs to the submitted script, whatever it looks like.
     end = given.index("--") if "--" in given else len(given)
+    words = in_one_word(given[:end]) if given[:1] == ["submit"] else given[:end]
     parser = build_parser()
-    arguments, unknown = parser.parse_known_args(given[:end])
+    arguments, unknown = parser.parse_known_args(words)
     if unknown:
         parser.error(_unknown(arguments, unknown, given))
     arguments.arguments = given[end + 1 :]

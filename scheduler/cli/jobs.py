@@ -36,9 +36,9 @@ _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def _size(job: models.JobView) -> str:
-    """``½ GPU``, ``2 × 1 GPU``, ``no GPU``."""
+    """``½ GPU``, ``2 × 1 GPU``, ``CPU only``."""
     if not job.milli_gpu:
-        return "no GPU" if job.workers == 1 else f"{job.workers} workers without a GPU"
+        return "CPU only" if job.workers == 1 else f"{job.workers} workers, CPU only"
     each = format_gpus(job.milli_gpu // job.workers)
     return each if job.workers == 1 else f"{job.workers} × {each}"
 
@@ -167,17 +167,24 @@ def _curve_text(found: models.Curve, job: str) -> str:
     if not found.points:
         others = f" There is one from: {', '.join(found.sources)}." if found.sources else ""
         return f"No curve of {job} is known{'' if others else ' yet'}.{others or _WHERE_CURVES_COME_FROM}"
-    names = list(dict.fromkeys(name for point in found.points for name in point.metrics))
     unit = next((point.unit for point in reversed(found.points) if point.unit), "step")
+    if all(point.metrics.get("epoch") == point.step for point in found.points):
+        unit = "epoch"
+    counted = {"epoch"} & {unit}
+    names = dict.fromkeys(name for point in found.points for name in point.metrics)
+    shown = [name for name in names if name not in counted]
     rows = [
         (
             str(point.attempt),
-            str(point.step),
-            *(_number(point.metrics.get(name)) for name in names),
+            # Parts of epochs are counted in thousandths: the metric has them as they are.
+            _number(point.metrics[unit]) if counted & {*point.metrics} else str(point.step),
+            *(_number(point.metrics.get(name)) for name in shown),
         )
         for point in found.points
     ]
-    return f"source: {found.source}\n" + table(("ATTEMPT", unit.upper(), *names), rows)
+    others = " and ".join(source for source in found.sources if source != found.source)
+    also = f" (--source: there is also {others})" if others else ""
+    return f"source: {found.source}{also}\n" + table(("ATTEMPT", unit.upper(), *shown), rows)
 
 
 def _number(value: float | None) -> str:

@@ -75,10 +75,11 @@ def _add_submit(
         "-p",
         "--parameter",
         action="append",
-        nargs=2,
+        nargs="?",
+        const="",
         default=[],
-        metavar=("NAME", "VALUE"),
-        help="of a notebook, for its cell tagged parameters; may be repeated",
+        metavar="NAME VALUE",
+        help="of a notebook, for its cell tagged parameters; may be repeated, also as NAME=VALUE",
     )
     command.add_argument(
         "--gpus", default="0", metavar="N", help="per worker: 0 (default), ½, 0.5, 1, 4 …"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,8 @@ _NAMED = 10
 _KIB = 1024
 #: What a role is without any option.
 _DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
+#: No option: a minus stands only before a number.
+_VALUE = re.compile(r"[^-]|-[.\d]|$")
 Options = Mapping[str, Any]
 #: Packs what is wanted, with the fields that say which environment it runs in.
 Wish = Callable[[Options], tuple[models.JobRequest, Packed | None]]
@@ -139,9 +142,37 @@ def _job(arguments: argparse.Namespace) -> FileJob:
 
 
 def _parameters(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Those of a file first; those named one by one win."""
+    """Those of a file first; those named one by one win.
+
+    Raises
+    ------
+    BadRequest
+        Where a name or value is missing.
+    """
     found = {} if arguments.file is None else read_mapping(arguments.file, of="parameters")
-    return found | {name: parse_value(text) for name, text in arguments.parameter}
+    for word in arguments.parameter:
+        name, equals, text = word.partition("=")
+        if not (name.isidentifier() and equals):
+            typed = f"-p {word}".rstrip()
+            message = (
+                f"{typed} is no parameter with a value: write -p NAME VALUE, as in -p"
+                f" {name if name.isidentifier() else 'lr'} 0.5. A value that begins with a dash is"
+                " written NAME=VALUE."
+            )
+            raise BadRequest(message)
+        found = {**found, name: parse_value(text)}
+    return found
+
+
+def in_one_word(words: Sequence[str]) -> list[str]:
+    """``-p NAME VALUE``, as papermill has it, becomes the one word that ``-p NAME=VALUE`` is."""
+    found, rest = [], list(words)
+    while rest:
+        found.append(rest.pop(0))
+        if found[-1] in ("-p", "--parameter") and rest and rest[0].isidentifier():
+            name, has_value = rest.pop(0), bool(rest) and _VALUE.match(rest[0])
+            found.append(f"{name}={rest.pop(0)}" if has_value else name)
+    return found
 
 
 def _environment(asked: str | None, scheduler: SchedulerClient) -> str:

@@ -31,7 +31,7 @@ def quote_job(service: Service, principal: Principal, request: models.JobRequest
     quoted = preview.quote(service.loop.cluster, spec, service.now_ms())
     return models.Quote(
         hold_class=quoted.hold_class,
-        text=" ".join(filter(None, (in_words(spec, service.loop.cluster), quoted.text))),
+        text=" ".join(filter(None, (quoted.text, in_words(spec, service.loop.cluster)))),
         starts_now=quoted.starts_now,
         reason=reason_view(quoted.reason),
         guaranteed_milli_gpu=quoted.guaranteed_milli_gpu,

@@ -20,10 +20,12 @@ _ACTIONS = {
     BlockerKind.JOB: "pause",
 }
 _WORDS = {
-    BlockerKind.IDLE_NOTEBOOK: "own idle notebook{name} holds {held}: release it.",
-    BlockerKind.TICKET: "own notebook{name}, which has not started, is granted {held}: give it up.",
-    BlockerKind.JOB: "own job {job} of lower priority holds {held}: pause it.",
+    BlockerKind.IDLE_NOTEBOOK: "own idle notebook{name} holds {held}",
+    BlockerKind.TICKET: "own notebook{name}, which has not started, is granted {held}",
+    BlockerKind.JOB: "own job {job} of lower priority holds {held}",
 }
+#: What to do about it stands beside, as a button or command.
+_WITHOUT = "without that this would start now."
 
 
 def blocker_view(
@@ -40,13 +42,13 @@ def blocker_view(
         whose = (
             f"{holder.spec.owner}'s" if shows_names(principal, holder, cluster) else "A team-mate's"
         )
-        text = f"{whose} idle notebook holds {held}: ask whether it is still needed."
+        text = f"{whose} idle notebook holds {held}: {_WITHOUT} Ask whether it is still needed."
         return models.BlockerView(kind=found.kind, text=text, id=holder.workload_id)
     name = f" “{holder.spec.server_name}”" if holder.spec.server_name else ""
     words = _WORDS[found.kind].format(name=name, held=held, job=holder.spec.name)
     return models.BlockerView(
         kind=found.kind,
-        text=f"{'Your' if mine else f'{waiting.spec.owner}’s'} {words}",
+        text=f"{'Your' if mine else f'{waiting.spec.owner}’s'} {words}: {_WITHOUT}",
         action=_ACTIONS[found.kind] if mine else None,
         id=holder.workload_id,
         command=_command(found.kind, holder) if mine else "",

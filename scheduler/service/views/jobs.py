@@ -164,7 +164,8 @@ def forecast_view(forecast: Forecast | None) -> models.ForecastView | None:
         unknown=forecast.unknown,
         at_latest_ms=None if forecast.bound is None else forecast.bound.length_ms,
         text=forecast.text,
-        ways=[way.text for way in forecast.ways],
+        # Of what alone is in the way, the reason tells.
+        ways=[way.text for way in forecast.ways if way.blocker is None],
     )
 
 

@@ -335,6 +335,8 @@ def test_a_job_in_its_attempts_is_described(cli: Cli, world: WatchedWorld) -> No
 
     assert text.startswith(f"{job.name}  failed")
     assert "team vision · 2 × ½ GPU" in text
+    of_none = submitted(world, role={"milli_gpu": 0}).name
+    assert "team vision · CPU only" in cli("show", of_none).out
     assert "attempt 1 on n1" in text
 
 

@@ -182,6 +182,9 @@ def test_parameters_come_one_by_one_from_a_file_or_from_the_job_file(cli: Cli, h
         '{"alpha":0.5}': ("train.ipynb", "-f", "params.yaml"),
         '{"alpha":1}': ("train.ipynb", "-f", "params.yaml", "-p", "alpha", "1"),
         '{"alpha":0.25}': ("-f", "job.yaml"),
+        '{"alpha":0.75}': ("train.ipynb", "-p", "alpha=0.75"),
+        '{"alpha":-1}': ("-p", "alpha", "-1", "train.ipynb"),
+        '{"alpha":"-x=y"}': ("--parameter", "alpha=-x=y", "train.ipynb"),
     }
     for text, words in given.items():
         job = cli("submit", *words, "--output", "json").json
@@ -318,6 +321,12 @@ BAD_OPTIONS = {
     "no such program": (("--", "./run.sh"), "There is no program ./run.sh in"),
     "a notebook's arguments": (("a.ipynb", "--", "x"), "give it parameters by name"),
     "a script's parameters": (("train.py", "-p", "a", "1"), "takes no parameters"),
+    "a parameter without a value": (
+        ("a.ipynb", "-p", "alpha", "--gpus", "1"),
+        "-p alpha is no parameter with a value: write -p NAME VALUE, as in -p alpha 0.5.",
+    ),
+    "a parameter without a name": (("a.ipynb", "-p"), "write -p NAME VALUE, as in -p lr 0.5."),
+    "a parameter of two words": (("a.ipynb", "-p", "a b=1"), "-p a b=1 is no parameter"),
     "unknown parameter": (
         ("a.ipynb", "-p", "beta", "1"),
         "Its cell tagged parameters sets: alpha.",

@@ -49,12 +49,14 @@ def test_the_own_idle_notebook_is_named_with_what_to_do_and_then_it_starts(
     assert ticket.reason is not None
     blocker = ticket.reason.blocker
     assert blocker is not None
-    assert blocker.text == "Your own idle notebook “plots” holds 1 GPU: release it."
+    assert blocker.text == "Your own idle notebook “plots” holds 1 GPU: without that this would start now."
     assert (blocker.action, blocker.id) == ("release", held.id)
     assert blocker.command == f"gpucommons release {held.id}"
     told = done(why.why_lease(world.service, world.principal("ann"), ticket.id))
     assert told.reason is not None
     assert told.reason.blocker == blocker
+    # It is said once.
+    assert not [way for way in told.ways if "notebook" in way.text]
     done(leases.drop(world.service, world.principal("ann"), held.id))
     world.pass_time(1000)
     gone = models.EndReport(why="stopped")
@@ -81,4 +83,7 @@ def test_a_team_mates_idle_notebook_is_to_be_asked_for(world: Foreseen) -> None:
     blocker = ticket.reason.blocker
     assert blocker is not None
     assert (blocker.kind, blocker.action) == ("team-notebook", None)
-    assert blocker.text == "alf's idle notebook holds 1 GPU: ask whether it is still needed."
+    assert blocker.text == (
+        "alf's idle notebook holds 1 GPU: without that this would start now."
+        " Ask whether it is still needed."
+    )
