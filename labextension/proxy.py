@@ -83,6 +83,13 @@ def _jobs(asked: Asked) -> Call[models.JobList]:
     return calls.jobs(**options)
 
 
+def _curve(asked: Asked) -> Call[models.Curve]:
+    source = asked.query.get("source")
+    if source is not None and not re.fullmatch(r"[a-z]{1,20}", source):
+        raise BadRequest("source must be the name of a source, as the curve lists them.")
+    return calls.curve(asked.ref, source)
+
+
 TABLE = (
     Row(method="GET", pattern="whoami", call=lambda _: calls.whoami()),
     Row(method="GET", pattern="environments", call=lambda _: calls.environments()),
@@ -91,7 +98,7 @@ TABLE = (
     Row(method="GET", pattern="teams", call=lambda _: calls.teams()),
     Row(method="GET", pattern="jobs", call=_jobs),
     Row(method="GET", pattern=f"jobs/{REF}", call=lambda a: calls.job(a.ref)),
-    Row(method="GET", pattern=f"jobs/{REF}/curve", call=lambda a: calls.curve(a.ref)),
+    Row(method="GET", pattern=f"jobs/{REF}/curve", call=_curve),
     Row(method="GET", pattern="lease", call=lambda a: calls.my_lease(a.server_name)),
     Row(
         method="POST",

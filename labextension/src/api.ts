@@ -9,7 +9,7 @@ import { Signal } from '@lumino/signaling';
 import { type IStopped, readStopped } from './stopped/stopped';
 import {
   CurveSource,
-  ICurvePoint,
+  ICurve,
   IFilesPreview,
   IJob,
   IJobRequest,
@@ -116,8 +116,11 @@ export class Api {
     return this._request('GET', ['api', 'jobs', ref]);
   }
 
-  curve(ref: string): Promise<{ points: ICurvePoint[]; source?: CurveSource }> {
-    return this._request('GET', ['api', 'jobs', ref, 'curve']);
+  /** As this source tells it, or else the best one. */
+  curve(ref: string, source?: CurveSource): Promise<ICurve> {
+    const query = source ? `?source=${source}` : '';
+    const path = ['api', 'jobs', ref, 'curve'];
+    return this._request('GET', path, undefined, { query });
   }
 
   quote(request: IJobRequest): Promise<IQuote> {

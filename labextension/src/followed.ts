@@ -33,6 +33,8 @@ export class FollowedJob implements IDisposable {
   rank: Rank = 0;
   points: readonly ICurvePoint[] = [];
   source: CurveSource = 'report';
+  /** All that the curve can be read of. */
+  sources: readonly CurveSource[] = [];
   use: IJobUse | null = null;
   readonly log = new LogBuffer();
 
@@ -76,6 +78,7 @@ export class FollowedJob implements IDisposable {
         // All of it, each time: a step that was done again stands once.
         this.points = message.points;
         this.source = message.source ?? 'report';
+        this.sources = message.sources ?? [];
         break;
       case 'use':
         this.use = message;

@@ -6,10 +6,12 @@ import {
   jobRequest,
   parseSecrets,
   offeredSizes,
+  sized,
   submission,
   trainFunctions
 } from './request';
 import { makeJob } from './testing/make';
+import SENT from './testing/submission.json';
 
 describe('secrets', () => {
   it('are names, with the variable first or made from the name', () => {
@@ -73,6 +75,76 @@ describe('the form becomes a request', () => {
       snapshot: 'abc',
       roles: [{ name: 'chief', milli_gpu: 2000, command: ['python', 'x.py'] }]
     });
+  });
+});
+
+/** The Python test that all ways to submit store the same bytes sends this very file. */
+it('sends what the server’s test of all ways to submit takes', () => {
+  const form = {
+    ...EMPTY_FORM,
+    ...sized(EMPTY_FORM, {}, null).form,
+    arguments: 'alpha=0.5',
+    leftOut: 'link',
+    memoryGib: 1,
+    name: 'digits',
+    noticeSignal: 'SIGUSR1',
+    exitAfterSignal: 'success'
+  } as const;
+  expect(submission(form, 'project/train.ipynb')).toEqual(SENT);
+});
+
+describe('GPUs by memory', () => {
+  const again = (milli_gpu: number, gpu_memory_mib: number) => {
+    const role = { milli_gpu, gpu_memory_mib, count: 1, command: ['a'] };
+    const rest = { name: 'worker', cpu_milli: 1000, memory_mib: 1024 };
+    const roles = [{ ...rest, ...role }];
+    return formOfJob(makeJob({ request: { roles } }));
+  };
+
+  it('are asked for in MiB, without a size', () => {
+    const [role] = jobRequest({
+      ...EMPTY_FORM,
+      milliGpu: 0,
+      gpuMemoryGib: 19.4
+    }).roles;
+    expect(role).toMatchObject({ milli_gpu: 0, gpu_memory_mib: 19_866 });
+  });
+
+  it('are found anew when the job is asked for again; whole GPUs stay', () => {
+    expect(jobRequest(again(500, 12_288)).roles[0]).toMatchObject({
+      milli_gpu: 0,
+      gpu_memory_mib: 12_288
+    });
+    expect(jobRequest(again(2000, 40_960)).roles[0]).toMatchObject({
+      milli_gpu: 2000,
+      gpu_memory_mib: 40_960
+    });
+  });
+
+  it('give way to a size that is chosen', () => {
+    const { form, typed } = sized(
+      again(500, 12_288),
+      { gpuMemoryGib: 'x' },
+      250
+    );
+    expect(typed).toEqual({});
+    expect(jobRequest(form).roles[0]).toMatchObject({
+      milli_gpu: 250,
+      gpu_memory_mib: null
+    });
+  });
+});
+
+it('keeps what a job said of its stops when it is asked for again', () => {
+  const request = {
+    roles: [],
+    notice_signal: 'none',
+    exit_after_signal: 'success'
+  } as const;
+  const form = formOfJob(makeJob({ request: { ...request, roles: [] } }));
+  expect(jobRequest(form)).toMatchObject({
+    notice_signal: 'none',
+    exit_after_signal: 'success'
   });
 });
 

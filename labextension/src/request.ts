@@ -1,11 +1,13 @@
 /** From the *Train* form to what the server takes, and back from a job. Pure. */
 import {
+  ExitMeaning,
   IJob,
   IJobRequest,
   IRole,
   ISubmission,
   ITeam,
   LeftOut,
+  NoticeSignal,
   Priority
 } from './tokens';
 
@@ -29,7 +31,10 @@ export interface ITrainForm {
   functionName: string;
   /** Of a script: its arguments, written as for a shell. */
   arguments: string;
+  /** 0 where memory alone is asked for. */
   milliGpu: number;
+  /** GPU memory that each worker must have; null = whatever its size has. */
+  gpuMemoryGib: number | null;
   workers: number;
   /** Fewest workers with which it may run. */
   minWorkers: number;
@@ -46,6 +51,10 @@ export interface ITrainForm {
   memoryGib: number;
   /** One per line: `NAME` or `VARIABLE=NAME`. Names only, never values. */
   secrets: string;
+  /** Sent when a stop is announced; empty = as the pool says. */
+  noticeSignal: NoticeSignal | '';
+  /** What an exit with status 0 after a signal means. */
+  exitAfterSignal: ExitMeaning;
 }
 
 export const EMPTY_FORM: ITrainForm = {
@@ -53,6 +62,7 @@ export const EMPTY_FORM: ITrainForm = {
   functionName: '',
   arguments: '',
   milliGpu: 1000,
+  gpuMemoryGib: null,
   workers: 1,
   minWorkers: 1,
   launcher: 'plain',
@@ -65,18 +75,25 @@ export const EMPTY_FORM: ITrainForm = {
   overQuota: true,
   cpus: 1,
   memoryGib: 2,
-  secrets: ''
+  secrets: '',
+  noticeSignal: '',
+  exitAfterSignal: 'preempted'
 };
 
+/** What the field of GPU memory begins with. */
+const FIRST_GPU_MEMORY_GIB = 12;
+
 /** Fields that people type a number into. */
-export type NumberName = 'workers' | 'minWorkers' | 'cpus' | 'memoryGib';
+export type NumberName =
+  'workers' | 'minWorkers' | 'cpus' | 'memoryGib' | 'gpuMemoryGib';
 /** What was typed there and cannot be taken. */
 export type Typed = Partial<Record<NumberName, string>>;
 
 const RANGES: Partial<Record<NumberName, [number, number]>> = {
   workers: [1, 1024],
   cpus: [0.5, 1024],
-  memoryGib: [0.25, 16_384]
+  memoryGib: [0.25, 16_384],
+  gpuMemoryGib: [0.5, 16_384]
 };
 
 /** The least and the most that may stand there. */
@@ -106,6 +123,7 @@ export function taken(
       left[name] = text;
     }
   };
+  take('gpuMemoryGib');
   take('cpus');
   take('memoryGib');
   take('workers');
@@ -118,6 +136,27 @@ export function taken(
     delete left.minWorkers;
   }
   return { form, typed: left };
+}
+
+/** Whether GPUs are asked for by memory alone. */
+export function isByMemory(form: ITrainForm): boolean {
+  return form.gpuMemoryGib !== null && form.milliGpu === 0;
+}
+
+/** The form with this size, or by memory where that is null; what was typed of the other is over. */
+export function sized(
+  form: ITrainForm,
+  typed: Typed,
+  milliGpu: number | null
+): { form: ITrainForm; typed: Typed } {
+  const left = { ...typed };
+  delete left.gpuMemoryGib;
+  const gpuMemoryGib =
+    milliGpu === null ? (form.gpuMemoryGib ?? FIRST_GPU_MEMORY_GIB) : null;
+  return {
+    form: { ...form, milliGpu: milliGpu ?? 0, gpuMemoryGib },
+    typed: left
+  };
 }
 
 /** Something in the form that cannot be sent, with its line where that says more. */
@@ -174,6 +213,8 @@ function role(form: ITrainForm): Omit<IRole, 'command'> {
     name: 'worker',
     count: form.workers,
     milli_gpu: form.milliGpu,
+    gpu_memory_mib:
+      form.gpuMemoryGib === null ? null : Math.round(form.gpuMemoryGib * 1024),
     cpu_milli: Math.round(form.cpus * 1000),
     memory_mib: Math.round(form.memoryGib * 1024)
   };
@@ -194,6 +235,8 @@ function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
     launcher: form.workers > 1 ? form.launcher : 'plain',
     environment: form.environment,
     secrets: parseSecrets(form.secrets).secrets,
+    notice_signal: form.noticeSignal || null,
+    exit_after_signal: form.exitAfterSignal,
     ...(form.source?.kind === 'job' ? { parent: form.source.job.id } : {}),
     // What the job asked for when it was submitted is done with.
     resume_from: null
@@ -225,10 +268,14 @@ export function submission(form: ITrainForm, path: string): ISubmission {
 export function formOfJob(job: IJob): ITrainForm {
   const request = job.request;
   const first = request?.roles[0];
+  const memoryMib = first?.gpu_memory_mib ?? null;
+  const milliGpu = first?.milli_gpu ?? EMPTY_FORM.milliGpu;
   return {
     ...EMPTY_FORM,
     source: { kind: 'job', job },
-    milliGpu: first?.milli_gpu ?? EMPTY_FORM.milliGpu,
+    // A share was found by its memory; whole GPUs are asked for by number, and must have it.
+    milliGpu: memoryMib !== null && milliGpu <= 1000 ? 0 : milliGpu,
+    gpuMemoryGib: memoryMib === null ? null : memoryMib / 1024,
     workers: first?.count ?? 1,
     minWorkers: request?.min_workers ?? first?.count ?? 1,
     launcher: request?.launcher ?? 'plain',
@@ -243,7 +290,9 @@ export function formOfJob(job: IJob): ITrainForm {
     memoryGib: (first?.memory_mib ?? 2048) / 1024,
     secrets: Object.entries(request?.secrets ?? {})
       .map(([variable, name]) => `${variable}=${name}`)
-      .join('\n')
+      .join('\n'),
+    noticeSignal: request?.notice_signal ?? '',
+    exitAfterSignal: request?.exit_after_signal ?? 'preempted'
   };
 }
 

@@ -91,11 +91,15 @@ export interface IAttempt {
 }
 
 export type Priority = 'low' | 'normal' | 'high';
+export type NoticeSignal = 'SIGUSR1' | 'none';
+export type ExitMeaning = 'preempted' | 'success';
 
 export interface IRole {
   name: string;
   count: number;
+  /** With `gpu_memory_mib` 0 is the smallest slice that has so much. */
   milli_gpu: number;
+  gpu_memory_mib?: number | null;
   gpu_kind?: string | null;
   cpu_milli: number;
   memory_mib: number;
@@ -117,6 +121,10 @@ export interface IJobRequest {
   snapshot?: string | null;
   secrets?: Record<string, string>;
   results_to?: string | null;
+  /** Sent when a stop is announced; null = as the pool says. */
+  notice_signal?: NoticeSignal | null;
+  /** What an exit with status 0 after a signal means. */
+  exit_after_signal?: ExitMeaning;
   /** The id of the job that it was made from. */
   parent?: string | null;
   /** Go on from what this job saved; one that still waits gives way. */
@@ -209,6 +217,13 @@ export interface ICurvePoint {
 
 /** Where a curve was read. */
 export type CurveSource = 'report' | 'trainer' | 'tensorboard' | 'log';
+
+export interface ICurve {
+  points: ICurvePoint[];
+  source?: CurveSource;
+  /** All that have points. */
+  sources?: CurveSource[];
+}
 
 export interface ISlice {
   slice_id: string;
@@ -369,12 +384,7 @@ export type ServerMessage =
       lines: string[];
       end: boolean;
     }
-  | {
-      type: 'curve';
-      job: string;
-      points: ICurvePoint[];
-      source?: CurveSource;
-    }
+  | ({ type: 'curve'; job: string } & ICurve)
   | ({ type: 'use'; job: string } & IJobUse)
   | { type: 'job'; job: IJob }
   | { type: 'events'; events: IEvent[] }

@@ -11,6 +11,7 @@ import {
   jobRequest,
   mistakesIn,
   NumberName,
+  sized,
   Source,
   submission,
   taken,
@@ -129,6 +130,13 @@ export class TrainModel {
   /** Into a number field: it is taken once it is one that may stand there. */
   type(name: NumberName, text: string): void {
     Object.assign(this, taken(this.form, { ...this.typed, [name]: text }));
+    this._isEdited = true;
+    this._askAnew();
+  }
+
+  /** So many GPUs, or, where that is null, GPUs by their memory. */
+  resize(milliGpu: number | null): void {
+    Object.assign(this, sized(this.form, this.typed, milliGpu));
     this._isEdited = true;
     this._askAnew();
   }

@@ -1,6 +1,17 @@
 /** The Train form. Everything that comes from outside is set as text. */
 
 const LINES = 200;
+const FIRST_GPU_MEMORY_GIB = 12;
+const MOST_GPU_MEMORY_GIB = 16384;
+const NOTICES = [
+  ['', 'what the pool sets (default)'],
+  ['SIGUSR1', 'SIGUSR1, so that it can save'],
+  ['none', 'no signal before SIGTERM']
+];
+const EXITS = [
+  ['preempted', 'goes on later (default)'],
+  ['success', 'has succeeded']
+];
 const FINAL = ['succeeded', 'failed', 'cancelled'];
 
 function element(tag, className, parent, text = '') {
@@ -122,17 +133,58 @@ function render({ model, el }) {
     const words = model.get('size_words');
     buttons = model.get('sizes').map((milli, index) => {
       const button = element('button', '', sizes, words[index]);
-      button.onclick = () => set('milli_gpu', milli);
+      button.onclick = () => {
+        model.set('gpu_memory_gib', 0);
+        set('milli_gpu', milli);
+      };
       return [milli, button];
     });
+    const byMemory = element('button', '', sizes, 'GiB');
+    byMemory.title = 'By memory: the smallest part of a GPU that has it';
+    byMemory.onclick = () => {
+      set(
+        'gpu_memory_gib',
+        model.get('gpu_memory_gib') || FIRST_GPU_MEMORY_GIB
+      );
+    };
+    buttons.push([null, byMemory]);
   };
   // What the scheduler refuses, or was not asked about yet, cannot be sent.
   const canSubmit = () =>
     Boolean(model.get('target') && model.get('quota_line'));
+  const memory = element('label', 'gc-row', form);
+  element('span', 'gc-muted', memory, 'GPU memory of the worker, GiB');
+  const gib = element('input', '', memory);
+  gib.type = 'number';
+  gib.min = gib.step = 0.5;
+  gib.max = MOST_GPU_MEMORY_GIB;
+  gib.onchange = () => {
+    const value = Number(gib.value);
+    if (!(value >= 0.5 && value <= MOST_GPU_MEMORY_GIB)) {
+      // What was said of the last number is no answer to this one.
+      model.set('quota_line', '');
+      model.set(
+        'trouble',
+        `GPU memory: a number of GiB from 0.5 to ${MOST_GPU_MEMORY_GIB}.`
+      );
+      model.save_changes();
+    } else if (value === model.get('gpu_memory_gib')) {
+      model.send('quote');
+    } else {
+      set('gpu_memory_gib', value);
+    }
+  };
+  const showMemory = () => {
+    memory.hidden = !model.get('gpu_memory_gib');
+    gib.value = model.get('gpu_memory_gib') || '';
+  };
   const teams = element('div', '', form);
   const limits = element('div', '', form);
   const settings = element('div', 'gc-muted', form);
   const left = element('div', '', form);
+  const more = element('details', '', form);
+  element('summary', 'gc-muted', more, 'More…');
+  const stops = element('div', '', more);
   const quota = element('div', 'gc-muted', form);
   quota.style.marginTop = '8px';
   const row = element('div', 'gc-row', form);
@@ -177,11 +229,9 @@ function render({ model, el }) {
       model.get('quota_line') ||
       (isAsking ? 'Asking… A running cell comes first.' : '');
     trouble.textContent = model.get('trouble');
+    const chosen = model.get('gpu_memory_gib') ? null : model.get('milli_gpu');
     for (const [milli, button] of buttons) {
-      button.setAttribute(
-        'aria-pressed',
-        String(milli === model.get('milli_gpu'))
-      );
+      button.setAttribute('aria-pressed', String(milli === chosen));
     }
     const job = model.get('job');
     if (!job?.id) {
@@ -238,6 +288,28 @@ function render({ model, el }) {
       value => set('max_run_s', Number(value))
     );
   };
+  const showStops = () => {
+    stops.textContent = '';
+    const signal = model.get('notice_signal');
+    select(
+      stops,
+      'When a stop is announced, the script gets',
+      NOTICES,
+      signal,
+      value => set('notice_signal', value)
+    );
+    if (signal === 'SIGUSR1') {
+      const warning = 'SIGUSR1 ends a script that does not handle it.';
+      element('div', 'gc-muted', stops, warning);
+    }
+    select(
+      stops,
+      'When it then exits with status 0, the job',
+      EXITS,
+      model.get('exit_after_signal'),
+      value => set('exit_after_signal', value)
+    );
+  };
   submit.onclick = () => {
     submit.disabled = true;
     state.textContent = 'Submitting…';
@@ -259,10 +331,14 @@ function render({ model, el }) {
   model.on('change:teams', showTeams);
   model.on('change:left_behind change:left_out', showLeft);
   model.on('change:time_limits change:max_run_s', showLimits);
+  model.on('change:gpu_memory_gib', showMemory);
+  model.on('change:notice_signal change:exit_after_signal', showStops);
   const stopWatching = watchKernel(model, el, form);
   showTeams();
   showLeft();
   showLimits();
+  showMemory();
+  showStops();
   onSizes();
   return () => {
     model.off('change', show);
@@ -271,6 +347,8 @@ function render({ model, el }) {
     model.off('change:teams', showTeams);
     model.off('change:left_behind change:left_out', showLeft);
     model.off('change:time_limits change:max_run_s', showLimits);
+    model.off('change:gpu_memory_gib', showMemory);
+    model.off('change:notice_signal change:exit_after_signal', showStops);
     stopWatching();
     stop?.();
   };

@@ -37,6 +37,9 @@ from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerErro
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
 
 _FOLDER = Path(__file__).parent
+_MIB_PER_GIB = 1024
+#: The time limit until another one is chosen.
+OWN_LIMIT_S = 7200
 
 Target = str | os.PathLike[str] | Callable[..., Any] | None
 
@@ -54,16 +57,22 @@ class TrainPanel(anywidget.AnyWidget):
     #: The same for people: "½".
     size_words = traitlets.List(traitlets.Unicode()).tag(sync=True)
     milli_gpu = traitlets.Int(1000, min=0, max=1_024_000).tag(sync=True)
+    #: In place of a size: the smallest slice with so much GPU memory; 0 = by size.
+    gpu_memory_gib = traitlets.Float(0.0, min=0, max=16_384).tag(sync=True)
     teams = traitlets.List(traitlets.Unicode()).tag(sync=True)
     team = traitlets.Unicode("").tag(sync=True)
     #: 0 = the team's own limit.
-    max_run_s = traitlets.Int(7200, min=0).tag(sync=True)
+    max_run_s = traitlets.Int(OWN_LIMIT_S, min=0).tag(sync=True)
     #: What forms offer for it, with words.
     time_limits: traitlets.List[list[int | str]] = traitlets.List().tag(sync=True)
     #: The Python that it runs with: a name or path; "" = the default.
     environment = traitlets.Unicode("").tag(sync=True)
     #: Large files that stay behind: ``link`` links them from the home, ``without`` goes without.
     left_out = traitlets.Unicode("").tag(sync=True)
+    #: What the script gets when a stop is announced; "" = as the pool says.
+    notice_signal = traitlets.Enum(("", "SIGUSR1", "none"), "").tag(sync=True)
+    #: What an exit with status 0 after a signal means.
+    exit_after_signal = traitlets.Enum(("preempted", "success"), "preempted").tag(sync=True)
     #: What stays behind, once that was found.
     left_behind = traitlets.Unicode("").tag(sync=True)
     #: What the form chose by itself, in words.
@@ -78,6 +87,8 @@ class TrainPanel(anywidget.AnyWidget):
     _views: Sequence[TeamView] = ()
     #: What is submitted; None where there is nothing to run.
     _file: FileJob | None = None
+    #: Environment and folder that nobody named, in words; None before the scheduler was asked.
+    _found: Sequence[str] | None = None
     #: A changed choice is quoted anew: not while the form is made, nor where nothing can run.
     _follows = False
 
@@ -97,6 +108,8 @@ class TrainPanel(anywidget.AnyWidget):
         if is_in_job(self._environ):
             return
         with self._telling():
+            if options.get("milli_gpu") and options.get("gpu_memory_gib"):
+                raise Misconfigured("Say milli_gpu or gpu_memory_gib, not both: a size, or memory.")
             self._file = replace(
                 file_job(target, notebook, self._environ), parameters=dict(parameters or {})
             )
@@ -145,7 +158,7 @@ class TrainPanel(anywidget.AnyWidget):
             request, packed = request_for_file(
                 replace(chosen, links_left_out=self.left_out == "link"),
                 self._options(),
-                {"milli_gpu": self.milli_gpu},
+                self._size(),
                 max_bytes=snapshot.MAX_SNAPSHOT_BYTES,
             )
         except ValidationError as error:
@@ -184,6 +197,12 @@ class TrainPanel(anywidget.AnyWidget):
             raise Misconfigured(self.trouble or "There is nothing to run.")
         return self._file
 
+    def _size(self) -> dict[str, int]:
+        """GPUs per worker, as a role has them."""
+        if self.gpu_memory_gib:
+            return {"gpu_memory_mib": max(1, round(self.gpu_memory_gib * _MIB_PER_GIB))}
+        return {"milli_gpu": self.milli_gpu}
+
     def _options(self) -> dict[str, Any]:
         options: dict[str, Any] = {}
         if self.team:
@@ -195,12 +214,14 @@ class TrainPanel(anywidget.AnyWidget):
             options["results_to"] = results_to
         if self.environment:
             options["environment"] = self.environment
-        return options
+        if self.notice_signal:
+            options["notice_signal"] = self.notice_signal
+        return {**options, "exit_after_signal": self.exit_after_signal}
 
     def _unpacked(self) -> JobRequest:
         """The request without its snapshot: enough for a quote."""
         name = default_name(self._chosen.path)
-        role = {"milli_gpu": self.milli_gpu, "command": ["python"]}
+        role = {**self._size(), "command": ["python"]}
         try:
             return JobRequest.model_validate({"name": name, **self._options(), "roles": [role]})
         except ValidationError as error:
@@ -219,10 +240,19 @@ class TrainPanel(anywidget.AnyWidget):
         if who.environments == "folder" and not self.environment:
             # This kernel's own, whose packages the notebook was written with.
             self.environment = os.path.realpath(sys.prefix)
-        self.settings = _settings(self.environment, image, self._options().get("results_to"))
+        self._found = _found(self.environment, image, self._options().get("results_to"))
         self._offer()
 
-    @traitlets.observe("team", "milli_gpu", "max_run_s")
+    @traitlets.observe(
+        "team",
+        "milli_gpu",
+        "gpu_memory_gib",
+        "max_run_s",
+        "environment",
+        "left_out",
+        "notice_signal",
+        "exit_after_signal",
+    )
     def _on_choice(self, _change: object) -> None:
         """The page or a cell asks for something else: what was said is said anew."""
         self._offer()
@@ -239,11 +269,14 @@ class TrainPanel(anywidget.AnyWidget):
         with self.hold_sync():
             self.sizes = sorted({*offered, self.milli_gpu})
             self.size_words = [format_milli_gpu(size) if size else "CPU" for size in self.sizes]
+            if self._found is not None:
+                self.settings = " ".join((*_limit_settings(self.max_run_s), *self._found))
             self.time_limits = [[limit, _limit_words(limit)] for limit in (*chosen, *limits)]
 
     def _on_message(self, _widget: object, message: object, _buffers: object) -> None:
         """The page's buttons; everything else was set through the traits."""
         actions: dict[object, Callable[[], object]] = {
+            "quote": self.quote,
             "submit": self.submit,
             "refresh": self.refresh,
         }
@@ -263,13 +296,25 @@ class TrainPanel(anywidget.AnyWidget):
             return f"TrainPanel: {self.trouble}"
         if not self.target:
             return ""
-        size = format_milli_gpu(self.milli_gpu)
-        return f"TrainPanel: {self.target} on {size} GPU. {self.quota_line}".rstrip()
+        size = "CPU only" if not self.milli_gpu else f"{format_milli_gpu(self.milli_gpu)} GPU"
+        if self.gpu_memory_gib:
+            size = f"{self.gpu_memory_gib:g} GiB of GPU memory"
+        return f"TrainPanel: {self.target} on {size}. {self.quota_line}".rstrip()
 
 
-def _settings(environment: str, image: str, results_to: str | None) -> str:
-    """What the form chose by itself, and where it comes from."""
-    found = ["The time limit of 2 hours is this form's own until you change it."]
+def _limit_settings(max_run_s: int) -> Sequence[str]:
+    if max_run_s != OWN_LIMIT_S:
+        return ()
+    limit = _limit_words(max_run_s)
+    return (
+        f"The job is stopped after {limit} of running: choose another time limit if it needs"
+        " longer.",
+    )
+
+
+def _found(environment: str, image: str, results_to: str | None) -> Sequence[str]:
+    """What the form found by itself, and where it comes from."""
+    found = []
     if environment:
         with contextlib.suppress(NoEnvironment):
             found.append(f"Runs in {read_environment(environment).text()}, this kernel's own.")
@@ -278,7 +323,7 @@ def _settings(environment: str, image: str, results_to: str | None) -> str:
     if results_to is not None:
         place = "results/" if results_to == "." else f"{results_to}/results/"
         found.append(f"Results come back to {place}, beside the file.")
-    return " ".join(found)
+    return found
 
 
 def _limit_words(seconds: int) -> str:

@@ -52,6 +52,16 @@ async def test_a_name_may_stand_behind_its_team(served: Any, api: Any, verb: str
     assert [r.url.raw_path.decode() for r in api.requests] == [f"/v1/jobs/vision%2Flog-7{verb}"]
 
 
+async def test_a_curve_may_be_asked_of_one_source(served: Any, api: Any) -> None:
+    path = f"jobs/{JOB_ID}/curve?source="
+    await served.http.get(f"gpucommons/api/{path}log")
+    assert [r.url.raw_path.decode() for r in api.requests] == [f"/v1/{path}log"]
+    for evil in ("..%2Fx", "log%26a=1"):
+        answer = await served.http.get(f"gpucommons/api/{path}{evil}")
+        assert answer.status_code == 422
+    assert len(api.requests) == 1
+
+
 @pytest.mark.parametrize(("path", "body"), WRITES)
 async def test_writes_are_passed_on(served: Any, api: Any, path: str, body: Any) -> None:
     answer = await served.http.post(f"gpucommons/api/{path}", json=body)

@@ -166,7 +166,7 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     await widget.page.evaluate(
         "model.change({quota_line: 'Borrowed.', sizes: [0, 3000], size_words: ['CPU', '3']})"
     )
-    assert await widget.page.inner_text("[aria-label=GPUs]") == "GPUsCPU3"
+    assert await widget.page.inner_text("[aria-label=GPUs]") == "GPUsCPU3GiB"
     await widget.page.click("text=Submit")
     assert (await widget.sent())[-1] == "submit"
     job = {"id": "j1", "name": "digits-7", "state": "queued", "reason": {"text": MARKUP}}
@@ -179,6 +179,41 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     running = {"id": "j1", "name": "digits-7", "state": "running", "progress": {"step": 3}}
     await widget.say({"type": "job", "job": running})
     assert "digits-7: running · step 3" in await widget.text()
+
+
+async def test_the_form_asks_by_memory_and_for_what_happens_at_a_stop(widget: Widget) -> None:
+    state = {**FORM, "gpu_memory_gib": 0, "notice_signal": "", "exit_after_signal": "preempted"}
+    await widget.show("train.js", state, jupyter=True)
+    field = widget.page.get_by_label("GPU memory of the worker, GiB")
+    assert await field.is_hidden()
+    await widget.page.click("button:text-is('GiB')")
+    assert await field.input_value() == "12"
+    assert await widget.page.get_attribute("button:text-is('1')", "aria-pressed") == "false"
+    await widget.page.evaluate("model.change({quota_line: 'Guaranteed.'})")
+
+    await field.fill("-1")
+    await field.blur()
+    assert "GPU memory: a number of GiB from 0.5 to 16384." in await widget.text()
+    assert await widget.page.is_disabled("text=Submit")
+    await field.fill("12")
+    await field.blur()
+    assert (await widget.sent())[-1] == "quote"
+
+    await widget.page.click("text=More…")
+    notice = widget.page.get_by_label("When a stop is announced, the script gets")
+    await notice.select_option("SIGUSR1, so that it can save")
+    assert "SIGUSR1 ends a script that does not handle it." in await widget.text()
+    exit_ = widget.page.get_by_label("When it then exits with status 0, the job")
+    await exit_.select_option("has succeeded")
+    chosen = (
+        "[model.get('gpu_memory_gib'), model.get('notice_signal'), model.get('exit_after_signal')]"
+    )
+    assert await widget.page.evaluate(chosen) == [12, "SIGUSR1", "success"]
+
+    await widget.page.click("button:text-is('½')")
+    assert await field.is_hidden()
+    size = "[model.get('gpu_memory_gib'), model.get('milli_gpu')]"
+    assert await widget.page.evaluate(size) == [0, 500]
 
 
 async def test_a_followed_job_is_followed_again_when_the_server_is_back(widget: Widget) -> None:

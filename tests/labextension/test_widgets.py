@@ -159,7 +159,14 @@ def test_the_form_writes_sizes_and_time_limits_as_the_panel_does(environ: dict[s
     ]
 
 
-@pytest.mark.parametrize("change", [{"milli_gpu": 3000}, {"max_run_s": 60}, {"team": "nlp"}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"milli_gpu": 3000}, {"gpu_memory_gib": 12}, {"max_run_s": 60}, {"team": "nlp"}),
+        # These change no quota, but the page waits for a word on what was chosen.
+        *({"left_out": "link"}, {"notice_signal": "SIGUSR1"}, {"exit_after_signal": "success"}),
+    ],
+)
 def test_what_is_chosen_anew_is_quoted_anew(
     environ: dict[str, str], api: Any, change: dict[str, Any]
 ) -> None:
@@ -168,6 +175,29 @@ def test_what_is_chosen_anew_is_quoted_anew(
     panel.set_trait(*next(iter(change.items())))
     assert api.asked("POST")[asked:] == ["/v1/quote"]
     assert panel.quota_line == "Inside vision's guarantee."
+
+
+def test_gpus_are_asked_for_by_memory_or_by_size(environ: dict[str, str], api: Any) -> None:
+    panel = TrainPanel(train, gpu_memory_gib=19.4, notice_signal="none", environ=environ)
+    assert repr(panel).startswith("TrainPanel: train.ipynb: train() on 19.4 GiB of GPU memory.")
+    asked = api.body("/v1/quote")
+    assert asked["roles"][0]["gpu_memory_mib"] == 19_866
+    assert asked["notice_signal"] == "none"
+    panel.submit()
+    role = api.body("/v1/jobs")["roles"][0]
+    assert (role["gpu_memory_mib"], role.get("milli_gpu", 0)) == (19_866, 0)
+    both = TrainPanel(train, milli_gpu=500, gpu_memory_gib=12, environ=environ)
+    assert both.trouble == "Say milli_gpu or gpu_memory_gib, not both: a size, or memory."
+
+
+def test_the_form_says_its_own_time_limit_until_another_is_chosen(environ: dict[str, str]) -> None:
+    panel = TrainPanel(train, environ=environ)
+    own = (
+        "The job is stopped after 2 hours of running: choose another time limit if it needs longer."
+    )
+    assert panel.settings.startswith(own)
+    panel.max_run_s = 14_400
+    assert own not in panel.settings
 
 
 def test_a_refused_size_leaves_no_quota_line_of_another(environ: dict[str, str], api: Any) -> None:

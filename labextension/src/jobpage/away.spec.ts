@@ -29,7 +29,7 @@ function page(
     React.createElement(
       PanelContext.Provider,
       { value: context },
-      React.createElement(CurveView, { points: [] }),
+      React.createElement(CurveView, { followed }),
       React.createElement(LogView, { followed, workers: 1 })
     )
   );
@@ -41,11 +41,17 @@ it.each([
 ])('shows one report as its values: %j', (metrics, words) => {
   const context = { model: { connection: 'ok' }, msg, trans: msg.trans };
   const points = [{ attempt: 1, step: 1, at_ms: 0, metrics }];
+  const followed = {
+    id: 'j-1',
+    points,
+    source: 'report',
+    sources: []
+  } as const;
   const drawn = renderToStaticMarkup(
     React.createElement(
       PanelContext.Provider,
       { value: context as never },
-      React.createElement(CurveView, { points: points })
+      React.createElement(CurveView, { followed })
     )
   );
   expect(drawn).toContain(words);

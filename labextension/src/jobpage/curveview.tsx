@@ -7,22 +7,27 @@ import { chosenMetrics, curveView, IBox, ISeries, place } from './curve';
 import { jobMessages } from './messages';
 import { metric } from '../format';
 import { stepWord } from '../jobs';
-import { CurveSource, ICurvePoint } from '../tokens';
+import type { FollowedJob } from '../followed';
+import type { CurveSource, ICurvePoint } from '../tokens';
 import { usePanel, useWords } from '../components/context';
+
+type Followed = Pick<FollowedJob, 'id' | 'points' | 'source' | 'sources'>;
+type Shown = Pick<Followed, 'points' | 'source'>;
 
 const HEIGHT = 210;
 const TONES = ['first', 'second'];
 
 export function CurveView(props: {
-  points: readonly ICurvePoint[];
-  source?: CurveSource;
+  followed: Followed;
   /** The job has ended: no point comes any more. */
   isOver?: boolean;
 }): React.JSX.Element {
   const { model, trans } = usePanel();
   const msg = useWords(jobMessages);
   const [node, width] = useWidth();
-  const { points } = props;
+  const [chosen, choose] = React.useState<CurveSource | null>(null);
+  const { points, source } = useCurve(props.followed, chosen);
+  const { sources } = props.followed;
   const [first] = points;
   const newest = points.at(-1);
   const names = chosenMetrics(points);
@@ -32,9 +37,17 @@ export function CurveView(props: {
         {names.length === 2
           ? trans.__('%1 and %2', names[0], names[1])
           : (names[0] ?? trans.__('Metrics'))}
-        {first ? (
+        {first || sources.length > 1 ? (
           <span className="gc-Right gc-Muted gc-Curve-source">
-            {msg.curveSource(props.source ?? 'report')}
+            {sources.length > 1 ? (
+              <SourceSelect
+                source={source}
+                sources={sources}
+                onChange={choose}
+              />
+            ) : (
+              msg.curveSource(source)
+            )}
           </span>
         ) : null}
       </h2>
@@ -42,7 +55,7 @@ export function CurveView(props: {
         <p className="gc-Muted">
           {points.length === 0 && model.connection !== 'ok'
             ? msg.notLoaded()
-            : newest && props.source !== 'report' && props.source
+            : newest && source !== 'report'
               ? msg.onlyCounts(`${msg.unit(unitOf(points))} ${place(newest)}`)
               : msg.noCurve(props.isOver)}
         </p>
@@ -59,6 +72,56 @@ export function CurveView(props: {
         <Chart points={points} width={width} />
       )}
     </div>
+  );
+}
+
+/** The best source's curve as it comes, or another's, asked for again whenever there is news. */
+function useCurve(followed: Followed, chosen: CurveSource | null): Shown {
+  const { model } = usePanel();
+  const [other, setOther] = React.useState<Shown | null>(null);
+  const wanted = chosen === followed.source ? null : chosen;
+  React.useEffect(() => {
+    let isGone = false;
+    if (wanted !== null) {
+      model.api.curve(followed.id, wanted).then(
+        found => {
+          if (!isGone) {
+            setOther({ points: found.points, source: wanted });
+          }
+        },
+        // What is shown stays; the next news asks again.
+        () => undefined
+      );
+    }
+    return () => {
+      isGone = true;
+    };
+  }, [followed.id, followed.points, wanted]);
+  return wanted !== null && other?.source === wanted ? other : followed;
+}
+
+function SourceSelect(props: {
+  source: CurveSource;
+  sources: readonly CurveSource[];
+  onChange: (source: CurveSource) => void;
+}): React.JSX.Element {
+  const { trans } = usePanel();
+  const msg = useWords(jobMessages);
+  return (
+    <select
+      className="gc-Rank"
+      aria-label={trans.__('Where the curve is read')}
+      value={props.source}
+      onChange={event => {
+        props.onChange(event.target.value as CurveSource);
+      }}
+    >
+      {props.sources.map(source => (
+        <option key={source} value={source}>
+          {msg.curveSource(source)}
+        </option>
+      ))}
+    </select>
   );
 }
 

@@ -71,11 +71,7 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
         <ResultsView job={job} />
       </div>
       <div className="gc-Two">
-        <CurveView
-          points={followed.points}
-          source={followed.source}
-          isOver={isFinal(job)}
-        />
+        <CurveView followed={followed} isOver={isFinal(job)} />
         <LogView followed={followed} workers={job.workers} />
       </div>
     </div>

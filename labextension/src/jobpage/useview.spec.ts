@@ -5,6 +5,7 @@ import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import { msg } from '../testing/make';
+import { CurveSource } from '../tokens';
 import { IJobUse } from './use';
 import { CurveView } from './curveview';
 import { UseView } from './useview';
@@ -59,18 +60,32 @@ it('says how much was held in numbers that people read', () => {
   expect(useWords({ ...USE, spans })).toContain('GPUs, of 1¾ held');
 });
 
+const CURVE = {
+  id: 'j-1',
+  points: [{ attempt: 1, step: 1, at_ms: 0, metrics: { loss: 0.5 } }],
+  source: 'log' as const,
+  sources: ['log' as const]
+};
+
 it('hopes for no curve of a job that has ended', () => {
   const words = drawn(
-    React.createElement(CurveView, { points: [], isOver: true })
+    React.createElement(CurveView, {
+      followed: { ...CURVE, points: [] },
+      isOver: true
+    })
   );
   expect(words).toContain('No curve: no metrics were found');
   expect(words).not.toContain('A curve appears');
 });
 
-it('names where the curve was read', () => {
-  const points = [{ attempt: 1, step: 1, at_ms: 0, metrics: { loss: 0.5 } }];
-  const words = drawn(
-    React.createElement(CurveView, { points, source: 'log' })
-  );
+it('names where the curve was read, and offers the others', () => {
+  const words = drawn(React.createElement(CurveView, { followed: CURVE }));
   expect(words).toContain('source: log, rank 0');
+  expect(words).not.toContain('<select');
+  const sources: CurveSource[] = ['report', 'log'];
+  const menu = drawn(
+    React.createElement(CurveView, { followed: { ...CURVE, sources } })
+  );
+  expect(menu).toContain('source: reports of the script</option>');
+  expect(menu).toContain('<option value="log" selected="">');
 });

@@ -10,6 +10,8 @@ import { trainMessages } from './messages';
 export interface IOption {
   value: string;
   label: string;
+  /** What it means, where the label is short. */
+  title?: string;
 }
 
 function Labelled(props: {
@@ -93,7 +95,7 @@ export function NumberField(props: { field: NumberName }): React.JSX.Element {
         <input
           {...marks}
           type="number"
-          value={train.typed[field] ?? train.form[field]}
+          value={train.typed[field] ?? train.form[field] ?? ''}
           min={min}
           max={max}
           step={isWhole(field) ? 1 : min}
@@ -145,7 +147,7 @@ export function Segmented(props: {
       <legend>{props.label}</legend>
       <div>
         {props.options.map(option => (
-          <label key={option.value}>
+          <label key={option.value} title={option.title}>
             <input
               type="radio"
               name="gc-segmented"

@@ -100,11 +100,36 @@ it('asks what becomes of large files before it can be sent', () => {
 
 it('says what it chose by itself', () => {
   const train = made();
-  const own = 'The time limit is this form’s own until you change it.';
+  const own =
+    'The job is stopped after 2 h of running: choose another time limit if it needs longer.';
   const results = 'Results come back to project/results/, beside the file.';
   expect(drawn(train)).toContain(`${own} ${results}`);
   train.update({ maxRunS: null });
   expect(drawn(train)).not.toContain(own);
+});
+
+it('asks for GPUs by memory, and says what an option means', () => {
+  const train = made();
+  expect(drawn(train)).not.toContain('GPU memory of each worker, GiB');
+  expect(drawn(train)).toContain(
+    'title="By memory: the smallest part of a GPU that has it"'
+  );
+  train.resize(null);
+  const html = drawn(train);
+  expect(html).toMatch(/value="memory" checked=""|checked="" value="memory"/);
+  expect(html).toMatch(/id="gc-gpuMemoryGib"[^>]*value="12"/);
+});
+
+it('lets the script be told of a stop, and says what that may cost', () => {
+  const train = made();
+  train.isExpanded = true;
+  expect(drawn(train)).toContain('what the pool sets (default)');
+  expect(drawn(train)).toContain('goes on later (default)');
+  expect(drawn(train)).not.toContain('SIGUSR1 ends a script');
+  train.update({ noticeSignal: 'SIGUSR1' });
+  expect(drawn(train)).toContain(
+    'SIGUSR1 ends a script that does not handle it.'
+  );
 });
 
 it('warns of workers that would not find each other, and knows parameters', () => {

@@ -6,7 +6,7 @@ import { Fragment, h } from '../components/h';
 import { baseName, duration, gpus } from '../format';
 import { CommandIDs } from '../ids';
 import { isFinal, stepText } from '../jobs';
-import { ITrainForm, offeredSizes } from '../request';
+import { isByMemory, ITrainForm, offeredSizes } from '../request';
 import type { Connection } from '../model';
 import type { ITeam, LeftOut } from '../tokens';
 import type { TrainModel } from '../train';
@@ -16,13 +16,14 @@ import {
   useTopics,
   useWords
 } from '../components/context';
-import { IOption, Segmented, SelectField } from './fields';
+import { IOption, NumberField, Segmented, SelectField } from './fields';
 import { ActionButton, Callout } from '../components/parts';
 import { trainMessages, type TrainMessages } from './messages';
 import { TrainMore } from './more';
 
 const OTHER_FILE = 'other';
 const NO_LIMIT = 'none';
+const BY_MEMORY = 'memory';
 const TONES: Record<string, 'borrow' | 'guaranteed'> = {
   'over-quota': 'borrow',
   guaranteed: 'guaranteed'
@@ -69,12 +70,16 @@ export function TrainForm(): React.JSX.Element {
             ? trans.__('GPUs of each of %1 workers', form.workers)
             : trans.__('GPUs')
         }
-        value={String(form.milliGpu)}
-        options={sizes(form, model.myTeams, msg)}
+        value={isByMemory(form) ? BY_MEMORY : String(form.milliGpu)}
+        options={[
+          ...sizes(form, model.myTeams, msg),
+          { value: BY_MEMORY, label: 'GiB', title: msg.byMemory() }
+        ]}
         onChange={value => {
-          train.update({ milliGpu: Number(value) });
+          train.resize(value === BY_MEMORY ? null : Number(value));
         }}
       />
+      {form.gpuMemoryGib === null ? null : <NumberField field="gpuMemoryGib" />}
       <SelectField
         id="gc-time"
         label={trans.__('Time limit')}

@@ -1,5 +1,5 @@
 /** Sentences of the *Train* form, which come with its code. */
-import { baseName, bytes, clock } from '../format';
+import { baseName, bytes, clock, duration } from '../format';
 import type { Messages } from '../messages';
 import {
   EMPTY_FORM,
@@ -9,7 +9,7 @@ import {
   NumberName,
   range
 } from '../request';
-import type { IFilesPreview } from '../tokens';
+import type { ExitMeaning, IFilesPreview, NoticeSignal } from '../tokens';
 
 export type TrainMessages = ReturnType<typeof trainMessages>;
 
@@ -33,8 +33,33 @@ export function trainMessages(msg: Messages) {
         workers: trans.__('Workers'),
         minWorkers: trans.__('At least'),
         cpus: trans.__('CPU cores'),
-        memoryGib: trans.__('Memory, GiB')
+        memoryGib: trans.__('Memory, GiB'),
+        gpuMemoryGib: trans.__('GPU memory of each worker, GiB')
       }[name];
+    },
+
+    byMemory(): string {
+      return trans.__('By memory: the smallest part of a GPU that has it');
+    },
+
+    /** Of a notice, what the script gets: the empty one is the pool's way. */
+    noticeChoices(): { value: NoticeSignal | ''; label: string }[] {
+      return [
+        { value: '', label: trans.__('what the pool sets (default)') },
+        { value: 'SIGUSR1', label: trans.__('SIGUSR1, so that it can save') },
+        { value: 'none', label: trans.__('no signal before SIGTERM') }
+      ];
+    },
+
+    signalEndsIt(): string {
+      return trans.__('SIGUSR1 ends a script that does not handle it.');
+    },
+
+    exitChoices(): { value: ExitMeaning; label: string }[] {
+      return [
+        { value: 'preempted', label: trans.__('goes on later (default)') },
+        { value: 'success', label: trans.__('has succeeded') }
+      ];
     },
 
     mistake({ field, line }: IMistake, form: ITrainForm): string {
@@ -118,10 +143,14 @@ export function trainMessages(msg: Messages) {
 
     /** What the form chose by itself, and where it comes from. */
     ownChoices(form: ITrainForm, files: IFilesPreview | null): string {
-      const isOwn = form.maxRunS === EMPTY_FORM.maxRunS;
-      const limit = isOwn
-        ? trans.__('The time limit is this form’s own until you change it.')
-        : '';
+      const limitS = EMPTY_FORM.maxRunS;
+      const limit =
+        form.maxRunS === limitS && limitS !== null
+          ? trans.__(
+              'The job is stopped after %1 of running: choose another time limit if it needs longer.',
+              duration(limitS * 1000)
+            )
+          : '';
       const below = form.source?.kind === 'file' ? files?.results_to : null;
       const results = below
         ? trans.__(

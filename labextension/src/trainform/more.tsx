@@ -1,6 +1,6 @@
 /** *More…* of *Train*: workers, team, priority, secrets, and the files that go along. */
 import { bytes } from '../format';
-import type { Priority } from '../tokens';
+import type { ExitMeaning, NoticeSignal, Priority } from '../tokens';
 import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';
@@ -81,8 +81,41 @@ export function TrainMore(): React.JSX.Element {
         field="overQuota"
         label={trans.__('May borrow GPUs over the team’s guarantee')}
       />
+      <Stops />
       <Files />
     </div>
+  );
+}
+
+/** What the script gets when it is to leave, and what its end means then. */
+function Stops(): React.JSX.Element {
+  const { train, trans } = usePanel();
+  const msg = useWords(trainMessages);
+  const { noticeSignal, exitAfterSignal } = train.form;
+  return (
+    <>
+      <SelectField
+        id="gc-notice"
+        label={trans.__('When a stop is announced, the script gets')}
+        value={noticeSignal}
+        options={msg.noticeChoices()}
+        onChange={value => {
+          train.update({ noticeSignal: value as NoticeSignal | '' });
+        }}
+      />
+      {noticeSignal === 'SIGUSR1' ? (
+        <p className="gc-Muted gc-Hint">{msg.signalEndsIt()}</p>
+      ) : null}
+      <SelectField
+        id="gc-exit"
+        label={trans.__('When it then exits with status 0, the job')}
+        value={exitAfterSignal}
+        options={msg.exitChoices()}
+        onChange={value => {
+          train.update({ exitAfterSignal: value as ExitMeaning });
+        }}
+      />
+    </>
   );
 }
 

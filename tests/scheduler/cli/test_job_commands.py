@@ -14,10 +14,11 @@ from service_world import done
 
 from gpucommons.scheduler.cli.present import by
 from gpucommons.scheduler.client import SchedulerClient, calls
-from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
 from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.service.jobs import jobs
+from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.working_folder.changes import ChangedFile, LeftOut
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
@@ -338,6 +339,34 @@ def test_a_job_in_its_attempts_is_described(cli: Cli, world: WatchedWorld) -> No
     of_none = submitted(world, role={"milli_gpu": 0}).name
     assert "team vision · CPU only" in cli("show", of_none).out
     assert "attempt 1 on n1" in text
+
+
+def test_a_curve_has_one_column_of_epochs_and_names_its_other_sources(
+    cli: Cli, world: WatchedWorld
+) -> None:
+    job = submitted(world)
+
+    def point(at: int, source: str, unit: str, **metrics: float) -> LogPoint:
+        return LogPoint(
+            attempt_number=1, step=at, at_ms=Millis(0), metrics=metrics, source=source, unit=unit
+        )
+
+    reported = [point(at, "report", "", epoch=at, loss=1 / at) for at in (1, 2)]
+    # Parts of epochs are stored in thousandths.
+    printed = [point(1500, "log", "epoch", epoch=1.5, loss=0.6)]
+    counted = [point(1_234_567, "tensorboard", "step", step=0, loss=0.5)]
+    points = [*reported, *printed, *counted]
+    world.store.add_points(world.epoch, {WorkloadId(job.id): points})
+
+    assert cli("curve", job.name).out.splitlines() == [
+        "source: report (--source: there is also tensorboard and log)",
+        "ATTEMPT  EPOCH  loss",
+        "1        1      1",
+        "1        2      0.5",
+    ]
+    rows = {one: cli("curve", job.name, "--source", one).out for one in ("log", "tensorboard")}
+    assert "EPOCH  loss\n1        1.5    0.6\n" in rows["log"]
+    assert "STEP     step  loss\n1        1234567  0     0.5\n" in rows["tensorboard"]
 
 
 def test_the_reader_may_leave_early(

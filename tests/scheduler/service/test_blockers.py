@@ -49,7 +49,10 @@ def test_the_own_idle_notebook_is_named_with_what_to_do_and_then_it_starts(
     assert ticket.reason is not None
     blocker = ticket.reason.blocker
     assert blocker is not None
-    assert blocker.text == "Your own idle notebook “plots” holds 1 GPU: without that this would start now."
+    assert (
+        blocker.text
+        == "Your own idle notebook “plots” holds 1 GPU: without that this would start now."
+    )
     assert (blocker.action, blocker.id) == ("release", held.id)
     assert blocker.command == f"gpucommons release {held.id}"
     told = done(why.why_lease(world.service, world.principal("ann"), ticket.id))
