@@ -33,15 +33,20 @@ const connectionStatusChanged = {
 };
 window.makeModel = state => {
   const callbacks = [];
+  const tell = changed => callbacks.forEach(([names, callback]) => {
+    if (['', ...changed.map(name => `:${name}`)].some(one => names.includes(`change${one}`))) {
+      callback();
+    }
+  });
   return {
     get: name => state[name],
     widget_manager: { context: { sessionContext: { statusChanged, connectionStatusChanged } } },
-    set: (name, value) => { state[name] = value; callbacks.forEach(c => c()); },
+    set: (name, value) => { state[name] = value; tell([name]); },
     save_changes: () => undefined,
     send: message => window.sent.push(message),
-    on: (name, callback) => callbacks.push(callback),
+    on: (names, callback) => callbacks.push([names.split(' '), callback]),
     off: () => undefined,
-    change: values => { Object.assign(state, values); callbacks.forEach(c => c()); }
+    change: values => { Object.assign(state, values); tell(Object.keys(values)); }
   };
 };
 window.WebSocket = class {

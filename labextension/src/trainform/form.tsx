@@ -73,7 +73,7 @@ export function TrainForm(): React.JSX.Element {
         value={isByMemory(form) ? BY_MEMORY : String(form.milliGpu)}
         options={[
           ...sizes(form, model.myTeams, msg),
-          { value: BY_MEMORY, label: 'GiB', title: msg.byMemory() }
+          { value: BY_MEMORY, ...msg.byMemory() }
         ]}
         onChange={value => {
           train.resize(value === BY_MEMORY ? null : Number(value));

@@ -38,8 +38,11 @@ export function trainMessages(msg: Messages) {
       }[name];
     },
 
-    byMemory(): string {
-      return trans.__('By memory: the smallest part of a GPU that has it');
+    byMemory(): { label: string; title: string } {
+      return {
+        label: trans.__('GiB'),
+        title: trans.__('By memory: the smallest part of a GPU that has it')
+      };
     },
 
     /** Of a notice, what the script gets: the empty one is the pool's way. */
