@@ -24,6 +24,8 @@ LOOK_S = 2.0
 TOKEN_FILE = ".gpucommons-trainer-token"  # noqa: S105 - a name
 #: The process without which this one has nothing to do.
 PARENT = "GPUCOMMONS_PARENT"
+#: When the attempt began, in seconds; left out: now.
+SINCE = "GPUCOMMONS_WATCH_SINCE"
 #: Of one look at the folder.
 MAX_ENTRIES, MAX_DEPTH, MAX_FILES = 5_000, 6, 32
 #: Read of all files per look; a record beyond the longest is no scalar and passed over.
@@ -315,8 +317,10 @@ def post(url: str, token: str, points: list[dict[str, object]]) -> bool:
 def watch(environ: Mapping[str, str], wait: Callable[[float], bool]) -> None:
     """Watch the job's working folder; ``wait`` waits and says whether this look is the last."""
     url, token = environ["GPUCOMMONS_URL"], environ["GPUCOMMONS_TOKEN"]
-    _leave_token(environ.get("KUBEFLOW_TRAINER_SERVER_TOKEN", ""), token)
-    folder = Watch(environ["GPUCOMMONS_WORK_DIR"], since_s=time.time() - 1)
+    leave_token(environ.get("KUBEFLOW_TRAINER_SERVER_TOKEN", ""), token)
+    folder = Watch(
+        environ["GPUCOMMONS_WORK_DIR"], since_s=float(environ.get(SINCE) or time.time()) - 1
+    )
     waiting: list[dict[str, object]] = []
     is_last = False
     while not is_last:
@@ -326,7 +330,7 @@ def watch(environ: Mapping[str, str], wait: Callable[[float], bool]) -> None:
             waiting = []
 
 
-def _leave_token(path: str, token: str) -> None:
+def leave_token(path: str, token: str) -> None:
     """Trainers that report by themselves read the attempt's token from a file."""
     if os.path.basename(path) != TOKEN_FILE:  # noqa: PTH119 - text alone
         return  # The job's own variable, and so its own affair.

@@ -22,6 +22,7 @@ from typing import Any
 import psutil
 
 from gpucommons.gpu.slices.cgroups import enter
+from gpucommons.scheduler.curves.event_process import EventProcess
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
@@ -31,8 +32,8 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
 from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
+    event_process,
     send_on_errand,
-    watch_events,
 )
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.local.attempt.pump import Pump
@@ -61,7 +62,7 @@ class Supervisor:
         self._codes: dict[int, int] = {}
         #: Of each worker, where it says why its command does not run.
         self._refusals: dict[int, int] = {}
-        self._event_watch: subprocess.Popen[bytes] | None = None
+        self._events: EventProcess | None = None
         #: Which worker failed first by itself, and with what.
         self._first_failure: tuple[int, int] | None = None
         #: One worker has left with an error, so the others must.
@@ -87,6 +88,7 @@ class Supervisor:
             problem = self._start()
         if problem is None:
             self._watch()
+            self._look_for_events(is_last=not self._killed)
         else:
             with suppress(OSError):
                 self._folder.log(0).write_text(problem + "\n")
@@ -201,7 +203,7 @@ class Supervisor:
                 return (
                     f"worker {worker.rank} could not be put under the limit of its slice: {error}"
                 )
-        self._event_watch = watch_events(self._plan, self._folder.run)
+        self._events = event_process(self._plan, self._folder.run, since_s=time.time())
         pids = {str(rank): process.pid for rank, process in self._workers.items()}
         self._write(self._folder.started, {"started_ms": int(time.time() * 1000), "pids": pids})
         return None
@@ -247,10 +249,15 @@ class Supervisor:
         while len(self._codes) < len(self._workers):
             self._pump.turn(self._patience_s())
             self._reap()
+            self._look_for_events()
             self._write_again()
             self._obey()
             if self._is_time_to_kill():
                 self._kill_all()
+
+    def _look_for_events(self, *, is_last: bool = False) -> None:
+        if self._events is not None:
+            self._events.look(time.monotonic(), is_last=is_last)
 
     def _is_time_to_kill(self) -> bool:
         return self._kill_at_s is not None and time.time() >= self._kill_at_s + self._beyond_s

@@ -90,6 +90,54 @@ def test_in_a_narrow_page_every_button_is_within_it(job_page: Page) -> None:
         assert box["x"] + box["width"] <= right["x"] + right["width"]
 
 
+def test_a_job_that_is_over_goes_on_from_here_in_place_of_its_page(
+    lab: LabServer, job_page: Page
+) -> None:
+    ended = {"state": "failed", "ended_ms": now_ms(), "ended_text": "ValueError: x (train.py:8)."}
+    lab.send(jobs(scene.running(now_ms()) | ended))
+    picture(job_page, "job-from-here")
+    job_page.get_by_role("button", name="Run again from here").click()
+
+    expect(job_page.locator(".gc-JobPage:visible h1")).to_have_text("digits-8")
+    # The old page has given way.
+    expect(job_page.locator(".gc-JobPage")).to_have_count(1)
+    assert lab.asked(f"jobs/{scene.RUNNING}/again") == [{}]
+
+
+def test_a_job_whose_files_its_reader_may_not_have_is_not_offered_again(
+    lab: LabServer, job_page: Page
+) -> None:
+    theirs = {"owner": "user-b", "again_hindrance": "Ask user-b to run it again."}
+    lab.send(jobs(scene.running(now_ms()) | theirs))
+
+    expect(job_page.locator(".gc-JobPage")).to_contain_text("vision · user-b")
+    expect(job_page.get_by_role("button", name="Run again")).to_have_count(0)
+
+
+def test_the_logs_of_several_workers_are_read_in_one_or_one_by_one(
+    lab: LabServer, job_page: Page
+) -> None:
+    lab.send(jobs(scene.running(now_ms()) | {"workers": 2}))
+    expect(job_page.get_by_role("log")).to_contain_text("epoch 21")
+    ranks = job_page.get_by_role("group", name="Worker whose log is shown")
+    ranks.get_by_role("button", name="all").click()
+    several = jobs(scene.running(now_ms()) | {"workers": 2})
+    # Whoever is followed is told of anew, as the script has it.
+    expect(ranks).to_have_count(0)
+    lab.send(several)
+    place = {"type": "log", "job": scene.RUNNING, "attempt": 2, "end": False}
+    lab.send(place | {"rank": 1, "lines": [f"line {n}" for n in range(20)]})
+
+    log = job_page.get_by_role("log")
+    expect(log).to_contain_text("1 │ … 12 lines")
+    expect(log).to_contain_text("1 │ line 19")
+    picture(job_page, "job-logs-in-one")
+    ranks.get_by_role("button", name="1", exact=True).click()
+    lab.send(place | {"rank": 1, "lines": ["alone"]})
+    expect(log).to_contain_text("alone")
+    expect(log).not_to_contain_text("│")
+
+
 def test_a_log_line_is_text_never_markup(job_page: Page) -> None:
     log = job_page.get_by_role("log")
 

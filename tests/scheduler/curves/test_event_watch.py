@@ -10,49 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
+from event_records import NAME, START_S, event, field_bytes, record, varint
 
 from gpucommons.scheduler.curves import event_watch
 from gpucommons.scheduler.curves.event_watch import Watch, event_files, masked_crc
 from gpucommons.scheduler.models import CurveReport
 
-START_S = 1000.0
-NAME = "events.out.tfevents.1000.host.1.0"
-
-
-def _varint(value: int) -> bytes:
-    out = bytearray()
-    while True:
-        out.append((value & 0x7F) | (0x80 if value > 0x7F else 0))
-        value >>= 7
-        if not value:
-            return bytes(out)
-
-
-def _bytes(number: int, content: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(content)) + content
-
-
-def record(body: bytes) -> bytes:
-    length = struct.pack("<Q", len(body))
-    ends = (struct.pack("<I", masked_crc(part)) for part in (length, body))
-    return length + next(ends) + body + next(ends)
-
-
-def event(
-    step: int, tag: str, value: float, *, at_s: float = START_S, tensor: bool = False
-) -> bytes:
-    if tensor:  # as TensorFlow 2 writes a scalar
-        body = _varint(1 << 3) + _varint(1) + _bytes(4, struct.pack("<f", value))
-        held = _bytes(8, body)
-    else:
-        held = _varint(2 << 3 | 5) + struct.pack("<f", value)
-    summary = _bytes(1, _bytes(1, tag.encode()) + held)
-    head = _varint(1 << 3 | 1) + struct.pack("<d", at_s) + _varint(2 << 3) + _varint(step)
-    return record(head + _bytes(5, summary))
-
 
 def version() -> bytes:
-    return record(_varint(1 << 3 | 1) + struct.pack("<d", START_S) + _bytes(3, b"brain.Event:2"))
+    return record(
+        varint(1 << 3 | 1) + struct.pack("<d", START_S) + field_bytes(3, b"brain.Event:2")
+    )
 
 
 def _told(watch: Watch) -> dict[int, dict[str, float]]:
@@ -120,7 +88,7 @@ def test_a_long_history_comes_thinned_in_bounded_pieces(tmp_path: Path) -> None:
         b"not an event file at all, but longer than a header",
         struct.pack("<QI", 2**62, masked_crc(struct.pack("<Q", 2**62))),
         record(b"\xff" * 40),
-        record(_bytes(5, _bytes(1, b"\x0a\xff\xff\xff\xff\x0f"))),
+        record(field_bytes(5, field_bytes(1, b"\x0a\xff\xff\xff\xff\x0f"))),
         event(9, "loss", 0.5)[:-1] + b"\x00" + b"x" * 20,
     ],
 )
@@ -191,8 +159,8 @@ def test_who_is_started_by_somebody_who_is_gone_leaves(tmp_path: Path) -> None:
 
 def test_the_token_is_left_for_its_owner_alone(tmp_path: Path) -> None:
     path = tmp_path / event_watch.TOKEN_FILE
-    event_watch._leave_token(str(path), "gca-secret")
-    event_watch._leave_token(str(tmp_path / "the-jobs-own"), "gca-secret")
+    event_watch.leave_token(str(path), "gca-secret")
+    event_watch.leave_token(str(tmp_path / "the-jobs-own"), "gca-secret")
     assert path.read_text() == "gca-secret"
     assert path.stat().st_mode & 0o777 == 0o600
     assert sorted(tmp_path.iterdir()) == [path]

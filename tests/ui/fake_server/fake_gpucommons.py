@@ -58,7 +58,7 @@ class Socket(WebSocketHandler, JupyterHandler):
             return
         job = {"job": message["job"]}
         self.tell({"type": "job", "job": scene.running(now_ms())})
-        lines = {"attempt": 2, "rank": message["rank"], "lines": scene.log_lines(), "end": False}
+        lines = {"attempt": 2, "rank": message["rank"] or 0, "lines": scene.log_lines(), "end": False}
         self.tell({"type": "log", **job, **lines})
         curve = {"points": scene.curve(now_ms()), "source": "log"}
         self.tell({"type": "curve", **job, **curve})
@@ -138,10 +138,8 @@ class Proxy(APIHandler):
             case "POST", ["leases", _, "keep"]:
                 kept = scene.idle(keeps_left=1, kept_until_ms=now_ms() + 30 * scene.MINUTE)
                 self.finish(scene.lease(idle=kept))
-            case "POST", ["jobs", _, "pause" | "resize" as verb]:
-                sized = {"milli_gpu": 2000, "state": "starting", "position": None}
-                paused = scene.running(now_ms()) | {"state": "pausing"}
-                self.finish(paused if verb == "pause" else scene.waiting(now_ms()) | sized)
+            case "POST", ["jobs", job, "pause" | "resize" | "again" as verb]:
+                self.finish(steered(job, verb))
             case "GET", ["jobs", job]:
                 view = scene.waiting if job == scene.WAITING else scene.running
                 self.finish(view(now_ms()))
@@ -150,6 +148,18 @@ class Proxy(APIHandler):
             case _:
                 self.set_status(404)
                 self.finish({"error": "NotFound", "message": f"No such call: {method} {path}."})
+
+
+def steered(job: str, verb: str) -> dict[str, Any]:
+    """What a job, or the one made of it, is after an action."""
+    if verb == "pause":
+        return scene.running(now_ms()) | {"state": "pausing"}
+    if verb == "resize":
+        sized = {"milli_gpu": 2000, "state": "starting", "position": None}
+        return scene.waiting(now_ms()) | sized
+    made = scene.request("digits", 1000) | {"resume_from": job}
+    new = scene.job(NEW, "digits-8", now_ms(), submitted_ms=now_ms(), position=1)
+    return new | {"request": made}
 
 
 class Examples(APIHandler):

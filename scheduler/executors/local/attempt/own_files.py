@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from gpucommons.scheduler.curves import event_watch
+from gpucommons.scheduler.curves.event_process import EventProcess, Reading
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
@@ -65,30 +65,22 @@ def _kept(*names: str) -> dict[str, str]:
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
-def watch_events(plan: Plan, run: Path) -> subprocess.Popen[bytes] | None:
-    """Have the working folder's TensorBoard files read by the job's user, until SIGTERM."""
+def event_process(plan: Plan, run: Path, *, since_s: float) -> EventProcess | None:
+    """Whoever reads the working folder's TensorBoard files; None where nobody is to be told of them."""
     env = plan.workers[0].env
     told = {name: env[name] for name in _TOLD if name in env}
-    try:
-        return subprocess.Popen(
-            [sys.executable, "-I", event_watch.__file__],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            umask=0o077,
-            cwd="/",
-            env={
-                **told,
-                # With its mark it is found and ended where the supervisor was killed.
-                **_kept(MARK),
-                event_watch.PARENT: str(os.getpid()),
-                "GPUCOMMONS_WORK_DIR": str(run / "work"),
-            },
-            **as_user(plan.account),
-        )
-    except OSError:
-        # A job without this curve is better than none.
+    if not {"GPUCOMMONS_URL", "GPUCOMMONS_TOKEN"} <= told.keys():
         return None
+    account = plan.account
+    return EventProcess(
+        reading=Reading(
+            work=str(run / "work"),
+            # With its mark it is found and ended where the supervisor was killed.
+            env=told | _kept(MARK),
+            account=None if account is None else (account.uid, account.gid, account.groups),
+            since_s=since_s,
+        )
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
