@@ -15,7 +15,7 @@ _SCHEDULER = Path(__file__).parents[2]
 #: Module below ``gpucommons/scheduler`` → the file that it is a copy of.
 _FILES = {
     "errors.py": "errors.py",
-    "durable_files.py": "durable_files.py",
+    "files/durable_files.py": "files/durable_files.py",
     "in_pod/worker.py": "in_pod/worker.py",
     "training/__init__.py": "training/__init__.py",
     "training/folders.py": "training/folders.py",

@@ -58,7 +58,12 @@ class Socket(WebSocketHandler, JupyterHandler):
             return
         job = {"job": message["job"]}
         self.tell({"type": "job", "job": scene.running(now_ms())})
-        lines = {"attempt": 2, "rank": message["rank"] or 0, "lines": scene.log_lines(), "end": False}
+        lines = {
+            "attempt": 2,
+            "rank": message["rank"] or 0,
+            "lines": scene.log_lines(),
+            "end": False,
+        }
         self.tell({"type": "log", **job, **lines})
         curve = {"points": scene.curve(now_ms()), "source": "log"}
         self.tell({"type": "curve", **job, **curve})
