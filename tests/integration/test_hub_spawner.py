@@ -149,8 +149,8 @@ def test_one_link_starts_again_what_was_started_last(hub: Any) -> None:
 
 
 def test_who_never_started_anything_gets_the_form_for_it(hub: Any) -> None:
-    with hub.browser("ada") as browser:
-        answer = browser.get("/hub/spawn/ada", params={"opt-again": "1"})
+    with hub.browser("operator") as browser:
+        answer = browser.get("/hub/spawn/operator", params={"opt-again": "1"})
     assert answer.status_code == 400
     assert "Nothing was started here before: choose a size." in answer.text
     assert hub.scheduler.leases == {}
