@@ -15,19 +15,19 @@ from typing import Any
 
 from jupyter_server.extension.application import ExtensionApp
 
-from gpucommons.labextension.activity import collector_for
-from gpucommons.labextension.examples import ExamplesHandler
-from gpucommons.labextension.fanout import Fanout
-from gpucommons.labextension.feed import Feed
-from gpucommons.labextension.files import FilesHandler, SubmitFileHandler
-from gpucommons.labextension.handlers import SETTING, Parts
+from gpucommons.labextension.activity.activity import collector_for
+from gpucommons.labextension.activity.reporter import Reporter
+from gpucommons.labextension.live.fanout import Fanout
+from gpucommons.labextension.live.feed import Feed
+from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.place import Place
-from gpucommons.labextension.proxy import ProxyHandler
-from gpucommons.labextension.reporter import Reporter
-from gpucommons.labextension.results import FetchResultsHandler, Results
-from gpucommons.labextension.sampler import Sampler
+from gpucommons.labextension.routes.examples import ExamplesHandler
+from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
+from gpucommons.labextension.routes.handlers import SETTING, Parts
+from gpucommons.labextension.routes.proxy import ProxyHandler
+from gpucommons.labextension.routes.results import FetchResultsHandler, Results
+from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
-from gpucommons.labextension.websocket import TabHandler
 from gpucommons.scheduler.client import AsyncSchedulerClient
 
 

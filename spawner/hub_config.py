@@ -22,7 +22,7 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 from traitlets.config.loader import LazyConfigValue
 
-from gpucommons.spawner.addresses import SERVICE, Addresses
+from gpucommons.spawner.hub_pages.addresses import SERVICE, Addresses
 
 CULLER_SERVICE = "gpucommons-culler"
 SPAWNER_SERVICE = "gpucommons-spawner"

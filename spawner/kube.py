@@ -24,16 +24,16 @@ from traitlets import Integer, Unicode, default
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.models import NOTEBOOK_OPTIONS, SliceView
-from gpucommons.spawner.hooks import options_form
+from gpucommons.spawner.form.hooks import options_form
+from gpucommons.spawner.form.options import NotebookOptions, check_size
+from gpucommons.spawner.form.profiles import check_profile, check_sent
+from gpucommons.spawner.form.refusal import bad_options_refused, refusal
 from gpucommons.spawner.lease import LeaseMixin
-from gpucommons.spawner.options import NotebookOptions, check_size
-from gpucommons.spawner.pod import Pod, PodNeeds, fitted
-from gpucommons.spawner.pod_changes import changed
-from gpucommons.spawner.pod_objects import create_objects
-from gpucommons.spawner.pod_slice import NotBound, SliceMakers, slice_injection
-from gpucommons.spawner.pod_words import api_refusal, event_sentence, hopeless
-from gpucommons.spawner.profiles import check_profile, check_sent
-from gpucommons.spawner.refusal import bad_options_refused, refusal
+from gpucommons.spawner.pods.pod import Pod, PodNeeds, fitted
+from gpucommons.spawner.pods.pod_changes import changed
+from gpucommons.spawner.pods.pod_objects import create_objects
+from gpucommons.spawner.pods.pod_slice import NotBound, SliceMakers, slice_injection
+from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopeless
 
 _CONFLICT = 409
 #: The API server is starting or busy: it may answer the next time.

@@ -36,13 +36,13 @@ from gpucommons.scheduler.models import (
     SliceView,
     StartedReport,
 )
-from gpucommons.spawner import again
-from gpucommons.spawner.addresses import pages_address
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
-from gpucommons.spawner.hooks import apply_user_options, options_form
-from gpucommons.spawner.options import NotebookOptions, parse_options
-from gpucommons.spawner.refusal import bad_options_refused, refusal
+from gpucommons.spawner.form.hooks import apply_user_options, options_form
+from gpucommons.spawner.form.options import NotebookOptions, parse_options
+from gpucommons.spawner.form.refusal import bad_options_refused, refusal
+from gpucommons.spawner.hub_pages import again
+from gpucommons.spawner.hub_pages.addresses import pages_address
 
 #: A scheduler that restarts is back within three seconds; a start waits that long for it.
 RETRY_DELAYS_S = (0.3, 0.7, 2.0)

@@ -27,7 +27,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 from gpucommons.scheduler.service import leases, quotes
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.spawner.pod_slice import SliceMakers, slice_injection
+from gpucommons.spawner.pods.pod_slice import SliceMakers, slice_injection
 
 GPU = PoolName("gpu")
 NODE = NodeSeen(

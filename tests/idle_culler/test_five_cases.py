@@ -26,7 +26,7 @@ from gpucommons.idle_culler.policy import (
     Warn,
     decide,
 )
-from gpucommons.labextension.activity import Collector, collector_for, wall_clock_ms
+from gpucommons.labextension.activity.activity import Collector, collector_for, wall_clock_ms
 
 LIMITS = Limits()
 

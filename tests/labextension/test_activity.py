@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from jupyter_server.services.kernels.kernelmanager import MappingKernelManager
 
-from gpucommons.labextension.activity import collector_for
+from gpucommons.labextension.activity.activity import collector_for
 
 
 @pytest.fixture

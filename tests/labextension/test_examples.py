@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jupyter_server.services.contents.filemanager import FileContentsManager
 
-from gpucommons.labextension.examples import SHIPPED, copy_examples
+from gpucommons.labextension.routes.examples import SHIPPED, copy_examples
 from gpucommons.scheduler.errors import Conflict
 
 

@@ -1,6 +1,6 @@
 import asyncio
 
-from gpucommons.labextension.fanout import MADE_ROOM, MAX_TABS, Fanout, Tab
+from gpucommons.labextension.live.fanout import MADE_ROOM, MAX_TABS, Fanout, Tab
 
 
 async def test_every_tab_gets_the_message_once() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpucommons.labextension.fanout import Fanout, Tab
-from gpucommons.labextension.feed import Feed
+from gpucommons.labextension.live.fanout import Fanout, Tab
+from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.place import Place
 from gpucommons.scheduler import models
 

@@ -2,8 +2,8 @@ import asyncio
 import json
 from typing import Any
 
-from gpucommons.labextension.fanout import Tab
-from gpucommons.labextension.following import Follow
+from gpucommons.labextension.live.fanout import Tab
+from gpucommons.labextension.live.following import Follow
 from gpucommons.scheduler.errors import Forbidden, Unavailable, UnknownWorkload
 from gpucommons.scheduler.models import AttemptView, Curve, JobUse, LogView
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.labextension.processes import (
+from gpucommons.labextension.activity.processes import (
     Load,
     Meter,
     OwnProcesses,

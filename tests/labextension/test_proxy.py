@@ -7,7 +7,7 @@ import httpx
 import pytest
 from jupyter_server.auth.authorizer import Authorizer
 
-from gpucommons.labextension.proxy import TABLE
+from gpucommons.labextension.routes.proxy import TABLE
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"

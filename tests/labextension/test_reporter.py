@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.labextension.reporter import Reporter
+from gpucommons.labextension.activity.reporter import Reporter
 from gpucommons.scheduler.models import ActivityReport, KernelActivity
 
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"

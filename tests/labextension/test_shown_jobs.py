@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from gpucommons.labextension.shown_jobs import LIVE_PAGE, MOST_ASKED, NEWEST_FINAL, ShownJobs
+from gpucommons.labextension.live.shown_jobs import LIVE_PAGE, MOST_ASKED, NEWEST_FINAL, ShownJobs
 from gpucommons.scheduler.errors import UnknownWorkload
 from gpucommons.scheduler.models import JobList, JobView
 

@@ -14,8 +14,9 @@ from serving import hang_up, until
 from tornado.httpclient import HTTPClientError
 
 from gpucommons.gpu.doors.crowds import Crowds
-from gpucommons.labextension import fanout, websocket
-from gpucommons.labextension.handlers import SETTING
+from gpucommons.labextension.live import fanout
+from gpucommons.labextension.routes import websocket
+from gpucommons.labextension.routes.handlers import SETTING
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"

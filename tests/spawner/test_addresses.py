@@ -11,8 +11,8 @@ from jinja2 import DictLoader, Environment, PackageLoader, PrefixLoader
 from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 
-from gpucommons.spawner import addresses
-from gpucommons.spawner.addresses import SERVICE, Addresses
+from gpucommons.spawner.hub_pages import addresses
+from gpucommons.spawner.hub_pages.addresses import SERVICE, Addresses
 
 SUBDOMAIN = "https://gpucommons--service.hub.example:8123"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
-from gpucommons.spawner.again import again_url, options_of_last, reader
-from gpucommons.spawner.options import BadOptions
+from gpucommons.spawner.form.options import BadOptions
+from gpucommons.spawner.hub_pages.again import again_url, options_of_last, reader
 
 LAST = {"milli_gpu": 500, "team": "vision", "pool": "gpu", "environment": "py", "profile": "small"}
 TICKET = {"ticket": "0190aaaa-0000-7000-8000-000000000001"}

@@ -9,7 +9,7 @@ import pytest
 from bs4 import BeautifulSoup, Tag
 
 from gpucommons.scheduler.models import OfferList
-from gpucommons.spawner.form import FormContext, build_form, render_form
+from gpucommons.spawner.form.form import FormContext, build_form, render_form
 
 NOW_MS = 1_800_000_003_000
 OFFER: dict[str, Any] = {

@@ -17,9 +17,9 @@ from jupyterhub._data import DATA_FILES_PATH
 import gpucommons.spawner
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import OfferList
-from gpucommons.spawner import home_page
-from gpucommons.spawner.addresses import Addresses
-from gpucommons.spawner.home_page import notices
+from gpucommons.spawner.hub_pages import home_page
+from gpucommons.spawner.hub_pages.addresses import Addresses
+from gpucommons.spawner.hub_pages.home_page import notices
 
 WHY = "Stopped at 12:40: idle for 30 min."
 HALF = {"team": "vision", "pool": "gpu", "milli_gpu": 500}

@@ -11,9 +11,9 @@ from jupyter_server.services.config.manager import ConfigManager
 from traitlets.config import Config
 
 from gpucommons.spawner import hub_config
-from gpucommons.spawner.addresses import Addresses
 from gpucommons.spawner.cluster import MissingToken, configure_cluster
 from gpucommons.spawner.hub_config import HubSettings, configure
+from gpucommons.spawner.hub_pages.addresses import Addresses
 from gpucommons.spawner.workstation import configure_workstation
 
 SETTINGS = HubSettings(

@@ -10,8 +10,8 @@ from notebook_pods import LEASE, NO_LEASE, needs, plain_pod
 
 from gpucommons.gpu.providers import Injection, PodParts
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
-from gpucommons.spawner.pod import fitted, is_gpu_resource, notebook_of
-from gpucommons.spawner.pod_changes import changed
+from gpucommons.spawner.pods.pod import fitted, is_gpu_resource, notebook_of
+from gpucommons.spawner.pods.pod_changes import changed
 
 
 def env_of(container: dict[str, Any]) -> dict[str, Any]:

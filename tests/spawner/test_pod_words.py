@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gpucommons.spawner.pod_words import api_refusal, event_sentence, hopeless
+from gpucommons.spawner.pods.pod_words import api_refusal, event_sentence, hopeless
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from gpucommons.spawner.options import BadOptions
-from gpucommons.spawner.profiles import check_profile
+from gpucommons.spawner.form.options import BadOptions
+from gpucommons.spawner.form.profiles import check_profile
 
 OWN_IMAGE = {"enabled": True, "validation_regex": r"^quay\.io/.+"}
 PROFILES: list[dict[str, Any]] = [

@@ -17,9 +17,9 @@ from jupyterhub._data import DATA_FILES_PATH
 import gpucommons.spawner
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.models import OfferList
-from gpucommons.spawner import stopped_page
-from gpucommons.spawner.addresses import Addresses
-from gpucommons.spawner.stopped_page import Stopped, stopped, stopped_words
+from gpucommons.spawner.hub_pages import stopped_page
+from gpucommons.spawner.hub_pages.addresses import Addresses
+from gpucommons.spawner.hub_pages.stopped_page import Stopped, stopped, stopped_words
 
 WHY = "Stopped at 14:02: idle 60 min."
 HALF = {"team": "vision", "pool": "gpu", "milli_gpu": 500}

@@ -10,8 +10,8 @@ from typing import Any
 
 import jupyterhub.spawner
 
+from gpucommons.spawner.form.options import NotebookOptions
 from gpucommons.spawner.local import GpuLocalSpawner
-from gpucommons.spawner.options import NotebookOptions
 
 
 class SharedAccountSpawner(GpuLocalSpawner):

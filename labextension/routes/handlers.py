@@ -28,10 +28,10 @@ from gpucommons.scheduler.errors import (
 from gpucommons.scheduler.models import ErrorView
 
 if TYPE_CHECKING:
-    from gpucommons.labextension.fanout import Fanout
-    from gpucommons.labextension.feed import Feed
-    from gpucommons.labextension.results import Results
-    from gpucommons.labextension.sampler import Sampler
+    from gpucommons.labextension.live.fanout import Fanout
+    from gpucommons.labextension.live.feed import Feed
+    from gpucommons.labextension.live.sampler import Sampler
+    from gpucommons.labextension.routes.results import Results
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from tornado.web import HTTPError
 
-from gpucommons.spawner.options import BadOptions
+from gpucommons.spawner.form.options import BadOptions
 
 try:
     from jupyterhub.spawner import SpawnException

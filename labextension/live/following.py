@@ -10,8 +10,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from gpucommons.labextension.fanout import Tab
-from gpucommons.labextension.shown_jobs import SendsCalls
+from gpucommons.labextension.live.fanout import Tab
+from gpucommons.labextension.live.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
 from gpucommons.scheduler.models import JobUse, JobView

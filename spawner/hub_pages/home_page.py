@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import OfferList
-from gpucommons.spawner.again import again_url
-from gpucommons.spawner.form import place_in_line
-from gpucommons.spawner.stopped_page import stopped_words
+from gpucommons.spawner.form.form import place_in_line
+from gpucommons.spawner.hub_pages.again import again_url
+from gpucommons.spawner.hub_pages.stopped_page import stopped_words
 
 _PATIENCE_S = 2.0
 #: Of one user, the default server included; each is a question to the scheduler.

@@ -16,8 +16,8 @@ from jupyter_server.auth.decorator import authorized
 from pydantic import Field
 from tornado import web
 
-from gpucommons.labextension.handlers import ApiHandler
 from gpucommons.labextension.place import Place
+from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable

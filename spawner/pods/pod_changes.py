@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from gpucommons.spawner.pod import (
+from gpucommons.spawner.pods.pod import (
     GPU_VARIABLE,
     PREFIX,
     REQUIRED,

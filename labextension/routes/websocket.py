@@ -12,10 +12,10 @@ from jupyter_server.base.websocket import WebSocketMixin
 from pydantic import Field, TypeAdapter, ValidationError
 from tornado.websocket import WebSocketClosedError, WebSocketHandler
 
-from gpucommons.labextension.fanout import Tab
-from gpucommons.labextension.following import Follow
-from gpucommons.labextension.handlers import Ours
+from gpucommons.labextension.live.fanout import Tab
+from gpucommons.labextension.live.following import Follow
 from gpucommons.labextension.requests import sentence_of
+from gpucommons.labextension.routes.handlers import Ours
 from gpucommons.scheduler.models import Model, Ref
 
 #: Jobs that one tab may follow at a time; the oldest gives way.

@@ -10,7 +10,7 @@ from typing import Any
 
 from kubespawner.clients import shared_client
 
-from gpucommons.spawner.pod import Pod
+from gpucommons.spawner.pods.pod import Pod
 
 
 async def create_objects(

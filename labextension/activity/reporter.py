@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from gpucommons.labextension.shown_jobs import SendsCalls
+from gpucommons.labextension.live.shown_jobs import SendsCalls
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import ActivityReport, LeaseView

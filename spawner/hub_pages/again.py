@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from tornado.httputil import url_concat
 
-from gpucommons.spawner.options import HUB_FIELDS, LINK_PREFIX, BadOptions
-from gpucommons.spawner.refusal import bad_options_refused
+from gpucommons.spawner.form.options import HUB_FIELDS, LINK_PREFIX, BadOptions
+from gpucommons.spawner.form.refusal import bad_options_refused
 
 if TYPE_CHECKING:
     from gpucommons.spawner.lease import LeaseMixin

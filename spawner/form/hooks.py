@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from jupyterhub.roles import get_roles_for, roles_to_expanded_scopes
 
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.spawner.form import FormContext, build_form, render_form
+from gpucommons.spawner.form.form import FormContext, build_form, render_form
 from gpucommons.spawner.hub_config import ADMIN
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from gpucommons.labextension.handlers import ApiHandler
+from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.labextension.submission import Desk, Submission
 from gpucommons.scheduler.errors import BadRequest, SchedulerError
 

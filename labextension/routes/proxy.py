@@ -17,7 +17,7 @@ from jupyter_server.auth.decorator import authorized
 from pydantic import BaseModel
 from tornado import web
 
-from gpucommons.labextension.handlers import ApiHandler
+from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.client.calls import Call

@@ -13,7 +13,7 @@ from jupyter_core.utils import ensure_async
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from gpucommons.labextension.handlers import ApiHandler
+from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler.errors import Conflict, SchedulerError
 from gpucommons.scheduler.models import Model
 
@@ -21,7 +21,7 @@ FOLDER = "gpu-examples"
 #: What is opened first: it needs nothing but Python.
 FIRST = "first_job.py"
 #: Beside the package in a wheel, and in a checkout beside the folder that the package is mapped from.
-SHIPPED = Path(__file__).resolve().parent.parent / "examples"
+SHIPPED = Path(__file__).resolve().parents[2] / "examples"
 
 
 class CopiedExamples(Model):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gpucommons.gpu.doors import unix_sockets
-from gpucommons.labextension.fanout import Fanout
+from gpucommons.labextension.live.fanout import Fanout
 
 log = logging.getLogger("gpucommons.labextension")
 

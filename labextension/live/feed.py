@@ -15,10 +15,10 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from gpucommons.labextension.fanout import Fanout, Message, Tab
+from gpucommons.labextension.live.fanout import Fanout, Message, Tab
+from gpucommons.labextension.live.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import AWAY, TIME_LIMITS_S
-from gpucommons.labextension.shown_jobs import SendsCalls, ShownJobs
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import NotFound, SchedulerError, Unavailable
