@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.events.endings import fail
 from gpucommons.scheduler.core.model.clock import Times
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.state_words import ended_words
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
@@ -156,7 +157,7 @@ def _dependency(cycle: CycleState, workload: Workload) -> None:
         found = cycle.workloads.get(before)
         if found is not None and is_final(found) and found.state is not State.SUCCEEDED:
             name = found.spec.name
-            fail(cycle, workload, f"{name}, after which it should run, has {found.state}")
+            fail(cycle, workload, f"{name}, after which it should run, {ended_words(found.state)}")
             return
 
 

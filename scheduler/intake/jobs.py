@@ -39,6 +39,7 @@ from gpucommons.scheduler.intake.policies import (
 )
 from gpucommons.scheduler.intake.teams import choose_team, names
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
+from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.service.authorization.principal import Principal
 
 #: Of a whole request, as JSON: it is kept as long as history is, and copied with every look.
@@ -178,7 +179,7 @@ def _check_resumed(earlier: Workload, team: Team) -> None:
         raise Misconfigured(message)
     if earlier.current is not None:
         message = (
-            f"resume_from: {name} is {earlier.state} and may save more. Pause or cancel it first;"
+            f"resume_from: {name} is {state_words(earlier.state)} and may save more. Pause or cancel it first;"
             " then this goes on from what it saved last."
         )
         raise Misconfigured(message)

@@ -7,6 +7,7 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import Cancel, ReportIdle
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
+from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.in_memory.activity import why_busy
@@ -96,7 +97,7 @@ def reclaim(
     found = find_lease(service, lease_id)
     authorization.reclaim(principal, found)
     if found.state not in (State.ACTIVE, State.WARNED):
-        message = f"This lease is {found.state}: only a running notebook's GPU can be reclaimed."
+        message = f"This notebook is {state_words(found.state)}: only a running notebook's GPU can be reclaimed."
         raise InvalidTransition(message)
     action = _by_force(principal, found, request) if request.force else _warning(service, found)
     intent = service.ask(principal, action)

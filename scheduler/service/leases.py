@@ -20,6 +20,7 @@ from gpucommons.scheduler.errors import (
     UnknownWorkload,
 )
 from gpucommons.scheduler.intake import lease_spec
+from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.in_memory.slices import slice_of
@@ -254,7 +255,7 @@ def resize(
     authorization.resize(principal, found)
     held = slice_of(found, service.loop.cluster)
     if held is None:
-        message = f"This lease is {found.state}: it holds no GPU whose memory could be changed."
+        message = f"This notebook is {state_words(found.state)}: it holds no GPU whose memory could be changed."
         raise InvalidTransition(message)
     if service.slices.is_anothers(found):
         message = (
@@ -286,7 +287,9 @@ def drop(service: Service, principal: Principal, lease_id: str) -> Pending[model
     found = find_lease(service, lease_id)
     authorization.drop(principal, found)
     if found.state not in (State.ACTIVE, State.WARNED):
-        message = f"This lease is {found.state}: only a running notebook drops its GPU."
+        message = (
+            f"This notebook is {state_words(found.state)}: only a running notebook drops its GPU."
+        )
         raise InvalidTransition(message)
     text = f"GPU returned by {principal.name}; restarts without it"
     action = Cancel(workload_id=found.workload_id, why=RELEASED, text=text)

@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import State, Workload, WorkloadId
 from gpucommons.scheduler.core.whatif import counterfactuals, preview
 from gpucommons.scheduler.forecast.estimating import Budget, if_nothing_ends_early
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.words.state_words import ended_words, state_words
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.in_memory.trials import Trials
@@ -106,9 +106,9 @@ def _ended(workload: Workload) -> str:
     name = workload.spec.name or "The notebook"
     if not is_final(workload):
         return f"{name} is {state_words(workload.state)}."
+    how = ended_words(workload.state)
     if workload.state is State.SUCCEEDED:
-        return f"{name} has finished."
-    how = f"was {workload.state}" if workload.state is State.CANCELLED else f"has {workload.state}"
+        return f"{name} {how}."
     return f"{name} {how}: {workload.ended_text}." if workload.ended_text else f"{name} {how}."
 
 

@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.state import (
     Submit,
     Verdict,
 )
+from gpucommons.scheduler.core.model.state_words import ended_words, state_words
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
     PausedSpan,
@@ -221,7 +222,7 @@ def _lease(workload: Workload) -> Workload:
 
 def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = None) -> None:
     if is_final(workload):
-        message = f"{workload.spec.name} has {workload.state} already."
+        message = f"{workload.spec.name} {ended_words(workload.state)} already."
         raise InvalidTransition(message)
     if workload.state is State.CANCELLING:
         return
@@ -240,7 +241,9 @@ def _pause(cycle: CycleState, workload: Workload, by: str) -> None:
     if workload.state in {State.PAUSED, State.PAUSING}:
         return
     if workload.state is State.CANCELLING or is_final(workload):
-        message = f"{workload.spec.name} is {workload.state}: it cannot be paused any more."
+        message = (
+            f"{workload.spec.name} is {state_words(workload.state)}: it cannot be paused any more."
+        )
         raise InvalidTransition(message)
     cycle.tell("pause-asked", f"{by} asked to pause {workload.spec.name}.", workload, by=by)
     workload = reclaim_backoff.noted(cycle, workload)
@@ -252,9 +255,7 @@ def _pause(cycle: CycleState, workload: Workload, by: str) -> None:
 
 def _resume(cycle: CycleState, workload: Workload, by: str) -> None:
     if workload.state is not State.PAUSED:
-        message = (
-            f"{workload.spec.name} is {workload.state}, not paused: there is nothing to resume."
-        )
+        message = f"{workload.spec.name} is {state_words(workload.state)}, not paused: there is nothing to resume."
         raise InvalidTransition(message)
     pause = PausedSpan(from_ms=workload.since_ms, to_ms=cycle.now_ms)
     pauses = (*workload.pauses, pause)[-_PAUSES_KEPT:]

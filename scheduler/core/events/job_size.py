@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import move
 from gpucommons.scheduler.core.model.state import ResizeJob
+from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import Resized, Size, Spec, State, Workload
 from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.errors import InvalidTransition
@@ -82,7 +83,7 @@ def check_resizable(workload: Workload) -> None:
         if workload.current is not None and workload.state is not State.CANCELLING
         else "submit it anew with another size"
     )
-    message = f"{name} is {workload.state}: only what waits or is paused changes its size; {first}."
+    message = f"{name} is {state_words(workload.state)}: only what waits or is paused changes its size; {first}."
     raise InvalidTransition(message)
 
 

@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.model.lifecycle import (
     with_attempt,
 )
 from gpucommons.scheduler.core.model.state import Cancel, Keep, ReportIdle
+from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
     Idleness,
@@ -245,7 +246,7 @@ def started(cycle: CycleState, workload: Workload) -> None:
         return
     attempt = workload.current
     if workload.state is not State.GRANTED or attempt is None:
-        message = f"This lease is {workload.state}: only a granted one can become active."
+        message = f"This notebook is {state_words(workload.state)}: only one whose GPU was granted can start."
         raise InvalidTransition(message)
     if attempt.stop is not None:
         # Whoever started it stops it again; active, it would hold the slice with nobody to end it.
@@ -262,7 +263,7 @@ def keep(cycle: CycleState, workload: Workload, action: Keep, by: str) -> None:
     """The user is still there: no return before this has passed."""
     idleness = workload.idleness or Idleness()
     if workload.state not in {State.ACTIVE, State.WARNED}:
-        message = f"This lease is {workload.state}: there is nothing to keep."
+        message = f"This notebook is {state_words(workload.state)}: there is nothing to keep."
         raise InvalidTransition(message)
     if idleness.keeps_left < 1:
         message = "It was kept as often as allowed. Run something in it, or let it go."

@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.holds import FULL, block_mask, mask_of
 from gpucommons.scheduler.core.model.lifecycle import with_attempt
 from gpucommons.scheduler.core.model.state import ResizeSlice
+from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import AttemptState, WorkerPlacement, Workload
 from gpucommons.scheduler.errors import Conflict, InvalidTransition, Misconfigured
 
@@ -43,7 +44,7 @@ def resize(cycle: CycleState, lease: Workload, action: ResizeSlice, by: str) -> 
     """
     attempt = lease.current
     if attempt is None or attempt.stop is not None or attempt.state is AttemptState.STOPPING:
-        message = f"{lease.spec.owner}'s notebook holds no GPU that could be resized: it is {lease.state}."
+        message = f"{lease.spec.owner}'s notebook holds no GPU that could be resized: it is {state_words(lease.state)}."
         raise InvalidTransition(message)
     placement = attempt.placements[0]
     cycle.survey()

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.state_words import attempt_words, state_words
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptState,
@@ -97,7 +98,7 @@ def check_over(workload: Workload) -> None:
         With what to do.
     """
     if not is_final(workload):
-        message = f"{workload.spec.name} is {workload.state}: it goes on by itself; resume it if it is paused."
+        message = f"{workload.spec.name} is {state_words(workload.state)}: it goes on by itself; resume it if it is paused."
         raise InvalidTransition(message)
 
 
@@ -135,9 +136,7 @@ def admitted(workload: Workload, now_ms: Millis, **changes: Any) -> Workload:
 def _check_move(workload: Workload, state: State, to: State) -> None:
     moves = LEASE_MOVES if is_lease(workload) else JOB_MOVES
     if to not in moves.get(state, ()):
-        message = (
-            f"{workload.spec.name or 'The notebook'} is {state}: it cannot become {to} from there."
-        )
+        message = f"{workload.spec.name or 'The notebook'} is {state_words(state)}: it cannot become {state_words(to)} from there."
         raise InvalidTransition(message)
 
 
@@ -162,8 +161,12 @@ def attempt_moved(workload: Workload, to: AttemptState, **changes: Any) -> Attem
     """
     attempt = workload.current
     if attempt is None or to not in ATTEMPT_MOVES[attempt.state]:
-        found = "no attempt" if attempt is None else f"an attempt that is {attempt.state}"
-        message = f"{workload.spec.name} has {found}: it cannot become {to}."
+        found = (
+            "no attempt"
+            if attempt is None
+            else f"an attempt that is {attempt_words(attempt.state)}"
+        )
+        message = f"{workload.spec.name} has {found}: it cannot become {attempt_words(to)}."
         raise InvalidTransition(message)
     return evolve(attempt, state=to, **changes)
 

@@ -13,6 +13,7 @@ from gpucommons.scheduler.core.model.demand import bounds, is_block_size, milli_
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Policy
 from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.state_words import ended_words
 from gpucommons.scheduler.core.model.types import Reason, ReasonClass, State, Workload, WorkloadId
 
 Question = Callable[[CycleState, Workload], Reason | None]
@@ -60,7 +61,7 @@ def dependencies(cycle: CycleState, workload: Workload) -> Reason | None:
         if found is not None and found.state is State.SUCCEEDED:
             continue
         if found is not None and is_final(found):
-            text = f"{found.spec.name}, after which it should run, has {found.state}."
+            text = f"{found.spec.name}, after which it should run, {ended_words(found.state)}."
             return Reason(code=ReasonClass.DEPENDENCY, text=text, unblock="Run that again.")
         text = f"Runs after {_name(cycle, before)}, which has not finished."
         return Reason(code=ReasonClass.DEPENDENCY, text=text)

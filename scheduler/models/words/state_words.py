@@ -1,62 +1,28 @@
-"""The state of a job, a notebook or a node in the words of every screen: the panel, the pages, the command line."""
+"""The state of a job, a notebook or a node in words, for who knows the models and not the core."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from gpucommons.scheduler.core.model.state_words import (
+    ATTEMPT_WORDS,
+    JOB_WORDS,
+    LEASE_WORDS,
+    attempt_words,
+    ended_words,
+    node_words,
+    state_words,
+)
 
-#: The panel's own table (``messages.ts``) says the same.
-JOB_WORDS: Mapping[str, str] = {
-    "queued": "waiting",
-    "nominated": "next, making room",
-    "admitted": "starting",
-    "starting": "starting",
-    "running": "running",
-    "preempting": "stopping for others",
-    "pausing": "pausing",
-    "paused": "paused",
-    "cancelling": "cancelling",
-    "cancelled": "cancelled",
-    "succeeded": "finished",
-    "failed": "failed",
-}
-LEASE_WORDS: Mapping[str, str] = {
-    "waiting": "in line",
-    "granted": "starting",
-    "active": "runs",
-    "warned": "idle, about to be returned",
-    "released": "returned",
-    "ended": "ended",
-}
-#: Of one run of a job; those it shares with a job bear the same word.
-ATTEMPT_WORDS: Mapping[str, str] = {
-    "reserved": "starting",
-    "starting": "starting",
-    "running": "running",
-    "stopping": "stopping",
-    "ended": "ended",
-}
-#: Of a machine.
-NODE_WORDS: Mapping[str, str] = {
-    "ready": "ready",
-    "cordoned": "takes nothing new",
-    "lost": "not heard of",
-    "fenced": "fenced",
-}
-
-
-def state_words(state: str) -> str:
-    """The word for a state of either; a state of a newer scheduler is its own word."""
-    return JOB_WORDS.get(state) or LEASE_WORDS.get(state) or state
-
-
-def attempt_words(state: str) -> str:
-    """The word for a state of an attempt."""
-    return ATTEMPT_WORDS.get(state, state)
-
-
-def node_words(state: str) -> str:
-    """The word for a state of a node."""
-    return NODE_WORDS.get(state, state)
+__all__ = [
+    "ATTEMPT_WORDS",
+    "JOB_WORDS",
+    "LEASE_WORDS",
+    "attempt_words",
+    "ended_words",
+    "node_words",
+    "ordinal",
+    "place_words",
+    "state_words",
+]
 
 
 def ordinal(place: int) -> tuple[str, str]:

@@ -199,7 +199,9 @@ def _dependency(service: Service, principal: Principal, ref: str) -> Workload:
     found = find_job(service, principal, ref)
     authorization.job(principal, found)
     if found.state in (State.FAILED, State.CANCELLED):
-        message = f"after: {found.spec.name} is {found.state}, so this would never start."
+        message = (
+            f"after: {found.spec.name} is {state_words(found.state)}, so this would never start."
+        )
         raise Misconfigured(message)
     return found
 

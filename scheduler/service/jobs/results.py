@@ -12,6 +12,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Conflict, Forbidden, TooLarge
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
+from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
@@ -64,7 +65,9 @@ def _away(service: Service, found: Workload, files: JobFiles) -> tuple[ResultFil
 
 def _over(found: Workload) -> Attempt:
     if not is_final(found):
-        message = f"{found.spec.name} is {found.state}: its files come when it is over."
+        message = (
+            f"{found.spec.name} is {state_words(found.state)}: its files come when it is over."
+        )
         raise Conflict(message)
     if not found.attempts:
         raise Conflict(f"{found.spec.name} never ran, so it wrote no files.")

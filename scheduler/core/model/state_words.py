@@ -1,0 +1,72 @@
+"""The state of a job, a notebook or a node in the words of every screen: the panel, the pages, the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: The panel's own table (``messages.ts``) says the same.
+JOB_WORDS: Mapping[str, str] = {
+    "queued": "waiting",
+    "nominated": "next, making room",
+    "admitted": "starting",
+    "starting": "starting",
+    "running": "running",
+    "preempting": "stopping for others",
+    "pausing": "pausing",
+    "paused": "paused",
+    "cancelling": "cancelling",
+    "cancelled": "cancelled",
+    "succeeded": "finished",
+    "failed": "failed",
+}
+LEASE_WORDS: Mapping[str, str] = {
+    "waiting": "in line",
+    "granted": "starting",
+    "active": "runs",
+    "warned": "idle, about to be returned",
+    "released": "returned",
+    "ended": "ended",
+}
+#: Of one run of a job; those it shares with a job bear the same word.
+ATTEMPT_WORDS: Mapping[str, str] = {
+    "reserved": "starting",
+    "starting": "starting",
+    "running": "running",
+    "stopping": "stopping",
+    "ended": "ended",
+}
+#: Of a machine.
+NODE_WORDS: Mapping[str, str] = {
+    "ready": "ready",
+    "cordoned": "takes nothing new",
+    "lost": "not heard of",
+    "fenced": "fenced",
+}
+#: What became of who is over, as the end of a sentence.
+ENDED_WORDS: Mapping[str, str] = {
+    "succeeded": "has finished",
+    "failed": "has failed",
+    "cancelled": "was cancelled",
+    "released": "was returned",
+    "ended": "has ended",
+}
+
+
+def state_words(state: str) -> str:
+    """The word for a state of either; a state of a newer scheduler is its own word."""
+    return JOB_WORDS.get(state) or LEASE_WORDS.get(state) or state
+
+
+def attempt_words(state: str) -> str:
+    """The word for a state of an attempt."""
+    return ATTEMPT_WORDS.get(state, state)
+
+
+def node_words(state: str) -> str:
+    """The word for a state of a node."""
+    return NODE_WORDS.get(state, state)
+
+
+def ended_words(state: str) -> str:
+    """What became of who is over: ``has finished``, ``was cancelled``."""
+    return ENDED_WORDS.get(state) or f"is {state_words(state)}"
