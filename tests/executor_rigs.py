@@ -63,10 +63,22 @@ def words_left(behaviour: Behaviour) -> str:
     return "".join(f"open({here} + '/{name}', 'w').close();" for name in said if said[name])
 
 
+def before_it_runs(behaviour: Behaviour) -> str:
+    """All that it does before it prints, as statements."""
+    handler = f"signal.signal(signal.SIGTERM, {at_term(behaviour)});"
+    return f"{handler}{at_usr1(behaviour)}{words_left(behaviour)}"
+
+
+#: Where nobody answers.
+NOWHERE = "http://127.0.0.1:1"
+
+
 class Rig(Protocol):
     """One machine, and the executor that works on it now."""
 
     executor: Executor
+    #: The scheduler's API, as the machine's workers reach it.
+    api_url: str
     #: The machine, as placements name it.
     node: str
 
@@ -97,6 +109,7 @@ class Rig(Protocol):
 
 class FakeRig:
     node = "here"
+    api_url = NOWHERE
 
     def __init__(self, _folder: Path) -> None:
         self._now_ms = 1_700_000_000_000
@@ -140,6 +153,7 @@ class FakeRig:
 
 class LocalRig:
     node = "here"
+    api_url = NOWHERE
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -163,10 +177,8 @@ class LocalRig:
     def command(self, behaviour: Behaviour) -> tuple[str, ...]:
         if behaviour.no_such_command:
             return ("/nowhere/no-such-command",)
-        handler = at_term(behaviour)
         script = (
-            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {handler});"
-            f"{at_usr1(behaviour)}{words_left(behaviour)}"
+            f"import os, signal, sys, time; {before_it_runs(behaviour)}"
             "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_DIR'];"
             f"f = os.open({str(self._folder / 'starts')!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT);"
             "os.write(f, (d + chr(10)).encode());"

@@ -22,6 +22,7 @@ from gpucommons.scheduler.in_pod.kept_files import keep
 from gpucommons.scheduler.in_pod.worker import (
     ANSWER_S,
     FINISHED_FILE,
+    NOT_BEGUN,
     NOT_EXECUTABLE,
     NOT_FOUND,
     NOT_KEPT,
@@ -32,6 +33,7 @@ from gpucommons.scheduler.in_pod.worker import (
     Refused,
     Unreachable,
     say,
+    tell_kubelet,
 )
 
 #: The grace of a pod may end soon.
@@ -180,16 +182,11 @@ def main() -> int:
     reading = threading.Thread(target=_read_events, args=(environ, over), daemon=True)
     reading.start()
     root = Path(environ["GPUCOMMONS_ATTEMPT_DIR"])
+    folder = Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
     try:
-        running = Running(
-            arguments.command, Path(environ["GPUCOMMONS_WORK_DIR"], arguments.working_dir)
-        )
-    except FileNotFoundError as error:
-        say(f"there is no {error.filename!r} in this environment")
-        return NOT_FOUND
+        running = Running(arguments.command, folder)
     except OSError as error:
-        say(f"{arguments.command[0]!r} cannot be run: {error.strerror}")
-        return NOT_EXECUTABLE
+        return _never_ran(error, arguments.command[0])
     announced.begin(running)
     code = _status(running, root, environ.get("GPUCOMMONS_EXIT_AFTER_SIGNAL", "preempted"))
     try:
@@ -201,6 +198,19 @@ def main() -> int:
     over.set()
     reading.join(_LAST_LOOK_S)
     return code
+
+
+def _never_ran(error: OSError, command: str) -> int:
+    """Say why a command was not begun; the exit status for it."""
+    missing = isinstance(error, FileNotFoundError)
+    reason = (
+        f"there is no {error.filename!r} in this environment"
+        if missing
+        else f"{command!r} cannot be run: {error.strerror}"
+    )
+    say(reason)
+    tell_kubelet(NOT_BEGUN + reason)
+    return NOT_FOUND if missing else NOT_EXECUTABLE
 
 
 def _read_events(environ: Mapping[str, str], over: threading.Event) -> None:

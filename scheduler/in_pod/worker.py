@@ -26,6 +26,8 @@ R = TypeVar("R")
 #: What leaves a pod because its files could not be handed over (EX_IOERR).
 NOT_KEPT = 74
 NOT_FOUND, NOT_EXECUTABLE = 127, 126
+#: With one of these the kubelet's record of the end begins so, and goes on with the reason.
+NOT_BEGUN = "gpucommons could not run the command: "
 #: What leaves because it was told to: a shell's status for SIGTERM.
 STOPPED = 143
 #: In the attempt's folder, by their names alone: ``should_stop`` answered yes; the work is done.
@@ -144,6 +146,13 @@ def say(text: str) -> None:
     """A line for the job's log, in which no link is named."""
     sys.stderr.write(f"{time.strftime('%H:%M:%S')} gpucommons: {text}\n")
     sys.stderr.flush()
+
+
+def tell_kubelet(text: str) -> None:
+    """Leave the message that the pod's status shows."""
+    place = Path("/dev/termination-log")
+    if place.is_file() and not place.is_symlink() and os.access(place, os.W_OK):
+        place.write_text(text[:2000])
 
 
 # --- handing files over ------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from gpucommons.scheduler.storage.job_files import attempt_folder
 from gpucommons.scheduler.training.folders import folder_name
 
 ROOT = "/gpucommons"
+#: What a job's image must call its Python, 3.8 or newer.
+PYTHON = "python3"
 _OWN_WORK, _KEPT_WORK = "work", "attempt/work"
 WORK = f"{ROOT}/{_OWN_WORK}"
 ATTEMPT = f"{ROOT}/attempt"
@@ -60,7 +62,7 @@ class PodPlan:
 
     def command(self, words: Sequence[str]) -> list[str]:
         """The container's command for a worker's."""
-        worker = ["python3", "-I", f"{ROOT}/bin/worker", "--working-dir", self.working_dir]
+        worker = [PYTHON, "-I", f"{ROOT}/bin/worker", "--working-dir", self.working_dir]
         return [*worker, "--", *words]
 
 

@@ -25,7 +25,14 @@ from typing import Any
 from gpucommons.scheduler.files.confined_files import Refused as BadFiles
 from gpucommons.scheduler.files.confined_files import open_folder, remove, unpack
 from gpucommons.scheduler.in_pod import kept_files, worker
-from gpucommons.scheduler.in_pod.worker import Api, Refused, Unreachable, patiently, say
+from gpucommons.scheduler.in_pod.worker import (
+    Api,
+    Refused,
+    Unreachable,
+    patiently,
+    say,
+    tell_kubelet,
+)
 from gpucommons.scheduler.training.folders import folder_name, measure
 from gpucommons.scheduler.working_folder.home_links import link_left_out
 
@@ -219,16 +226,9 @@ def main() -> int:
         tarfile.TarError,
     ) as error:
         say(str(error))
-        _tell_kubelet(str(error))
+        tell_kubelet(str(error))
         return 1
     return 0
-
-
-def _tell_kubelet(text: str) -> None:
-    """The message that the pod's status shows."""
-    place = Path("/dev/termination-log")
-    if place.is_file() and not place.is_symlink() and os.access(place, os.W_OK):
-        place.write_text(text[:2000])
 
 
 if __name__ == "__main__":

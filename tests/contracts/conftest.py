@@ -13,6 +13,7 @@ from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from tests.kubernetes.fixtures import (  # noqa: F401 as above
     api,
+    attempts_api,
     cluster,
     kubeconfig,
     namespace,

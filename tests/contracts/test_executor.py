@@ -9,7 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from executor_rigs import ENDS, PATIENCE_S, RUNS, Behaviour, FakeRig, LocalRig, Rig, at_term
+from executor_rigs import (
+    ENDS,
+    PATIENCE_S,
+    RUNS,
+    Behaviour,
+    FakeRig,
+    LocalRig,
+    Rig,
+    before_it_runs,
+)
 
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.model.state import AttemptEnded, AttemptStarted, Observation
@@ -44,7 +53,7 @@ def cluster_rig(request: pytest.FixtureRequest) -> Rig:
         def command(self, behaviour: Behaviour) -> tuple[str, ...]:
             if behaviour.no_such_command:
                 return ("/nowhere/no-such-command",)
-            does = self.python(at_term(behaviour), behaviour.lines, behaviour.exit_code)
+            does = self.python(before_it_runs(behaviour), behaviour.lines, behaviour.exit_code)
             return tuple(does)
 
     return ClusterRig(
@@ -52,6 +61,7 @@ def cluster_rig(request: pytest.FixtureRequest) -> Rig:
         request.getfixturevalue("kubeconfig"),
         request.getfixturevalue("namespace"),
         request.getfixturevalue("python_image"),
+        request.getfixturevalue("attempts_api"),
         node=request.getfixturevalue("real_node"),
     )
 
@@ -101,7 +111,10 @@ def launch(
         attempts=(attempt,),
     )
     return Launch(
-        workload=workload, attempt=attempt, token_of=lambda _: "gca-x", api_url="http://127.0.0.1:1"
+        workload=workload,
+        attempt=attempt,
+        token_of=lambda attempt_id: f"gca-{attempt_id}",
+        api_url=rig.api_url,
     )
 
 
@@ -260,18 +273,6 @@ def test_a_gang_of_which_one_leaves_content_was_stopped_and_has_not_finished(rig
 # --- what an exit after a signal means ---------------------------------------------------------
 
 
-@pytest.fixture
-def heard(rig: Rig, request: pytest.FixtureRequest) -> Rig:
-    """A rig whose executor hears what a worker says of itself, and passes on signals of a notice.
-
-    In a pod both need what a storage puts above the command: this rig's pods have none. Those that
-    have one are in ``tests/scheduler/storage/test_pods.py``.
-    """
-    if request.node.get_closest_marker("kubernetes"):
-        pytest.skip("pods without a storage have nothing above their command that hears it")
-    return rig
-
-
 def what_it_means(rig: Rig, job: Launch, **more: str) -> Meaning:
     end = end_of(rig, job)
     return meaning(
@@ -304,9 +305,8 @@ def test_one_that_ended_before_the_signal_has_finished(rig: Rig) -> None:
 
 @pytest.mark.parametrize("leaves", [True, False], ids=["with 0", "with 143"])
 def test_one_that_said_that_it_is_done_has_finished_also_after_the_signal(
-    heard: Rig, leaves: bool
+    rig: Rig, leaves: bool
 ) -> None:
-    rig = heard
     job = launch(rig, Behaviour(leaves_content=leaves, says_finished=True))
     rig.executor.start(job)
     runs(rig, job)
@@ -321,8 +321,7 @@ def test_an_error_of_its_own_within_the_notice_is_its_own(rig: Rig) -> None:
     assert what_it_means(rig, job) is Meaning.FAILED
 
 
-def test_one_that_was_told_by_should_stop_and_leaves_with_0_has_not_finished(heard: Rig) -> None:
-    rig = heard
+def test_one_that_was_told_by_should_stop_and_leaves_with_0_has_not_finished(rig: Rig) -> None:
     job = launch(rig, Behaviour(says_told=True, exit_code=0))
     rig.executor.start(job)
     rig.executor.announce(stopping(rig, job))
@@ -351,8 +350,7 @@ def test_what_was_told_is_known_to_a_scheduler_that_was_away(rig: Rig) -> None:
     assert what_it_means(rig, job) is Meaning.STOPPED
 
 
-def test_a_notice_with_a_signal_reaches_every_worker_once(heard: Rig) -> None:
-    rig = heard
+def test_a_notice_with_a_signal_reaches_every_worker_once(rig: Rig) -> None:
     job = launch(rig, Behaviour(leaves_content=True), workers=2)
     rig.executor.start(job)
     runs(rig, job)

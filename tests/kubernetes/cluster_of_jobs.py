@@ -19,7 +19,9 @@ from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.storage.pod import PodPlace
 from tests.kubernetes.api import wait_for
 
 POOL_LABEL = "gpucommons.io/pool"
@@ -34,6 +36,8 @@ class Jobs:
     ) -> None:
         self.core, self.batch = client.CoreV1Api(api), client.BatchV1Api(api)
         self.namespace = namespace
+        #: Where pods ask for their orders; real ones do.
+        self.api_url = "http://127.0.0.1:1"
         self.live: set[AttemptId] = set()
         self.fractions: set[DeviceId] = set()
         self._kubeconfig = kubeconfig
@@ -63,6 +67,7 @@ class Jobs:
             pool_of=lambda _node: self.pool,
             current=lambda: frozenset(self.live),
             fractions=lambda: frozenset(self.fractions),
+            files=PlannedFiles(place=PodPlace(image=self.settings.own_image)),
         )
         return KubernetesExecutor(connect(kubeconfig=str(self._kubeconfig)), self.settings, around)
 
@@ -92,7 +97,7 @@ class Jobs:
             for rank, (one, node) in enumerate(zip(made.placements, nodes, strict=True))
         )
         attempt = replace(made, placements=placements)
-        launch = a_launch(attempt, **spec)
+        launch = replace(a_launch(attempt, **spec), api_url=self.api_url)
         self.live.add(attempt.attempt_id)
         self.start(launch)
         return launch

@@ -7,6 +7,7 @@ from databases import database, postgresql  # noqa: F401 as below
 
 from tests.kubernetes.fixtures import (  # noqa: F401 fixtures are found by their names
     api,
+    attempts_api,
     cluster,
     kubeconfig,
     kwok_nodes,

@@ -1,4 +1,7 @@
-"""The executor's contract on a real node: its pods are real processes there."""
+"""The executor's contract on a real node: its pods are real processes there.
+
+They are those of an installation without a storage; the rig stands for the rest of the scheduler.
+"""
 
 from __future__ import annotations
 
@@ -12,25 +15,66 @@ from pathlib import Path
 from kubernetes import client
 
 from gpucommons.scheduler.core.model.resources import Pool
-from gpucommons.scheduler.core.model.types import Millis, PoolName
+from gpucommons.scheduler.core.model.types import Attempt, Millis, PoolName, Stop
 from gpucommons.scheduler.executors.base import Executor, Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PodAdditions
+from gpucommons.scheduler.storage.pod import PodPlace
+from tests.kubernetes.attempts_api import AttemptsApi
 
 _PATIENCE_S = 120
 #: A grace that a test can wait for: a kubelet does not shorten one that it has begun to give.
 _POOL = Pool(name=PoolName("cpu"), executor="kubernetes", grace_ms=8_000)
 
 
+class Announcing(KubernetesExecutor):
+    """What it is told to announce stands in the scheduler's books by then, which its API reads."""
+
+    api: AttemptsApi
+
+    def announce(self, attempt: Attempt) -> None:
+        """See the protocol."""
+        self._say(attempt, attempt.stop)
+        super().announce(attempt)
+
+    def spare(self, attempt: Attempt) -> None:
+        """See the protocol."""
+        self._say(attempt, None)
+        super().spare(attempt)
+
+    def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
+        """See the protocol."""
+        self._say(attempt, attempt.stop)
+        super().signal(attempt, now_ms=now_ms)
+
+    def _say(self, attempt: Attempt, stop: Stop | None) -> None:
+        self.api.say(token_of(attempt.attempt_id), stop)
+
+
+def token_of(attempt_id: str) -> str:
+    """A token for tests."""
+    return f"gca-{attempt_id}"
+
+
 class KubernetesRig:
     """One real node, and the executor that works on it now."""
 
     def __init__(
-        self, api: client.ApiClient, kubeconfig: Path, namespace: str, image: str, *, node: str
+        self,
+        api: client.ApiClient,
+        kubeconfig: Path,
+        namespace: str,
+        image: str,
+        attempts: AttemptsApi,
+        *,
+        node: str,
     ) -> None:
         self.node = node
+        self.api_url = attempts.url
+        self._attempts = attempts
         self._api = api
         self._namespace = namespace
         # Shared with the node, whose own folders begin at /var.
@@ -42,6 +86,7 @@ class KubernetesRig:
             instance=f"contract-{uuid.uuid4().hex[:8]}",
             namespace=namespace,
             environments={"": image},
+            own_image=image,
             vanished_hold_s=1,
             pod=PodAdditions(
                 volumes=[volume],
@@ -51,18 +96,24 @@ class KubernetesRig:
         self.executor: Executor = self._boot()
 
     def _boot(self) -> KubernetesExecutor:
-        around = Around(logs=self._folder / "logs", pool_of=lambda _node: _POOL)
-        return KubernetesExecutor(self._connection, self._settings, around)
+        around = Around(
+            logs=self._folder / "logs",
+            pool_of=lambda _node: _POOL,
+            files=PlannedFiles(place=PodPlace(image=self._settings.own_image)),
+        )
+        made = Announcing(self._connection, self._settings, around)
+        made.api = self._attempts
+        return made
 
     def restart(self) -> None:
         """The scheduler dies and comes back."""
         self.executor.close()
         self.executor = self._boot()
 
-    def python(self, at_term: str, lines: Sequence[str], exit_code: int | None) -> list[str]:
-        """A command that prints, counts its start, and ends, or waits for a signal."""
+    def python(self, before: str, lines: Sequence[str], exit_code: int | None) -> list[str]:
+        """A command that does something first, counts its start, prints, and ends, or waits."""
         script = (
-            f"import os, signal, sys, time; signal.signal(signal.SIGTERM, {at_term});"
+            f"import os, signal, sys, time; {before}"
             "d = os.environ['GPUCOMMONS_RANK'] + ' ' + os.environ['GPUCOMMONS_ATTEMPT_ID'];"
             f"f = os.open({str(self._folder / 'starts')!r},"
             " os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666);"

@@ -9,6 +9,7 @@ import pytest
 from kubernetes import client
 
 from tests.kubernetes import toolchain
+from tests.kubernetes.attempts_api import AttemptsApi, gateway, serving_attempts
 from tests.kubernetes.cluster import RUNNING, Attached, Cluster, session_cluster
 from tests.kubernetes.control_plane import PROGRAMS
 from tests.kubernetes.images import PYTHON
@@ -126,6 +127,13 @@ def python_image(cluster: Cluster | Attached, two_real_nodes: list[str]) -> str:
     """The image with Python and the product, known to every real node."""
     cluster.import_python_image()
     return PYTHON
+
+
+@pytest.fixture(scope="session")
+def attempts_api(api: client.ApiClient, real_node: str) -> Iterator[AttemptsApi]:
+    """What pods on real nodes ask of the scheduler."""
+    with serving_attempts(gateway(api, real_node)) as served:
+        yield served
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Role
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from tests.kubernetes.api import wait_for
+from tests.kubernetes.attempts_api import AttemptsApi
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.node_parts import start_plugin_of_instances
 from tests.kubernetes.real_node import RealNode
@@ -23,12 +24,13 @@ def label(jobs: Jobs, node: str, value: str | None) -> None:
 
 
 @pytest.fixture
-def jobs(
+def jobs(  # noqa: PLR0917 - pytest passes them by name
     api: client.ApiClient,
     kubeconfig: Path,
     restricted_namespace: str,
     python_image: str,
     two_real_nodes: list[str],
+    attempts_api: AttemptsApi,
 ) -> Iterator[Jobs]:
     made = Jobs(
         api,
@@ -37,6 +39,7 @@ def jobs(
         environments={"": python_image, "gone": "gpucommons.test/not-there:1"},
         own_image=python_image,
     )
+    made.api_url = attempts_api.url
     for node in two_real_nodes:
         label(made, node, made.pool.name)
     yield made
@@ -119,12 +122,13 @@ def test_a_reservation_made_anew_on_another_card_hands_nothing_out_while_a_share
     jobs.fractions.clear()
 
 
-def test_a_worker_on_an_instance_of_a_cut_card_gets_the_one_that_its_plugin_chose(
+def test_a_worker_on_an_instance_of_a_cut_card_gets_the_one_that_its_plugin_chose(  # noqa: PLR0917 - as above
     api: client.ApiClient,
     kubeconfig: Path,
     restricted_namespace: str,
     python_image: str,
     own_nodes: list[RealNode],
+    attempts_api: AttemptsApi,
 ) -> None:
     node, resource, pool = own_nodes[0], "nvidia.com/mig-1g.10gb", "cut"
     made = Jobs(
@@ -132,8 +136,10 @@ def test_a_worker_on_an_instance_of_a_cut_card_gets_the_one_that_its_plugin_chos
         kubeconfig,
         restricted_namespace,
         environments={"": python_image},
+        own_image=python_image,
         pools={pool: {"gpu_resource": resource}},
     )
+    made.api_url = attempts_api.url
     made.pool = replace(made.pool, name=PoolName(pool), gpu_kind=None)
     start_plugin_of_instances(node, resource, ("MIG-one", "MIG-two"))
     label(made, node.name, pool)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from cluster_objects import FILES
 from kubernetes import client
 from launches import a_launch
 
@@ -14,7 +15,6 @@ from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
-from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.settings import HomeVolume, KubernetesSettings
 
 
@@ -22,7 +22,7 @@ from gpucommons.scheduler.executors.kubernetes.settings import HomeVolume, Kuber
 def with_home(kubeconfig: Path, namespace: str) -> WithHome:
     settings = KubernetesSettings(namespace=namespace, home=HomeVolume())
     return WithHome(
-        files_of_job=WithoutFiles(),
+        files_of_job=FILES,
         home=HomeVolume(),
         settings=settings,
         connection=connect(kubeconfig=str(kubeconfig)),

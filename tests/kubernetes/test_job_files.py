@@ -27,6 +27,7 @@ from gpucommons.scheduler.executors.fake import Script
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.pod import PodPlace, plan_pod
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
+from tests.kubernetes.attempts_api import gateway
 from tests.kubernetes.pods import RESTRICTED, Pods
 
 USER = 1000
@@ -130,9 +131,9 @@ def site(  # noqa: PLR0917 - pytest passes them by name
     tmp_path: Path,
 ) -> Iterator[Site]:
     world = ServiceWorld(tmp_path, files=VolumeFiles(root=root))
-    gateway = _gateway(api, real_node)
-    listening = socket.create_server((gateway, 0))
-    url = f"http://{gateway}:{listening.getsockname()[1]}"
+    here = gateway(api, real_node)
+    listening = socket.create_server((here, 0))
+    url = f"http://{here}:{listening.getsockname()[1]}"
     server = uvicorn.Server(uvicorn.Config(an_app(world), log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
@@ -144,13 +145,6 @@ def site(  # noqa: PLR0917 - pytest passes them by name
         thread.join()
         listening.close()
         client.CoreV1Api(api).delete_persistent_volume(volume)
-
-
-def _gateway(api: client.ApiClient, node: str) -> str:
-    """This machine, as the nodes see it."""
-    addresses = client.CoreV1Api(api).read_node(node).status.addresses
-    inside = next(one.address for one in addresses if one.type == "InternalIP")
-    return f"{inside.rpartition('.')[0]}.1"
 
 
 def _make_volume(api: client.ApiClient, namespace: str, root: Path) -> str:

@@ -198,28 +198,6 @@ class Driver:
         # 0 would only take the pod out of the books, whatever runs.
         return max(1, -(-left_ms // 1000))
 
-    # --- announcing --------------------------------------------------------------------------
-
-    def announce(self, record: Record, trace: Trace | None) -> None:
-        """Tell the pods of a stop, or that it is taken back, where nothing else does."""
-        if self._hands.files.tells_of_stops or record.to_suspend:
-            return
-        stop = record.attempt.stop
-        if stop is not None and stop.term_ms <= stop.announced_ms:
-            return  # no notice: the signal itself comes as soon
-        said = "" if stop is None else f"{stop.announced_ms}"
-        if said == (record.noticed or ""):
-            return
-        record.noticed = said
-        for pod in record.living(record.seen(trace)):
-            work = partial(self._hands.requests.notify, pod, stop)
-            self._give(record, ("notify", pod.uid, said), work, partial(self._notified, record))
-
-    @staticmethod
-    def _notified(record: Record, error: ApiError | None) -> None:
-        if error is not None and error.try_again:
-            record.noticed = None
-
     def _give(
         self,
         record: Record,

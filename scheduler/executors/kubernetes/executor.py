@@ -223,7 +223,6 @@ class KubernetesExecutor:
         if record is None:
             pool = self._around.pool_of(attempt.placements[0].node_id)
             record = self._records[attempt.attempt_id] = Record(attempt=attempt)
-            record.wrapped = self._around.files.tells_of_stops
             record.grace_s = record.grace_s if pool is None else -(-pool.grace_ms // 1000)
             trace = self._view.traces.get(attempt.attempt_id)
             if trace is not None:
@@ -235,19 +234,18 @@ class KubernetesExecutor:
     # --- stopping ----------------------------------------------------------------------------
 
     def announce(self, attempt: Attempt) -> None:
-        """See the protocol."""
-        self._say(attempt)
+        """See the protocol. Each worker's pod asks the scheduler itself for what is announced to it."""
+        self._note(attempt)
 
     def spare(self, attempt: Attempt) -> None:
         """See the protocol."""
-        self._say(replace(attempt, stop=None))
+        self._note(replace(attempt, stop=None))
 
-    def _say(self, attempt: Attempt) -> None:
+    def _note(self, attempt: Attempt) -> None:
         with self._lock:
             record = self._records.get(attempt.attempt_id)
             if record is not None:
                 record.attempt = attempt
-                self._driver.announce(record, self._view.traces.get(attempt.attempt_id))
 
     def signal(self, attempt: Attempt, *, now_ms: Millis) -> None:
         """See the protocol."""

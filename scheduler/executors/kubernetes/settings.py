@@ -21,6 +21,8 @@ from gpucommons.scheduler.models.fields import Model
 
 #: The resource of NVIDIA's device plugin.
 PLUGIN_RESOURCE = "nvidia.com/gpu"
+#: The scheduler's own image, where its operator names no other.
+OWN_IMAGE = "gpucommons"
 #: Least uid that jobs may run as.
 _FIRST_USER = 1000
 
@@ -119,7 +121,7 @@ class KubernetesSettings(Model):
     priority_class: str | None = None
     reservation_priority_class: str | None = "gpucommons-reservation"
     #: The scheduler's own image: of reservation pods, and of what prepares a job's files.
-    own_image: str = "gpucommons"
+    own_image: str = OWN_IMAGE
     #: The node agent runs on the GPU nodes: fractions and usage come through it.
     agents: bool = False
     agent_namespace: str = "gpucommons-agents"

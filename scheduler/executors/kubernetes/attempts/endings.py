@@ -1,7 +1,7 @@
 """How an attempt that is over ended: pure, from what was seen of its objects.
 
-Only who stood between a command and the kubelet knows whether SIGTERM reached it in time. Where
-nobody did, an end that came after the order to end counts as one that was told.
+What stands above each command knows whether a signal reached it in time, and whether it said that its
+work is done: its status is 0 only where it is.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from gpucommons.scheduler.executors.kubernetes.attempts import sentences
 from gpucommons.scheduler.executors.kubernetes.attempts.judging import Seen
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, indexes, seconds_of
+from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
 
 _KILLED, _SIGKILL = 137, -9
 
@@ -30,7 +31,7 @@ def end_of(seen: Seen) -> AttemptEnded:
         )
     codes = _codes(seen)
     if len(codes) == seen.workers and not any(codes.values()):
-        return AttemptEnded(attempt_id=attempt_id, exit_code=0, told=_were_told(seen))
+        return AttemptEnded(attempt_id=attempt_id, exit_code=0)
     if seen.stopped:
         return _stopped(seen, codes)
     return _by_itself(seen)
@@ -59,22 +60,13 @@ def _stopped(seen: Seen, codes: Mapping[int, int]) -> AttemptEnded:
         exit_code=worst,
         killed=killed,
         text=text,
-        told=_were_told(seen),
     )
-
-
-def _were_told(seen: Seen) -> bool:
-    """SIGTERM may have reached a command before it ended: nobody stood between it and the kubelet."""
-    if not seen.stopped or seen.wrapped:
-        return False
-    pods = seen.pods
-    return any(rank not in pods or not _ended_undeleted(pods[rank]) for rank in range(seen.workers))
 
 
 def _by_itself(seen: Seen) -> AttemptEnded:
     attempt_id = seen.attempt.attempt_id
     for pod in _in_order(seen):
-        if pod.end.reason in sentences.NEVER_RAN:
+        if pod.end.reason in sentences.NEVER_RAN or pod.end.message.startswith(NOT_BEGUN):
             text = sentences.could_not_run(pod.end)
             return AttemptEnded(attempt_id=attempt_id, exit_code=None, start_failed=True, text=text)
     for pod in _in_order(seen):

@@ -52,8 +52,6 @@ class Seen:
     warning: Why = Why()
     #: From SIGTERM to SIGKILL, of pods that nothing is left of.
     grace_s: int = 30
-    #: Above each command stands one of ours, whose status says 0 only where the work is done.
-    wrapped: bool = False
 
     @property
     def job_names(self) -> tuple[str, ...]:

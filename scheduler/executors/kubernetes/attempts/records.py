@@ -51,7 +51,6 @@ class Record:
     warning: Why = Why()
     #: Since when it waits for something that may never come.
     uncertain_since_ms: int | None = None
-    noticed: str | None = None
     absent: set[str] = field(default_factory=set)
     ranks: Mapping[tuple[str, int], int] = field(default_factory=dict)
     started: bool = False
@@ -72,8 +71,6 @@ class Record:
     doubtful: bool = False
     #: What the cluster refuses to do for it, by the order's key.
     refused: dict[tuple[object, ...], str] = field(default_factory=dict)
-    #: See :class:`Seen`.
-    wrapped: bool = False
     ended: AttemptEnded | None = None
     #: What is told, made once.
     told: tuple[Observation, ...] = ()
@@ -109,7 +106,6 @@ class Record:
             absent=frozenset(self.absent),
             warning=self.warning,
             grace_s=self.grace_s,
-            wrapped=self.wrapped,
         )
 
     @property
@@ -181,8 +177,6 @@ class Record:
                 if job is None:
                     return name not in self.absent
                 return not (job.suspended or job.finished or job.deleting)
-            case ("notify", _, said) if self.to_suspend or said != self.noticed:
-                return False
         return any(pod.uid == key[1] for pod in self.living(seen))
 
     def lose_patience(self, now_ms: int, *, patience_ms: int, linger_ms: int) -> None:

@@ -10,6 +10,8 @@ import re
 
 from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen, Why
 from gpucommons.scheduler.failures import Failure, headline
+from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
+from gpucommons.scheduler.storage.pod import PYTHON
 
 #: A container that waits for one of these does not get over it by itself.
 HOPELESS = frozenset(
@@ -103,10 +105,13 @@ def not_run(slot: str, why: Why) -> str:
     )
 
 
+_NO_PYTHON = (
+    f"Its image has no {PYTHON}, which every job needs beside its own command: it hands signals on, hears"
+    " of stops and keeps files. Choose an image with Python 3.8 or newer"
+)
 _CANNOT = {
     "suspend": "It cannot be ended, and holds what it has",
     "hurry": "Its workers cannot be ended, and hold what they have",
-    "notify": "It cannot be told of its stop, or that it is taken back",
     "lift": "Its workers cannot be sent to their nodes",
 }
 #: Due until it is done; the others are asked once.
@@ -121,8 +126,13 @@ def cannot(order: str, message: str) -> str:
 
 def could_not_run(why: Why) -> str:
     """Why a container ended that never became the job's command."""
+    if why.message.startswith(NOT_BEGUN):
+        reason = _short(why.message.removeprefix(NOT_BEGUN))
+        return reason[:1].upper() + reason[1:]
     found = _EXECUTABLE.search(why.message)
     if (found and "not found" in why.message) or (found and "no such file" in why.message):
+        if found["command"] == PYTHON:
+            return _NO_PYTHON
         return f"There is no command {found['command']!r} in this environment"
     if found and "permission denied" in why.message:
         return f"{found['command']!r} cannot be run: permission denied"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from gpucommons.gpu.devices.devices import DeviceId
@@ -12,7 +12,12 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import AttemptId, NodeId, PoolName
 from gpucommons.scheduler.executors.kubernetes.attempts.witnesses import Reading
 from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import Leases
-from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, WithoutFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import (
+    JobFiles,
+    PlannedFiles,
+)
+from gpucommons.scheduler.executors.kubernetes.settings import OWN_IMAGE
+from gpucommons.scheduler.storage.pod import PodPlace
 
 
 def _now_ms() -> int:
@@ -40,7 +45,7 @@ class Around:
     on_change: Callable[[], None] = lambda: None
     #: Whether this scheduler acts, and not another replica: asked by every thread before it does.
     leading: Callable[[], bool] = lambda: True
-    files: JobFiles = field(default_factory=WithoutFiles)
+    files: JobFiles = PlannedFiles(place=PodPlace(image=OWN_IMAGE))
     #: Where logs of stopped workers are kept; None = nowhere.
     logs: Path | None = None
     now_ms: Callable[[], int] = _now_ms

@@ -33,11 +33,6 @@ class WithHome:
     settings: KubernetesSettings
     connection: Connection
 
-    @property
-    def tells_of_stops(self) -> bool:
-        """See :class:`.job_files.JobFiles`."""
-        return self.files_of_job.tells_of_stops
-
     def ready(self, launch: Launch) -> None:
         """Refuse what could never start."""
         nodes = [placement.node_id for placement in launch.attempt.placements]

@@ -1,4 +1,8 @@
-"""How a job's files come to its pods: the seam to the storage, and the little that works without one."""
+"""How a job's files come to its pods, and what stands above its command: the seam to the storage.
+
+Without a storage pods get the same, but for a place where files outlive them: what a worker says of
+itself, and a signal at the notice, are heard in every pod.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Files, no_files
+from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Files
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.storage.pod import WORK, PodPlace, plan_pod
 
 
 class JobFiles(Protocol):
     """What a storage must offer."""
-
-    @property
-    def tells_of_stops(self) -> bool:
-        """Workers hear of a stop through it, so their pods need not be told."""
-        ...
 
     def ready(self, launch: Launch) -> None:
         """Make what must be there before the pods are; called beside the loop, may take its time."""
@@ -33,24 +32,6 @@ class JobFiles(Protocol):
         ...
 
 
-class WithoutFiles:
-    """No storage: a job has what its image has, and an empty folder that goes with its pod."""
-
-    tells_of_stops = False
-
-    def ready(self, launch: Launch) -> None:
-        """Nothing to make."""
-
-    def files(self, launch: Launch, settings: KubernetesSettings) -> Files:
-        """See the protocol."""
-        del settings
-        return no_files()
-
-    def commands(self, launch: Launch) -> Mapping[str, Sequence[str]]:
-        """See the protocol."""
-        return {role.name: role.command for role in launch.workload.spec.roles}
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PlannedFiles:
     """Files by the storage's plan: an init container brings them, a small parent keeps the rest."""
@@ -58,7 +39,6 @@ class PlannedFiles:
     place: PodPlace
     #: Makes what an attempt finds on the storage.
     make_ready: Callable[[Launch], None] = lambda _launch: None
-    tells_of_stops: bool = True
 
     def ready(self, launch: Launch) -> None:
         """See the protocol."""

@@ -22,8 +22,6 @@ from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSetting
 
 Document = dict[str, Any]
 
-NOTICE_PATH = "/gpucommons/notice"
-_WORK_PATH = "/gpucommons"
 _NOT_EVICTED = tuple(
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
     for key in ("not-ready", "unreachable")
@@ -58,31 +56,6 @@ class Way:
     def told(self, role: str) -> PodParts:
         """What the pods of a role say to whoever makes their slices; nothing where we do."""
         return self.made.get(role, Injection()).pod
-
-
-def no_files() -> Files:
-    """An empty folder and the notice: all that a pod can be given without a storage."""
-    attempt_dir = f"{_WORK_PATH}/attempt"
-    item = {"path": "notice.json", "fieldRef": _field(f"metadata.annotations['{names.NOTICE}']")}
-    return Files(
-        volumes=(
-            {"name": "gpucommons", "emptyDir": {}},
-            {"name": "gpucommons-notice", "downwardAPI": {"items": [item]}},
-        ),
-        volume_mounts=(
-            {"name": "gpucommons", "mountPath": _WORK_PATH},
-            {"name": "gpucommons-notice", "mountPath": NOTICE_PATH, "readOnly": True},
-        ),
-        env={
-            "HOME": _WORK_PATH,
-            "GPUCOMMONS_ATTEMPT_DIR": attempt_dir,
-            "GPUCOMMONS_NOTICE_FILE": f"{NOTICE_PATH}/notice.json",
-        },
-    )
-
-
-def _field(path: str) -> Document:
-    return {"fieldPath": path}
 
 
 # --- the Jobs --------------------------------------------------------------------------------
@@ -161,8 +134,6 @@ def _pod(launch: Launch, way: Way, role: Role, placement: WorkerPlacement) -> Do
         "terminationGracePeriodSeconds": max(1, -(-way.traits.grace_ms // 1000)),
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
-        # Our own rows are looked at by nobody else: a worker without an init would be deaf to SIGTERM.
-        "shareProcessNamespace": not files.init_containers,
         "securityContext": {
             "runAsNonRoot": True,
             "runAsUser": settings.run_as_user,

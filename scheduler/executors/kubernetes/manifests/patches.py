@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpucommons.scheduler.core.model.types import Attempt, Stop, WorkerPlacement
+from gpucommons.scheduler.core.model.types import Attempt, WorkerPlacement
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen
 
@@ -76,13 +75,3 @@ def suspend() -> dict[str, Any]:
         "metadata": {"managedFields": _NO_FIELD_MANAGERS},
         "spec": {"suspend": True, "backoffLimit": _ANY},
     }
-
-
-def notice(stop: Stop | None) -> dict[str, Any]:
-    """Announce a stop to a pod, or take the announcement back."""
-    text = None
-    if stop is not None:
-        text = json.dumps(
-            {"why": stop.why, "text": stop.text, "term_ms": stop.term_ms, "kill_ms": stop.kill_ms}
-        )
-    return {"metadata": {"annotations": {names.NOTICE: text}}}

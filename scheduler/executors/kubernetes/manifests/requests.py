@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from gpucommons.scheduler.core.model.types import Attempt, Stop
+from gpucommons.scheduler.core.model.types import Attempt
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     CONFLICT,
     NOT_FOUND,
@@ -102,10 +102,6 @@ class Requests:
         """End a pod with its own grace."""
         path = f"/api/v1/namespaces/{namespace}/pods/{name}"
         self._delete(path, {"preconditions": {"uid": uid}})
-
-    def notify(self, pod: PodSeen, stop: Stop | None) -> None:
-        """Announce a stop in the pod's annotations, or take it back."""
-        self._connection.merge_patch(_pod(pod), patches.notice(stop))
 
     def delete_job(self, namespace: str, job: str) -> None:
         """Remove a Job and all that it owns."""

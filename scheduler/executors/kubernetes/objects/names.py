@@ -32,7 +32,6 @@ NODE = f"{GROUP}/node"
 RANK = f"{GROUP}/rank"
 SLICE = f"{GROUP}/slice"
 LOCAL_RANK = f"{GROUP}/local-rank"
-NOTICE = f"{GROUP}/notice"
 SLOT = f"{GROUP}/slot"
 #: Of a pod that was told its cards: the slots that these are.
 SLOTS = f"{GROUP}/slots"

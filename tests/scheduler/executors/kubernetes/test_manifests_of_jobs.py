@@ -10,7 +10,7 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from cluster_objects import ATTEMPT_ID, JOB, a_launch, an_attempt
+from cluster_objects import ATTEMPT_ID, FILES, JOB, a_launch, an_attempt
 from kubespawner.slugs import safe_slug
 
 from gpucommons.scheduler.core.model.resources import Pool
@@ -21,7 +21,6 @@ from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import (
     JobFiles,
     PlannedFiles,
-    WithoutFiles,
 )
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import (
     LayOut,
@@ -45,7 +44,7 @@ OWNER = {"metadata": {"name": JOB, "uid": "job-uid"}}
 def laid_out(
     launch: Launch, settings: KubernetesSettings = SETTINGS, files: JobFiles | None = None
 ) -> LayOut:
-    return lay_out(launch, settings, POOL, files or WithoutFiles())
+    return lay_out(launch, settings, POOL, files or FILES)
 
 
 def the_job(launch: Launch, settings: KubernetesSettings = SETTINGS) -> dict[str, Any]:
@@ -67,7 +66,11 @@ def told_by(secret: Mapping[str, Any]) -> dict[str, str]:
     return {name: base64.b64decode(value).decode() for name, value in secret["data"].items()}
 
 
-@pytest.mark.parametrize("files", [WithoutFiles(), PlannedFiles(place=PodPlace(image="ours"))])
+@pytest.mark.parametrize(
+    "files",
+    [FILES, PlannedFiles(place=PodPlace(image="ours", storage="volume", claim="jobs"))],
+    ids=["no storage", "volume"],
+)
 @pytest.mark.parametrize("roles", [("worker",), ("worker", "worker"), ("chief", "worker")])
 def test_everything_meets_the_published_schemas(files: JobFiles, roles: tuple[str, ...]) -> None:
     plan = laid_out(a_launch(an_attempt(*roles)), files=files)
@@ -96,12 +99,20 @@ def test_the_pools_grace_is_rounded_up_to_whole_seconds() -> None:
     assert pod_of(the_job(a_launch()))["terminationGracePeriodSeconds"] == 13
 
 
+def test_above_every_command_stands_ours_with_or_without_a_storage() -> None:
+    pod = pod_of(the_job(a_launch()))
+    command = pod["containers"][0]["command"]
+    assert command[:3] == ["python3", "-I", "/gpucommons/bin/worker"]
+    assert command[command.index("--") :] == ["--", "python", "worker.py"]
+    assert env_of(pod)["GPUCOMMONS_STORAGE"]["value"] == "none"
+
+
 def test_it_fits_a_namespace_that_enforces_restricted() -> None:
     pod = pod_of(the_job(a_launch()))
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
-    for container in pod["containers"]:
+    for container in [*pod["initContainers"], *pod["containers"]]:
         assert container["securityContext"]["allowPrivilegeEscalation"] is False
         assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
 
@@ -176,7 +187,7 @@ def a_home(launch: Launch, *, read_only: bool = False) -> dict[str, Any]:
     home = HomeVolume(read_only=read_only)
     no_api: Any = None
     files = WithHome(
-        files_of_job=PlannedFiles(place=PodPlace(image="ours")),
+        files_of_job=FILES,
         home=home,
         settings=SETTINGS,
         connection=no_api,
@@ -205,8 +216,7 @@ def test_what_prepares_a_pod_sees_no_home_where_nothing_is_linked() -> None:
 
 
 def test_init_containers_see_no_gpu_and_know_the_job() -> None:
-    files = PlannedFiles(place=PodPlace(image="ours"))
-    (job,) = laid_out(a_launch(an_attempt(milli_gpu=500)), files=files).jobs
+    (job,) = laid_out(a_launch(an_attempt(milli_gpu=500))).jobs
     (first,) = job["spec"]["template"]["spec"]["initContainers"]
     env = {one["name"]: one for one in first["env"]}
     assert env["NVIDIA_VISIBLE_DEVICES"]["value"] == "void"
@@ -225,7 +235,7 @@ def test_what_runs_before_a_job_is_told_nothing_by_the_jobs_user() -> None:
         },
         secrets={"PYTHONSTARTUP": "mine"},
     )
-    (job,) = laid_out(launch, settings, PlannedFiles(place=PodPlace(image="ours"))).jobs
+    (job,) = laid_out(launch, settings).jobs
     (first,) = pod_of(dict(job))["initContainers"]
     env = {one["name"]: one for one in first["env"]}
     assert not env.keys() & {"PYTHONPATH", "LD_LIBRARY_PATH", "PYTHONSTARTUP", "OMP_NUM_THREADS"}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from cluster_objects import a_pod_seen, a_stop, an_attempt
+from cluster_objects import a_pod_seen, an_attempt
 
 from gpucommons.scheduler.executors.kubernetes.manifests import patches
 
@@ -49,12 +48,6 @@ def test_a_choice_of_nodes_that_is_there_is_added_to() -> None:
 def test_without_a_bound_device_it_sees_none() -> None:
     found = by_path(patches.lift(a_pod_seen(), an_attempt(), 0, NODE))
     assert found["/metadata/annotations/gpucommons.io~1devices"] == "void"
-
-
-def test_a_notice_is_put_up_and_taken_down() -> None:
-    text = patches.notice(a_stop())["metadata"]["annotations"]["gpucommons.io/notice"]
-    assert json.loads(text)["kill_ms"] == 3000
-    assert patches.notice(None)["metadata"]["annotations"]["gpucommons.io/notice"] is None
 
 
 def test_no_end_of_a_pod_makes_a_job_fail_that_is_being_stopped() -> None:

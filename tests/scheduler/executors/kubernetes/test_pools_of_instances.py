@@ -6,12 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from cluster_objects import a_launch, an_attempt
+from cluster_objects import FILES, a_launch, an_attempt
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
-from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import lay_out
 from gpucommons.scheduler.executors.kubernetes.nodes.cluster_nodes import (
     Holdings,
@@ -80,7 +79,7 @@ def test_a_worker_asks_the_device_plugin_for_its_instances() -> None:
     attempt = an_attempt()
     held = replace(attempt.placements[0], device_ids=(DeviceId("n0/gpu-0"), DeviceId("n0/gpu-1")))
     launch = a_launch(replace(attempt, placements=(held,)))
-    (job,) = lay_out(launch, SETTINGS, POOL, WithoutFiles()).jobs
+    (job,) = lay_out(launch, SETTINGS, POOL, FILES).jobs
     limits = job["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]
     assert limits[CUT] == "2"
     assert "nvidia.com/gpu" not in limits

@@ -10,13 +10,12 @@ import kubernetes_validate
 import pytest
 import yaml
 from builders import a_node
-from cluster_objects import JOB, a_launch, a_pod, an_attempt
+from cluster_objects import FILES, JOB, a_launch, a_pod, an_attempt
 
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName
 from gpucommons.scheduler.errors import BadRequest, Unavailable
 from gpucommons.scheduler.executors.kubernetes.attempts import sentences
-from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import (
     LayOut,
     expected_of,
@@ -221,7 +220,7 @@ def test_a_size_that_is_made_is_not(place: dict[str, Any], milli_gpu: int) -> No
 def laid_out(place: dict[str, Any], milli_gpu: int = 500, *roles: str, **more: Any) -> LayOut:
     nodes = {name: seen(name) for name in ("n0", "n1")}
     launch = a_launch(an_attempt(*roles, milli_gpu=milli_gpu))
-    return lay_out(launch, settings(place, **more), POOL, WithoutFiles(), nodes)
+    return lay_out(launch, settings(place, **more), POOL, FILES, nodes)
 
 
 def template_of(plan: LayOut) -> dict[str, Any]:
@@ -284,7 +283,7 @@ def test_kai_is_told_queue_and_share_in_the_jobs_own_container() -> None:
 def test_kai_is_told_a_limit_where_the_node_keeps_it() -> None:
     node = seen(conditions=frozenset({"gpu-fractioning.nvidia.com/Ready"}))
     launch = a_launch(an_attempt(milli_gpu=500))
-    plan = lay_out(launch, settings(KAI), POOL, WithoutFiles(), {"n0": node})
+    plan = lay_out(launch, settings(KAI), POOL, FILES, {"n0": node})
     annotations = template_of(plan)["metadata"]["annotations"]
     assert f"{HALF_MIB}Mi" in annotations.values()
     assert "gpu-memory" not in annotations
@@ -318,7 +317,7 @@ def test_every_worker_gets_a_claim_of_its_own_from_a_template_that_goes_with_the
 
 def test_a_node_that_is_not_seen_is_waited_for() -> None:
     with pytest.raises(Unavailable, match="n0 is not seen"):
-        lay_out(a_launch(), settings(KAI), POOL, WithoutFiles(), {})
+        lay_out(a_launch(), settings(KAI), POOL, FILES, {})
 
 
 def test_a_webhook_of_that_system_may_change_the_gpus_but_not_the_gate() -> None:

@@ -6,11 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import pytest
-from cluster_objects import ATTEMPT_ID, JOB, a_launch, a_pod_seen, an_attempt
+from cluster_objects import ATTEMPT_ID, FILES, JOB, a_launch, a_pod_seen, an_attempt
 
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.api_server.refusals import is_refusal
-from gpucommons.scheduler.executors.kubernetes.manifests.job_files import WithoutFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import LayOut, lay_out
 from gpucommons.scheduler.executors.kubernetes.manifests.requests import Requests
 from gpucommons.scheduler.executors.kubernetes.objects import names
@@ -30,7 +29,7 @@ NODE = {"kubernetes.io/hostname": "n0"}
 
 def the_plan() -> LayOut:
     settings = KubernetesSettings(namespace="jobs", environments={"": "image"})
-    return lay_out(a_launch(), settings, None, WithoutFiles())
+    return lay_out(a_launch(), settings, None, FILES)
 
 
 @dataclass

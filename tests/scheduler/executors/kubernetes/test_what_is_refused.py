@@ -177,9 +177,7 @@ def test_a_reservation_that_is_refused_is_said_of_its_slot(world: World) -> None
 
 def test_what_is_asked_once_is_not_said_to_be_tried_again() -> None:
     again = "until then it is tried again every minute."
-    said = {
-        order: sentences.cannot(order, "no") for order in ("suspend", "hurry", "notify", "lift")
-    }
+    said = {order: sentences.cannot(order, "no") for order in ("suspend", "hurry", "lift")}
     assert {order for order, one in said.items() if one.endswith(again)} == {"suspend", "hurry"}
     assert all("Whoever runs the cluster must allow it" in one for one in said.values())
 
@@ -193,20 +191,6 @@ def test_a_refused_kill_of_a_pod_that_is_gone_since_is_not_complained_of(world: 
     with world.executor._lock:
         world.executor._view._pod("DELETED", a_running_pod())
     world.beat()
-    assert world.executor.refusals() == {}
-
-
-def test_a_refused_notice_is_not_complained_of_once_it_is_to_end(world: World) -> None:
-    with world.executor._lock:
-        world.executor._view._pod("ADDED", a_running_pod())
-    told = replace(RUNNING, stop=a_stop(announced_ms=Millis(1), term_ms=Millis(2**50)))
-    world.executor.announce(told)
-    until(world.executor.refusals)
-    assert set(world.executor.troubles()) == {"jobs/notify"}
-    world.beat()
-    assert set(world.executor.troubles()) == {"jobs/notify"}
-    world.cluster.refuses = False
-    world.executor.signal(told, now_ms=Millis(2))
     assert world.executor.refusals() == {}
 
 

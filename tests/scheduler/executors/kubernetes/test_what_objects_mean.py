@@ -26,6 +26,7 @@ from gpucommons.scheduler.executors.kubernetes.attempts.judging import (
 )
 from gpucommons.scheduler.executors.kubernetes.attempts.records import Record
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why, seconds_of
+from gpucommons.scheduler.in_pod.worker import NOT_BEGUN, NOT_FOUND
 
 GANG = an_attempt("worker", "worker")
 
@@ -243,6 +244,25 @@ def test_a_command_that_does_not_exist_is_a_failed_start(reason: str) -> None:
     end = endings.end_of(single(an_ended_pod(0, 128, end=Why(reason=reason, message=message))))
     assert end.start_failed
     assert end.text == "There is no command '/nowhere/x' in this environment"
+
+
+def test_a_command_that_could_not_be_begun_is_a_failed_start_and_127_of_its_own_is_not() -> None:
+    said = Why(reason="Error", message=f"{NOT_BEGUN}there is no '/nowhere/x' in this environment")
+    end = endings.end_of(single(an_ended_pod(0, NOT_FOUND, end=said)))
+    assert (end.exit_code, end.start_failed) == (None, True)
+    assert end.text == "There is no '/nowhere/x' in this environment"
+    shell = Why(reason="Error", message="sh: 1: x: not found")
+    end = endings.end_of(single(an_ended_pod(0, NOT_FOUND, end=shell)))
+    assert (end.exit_code, end.start_failed) == (NOT_FOUND, False)
+
+
+def test_an_image_without_python_is_said_to_be_one() -> None:
+    message = 'exec: "python3": executable file not found in $PATH: unknown'
+    said = Why(reason="StartError", message=message)
+    end = endings.end_of(single(an_ended_pod(0, 128, end=said)))
+    assert end.start_failed
+    assert end.text.startswith("Its image has no python3, ")
+    assert end.text.endswith("Choose an image with Python 3.8 or newer")
 
 
 @pytest.mark.parametrize(
