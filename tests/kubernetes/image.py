@@ -1,11 +1,15 @@
 """Container images without a registry: an OCI archive written from this machine's own files."""
 
 import hashlib
+import importlib.util
 import io
 import json
+import py_compile
 import re
 import subprocess
 import tarfile
+import tempfile
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +29,8 @@ class Layer:
     #: Programs of the texts; all else keeps the mode of its source.
     executable: frozenset[str] = frozenset()
     folders: Mapping[str, int] = field(default_factory=dict)
+    #: With what Python makes of its modules: else each process in a pod would make it anew.
+    compiled: bool = False
 
     def write(self, path: Path) -> None:
         """Write the tar, its times zero, so that the same files give the same digest."""
@@ -35,11 +41,30 @@ class Layer:
                 tar.addfile(row)
             for name, source in sorted(self.files.items()):
                 _add_file(tar, name.strip("/"), source)
+                if self.compiled and source.suffix == ".py":
+                    _add_compiled(tar, name.strip("/"), source)
             for name, text in sorted(self.texts.items()):
                 row = tarfile.TarInfo(name.strip("/"))
                 row.mode = 0o755 if name in self.executable else 0o644
                 row.size = len(text.encode())
                 tar.addfile(row, io.BytesIO(text.encode()))
+
+
+def _add_compiled(tar: tarfile.TarFile, name: str, source: Path) -> None:
+    """A module as Python reads it, which is never compared with its source: that has no time here."""
+    with tempfile.NamedTemporaryFile() as made, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            py_compile.compile(
+                str(source),
+                cfile=made.name,
+                dfile=f"/{name}",
+                doraise=True,
+                invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+            )
+        except py_compile.PyCompileError:
+            return  # a template, or of another Python: nobody imports it
+        _add_file(tar, importlib.util.cache_from_source(name), Path(made.name))
 
 
 def _add_file(tar: tarfile.TarFile, name: str, source: Path) -> None:

@@ -20,7 +20,7 @@ TOOLS = "gpucommons.test/tools:1"
 PYTHON = "gpucommons.test/python:1"
 BASE = "gpucommons.test/base:1"
 #: Counts changes of this module that change the base.
-LAYOUT = 2
+LAYOUT = 3
 ROOT = Path(__file__).parents[2]
 PARTS = ("gpu", "scheduler", "spawner", "idle_culler", "labextension")
 SHELL = "sh cat cp date echo env false grep head hostname id kill ls mkdir mv rm sed seq sleep sort tail tar test touch true wc"
@@ -137,7 +137,7 @@ def product_layer() -> Layer:
     config = ROOT / "labextension" / "server-config.json"
     files[f"{PREFIX}/etc/jupyter/jupyter_server_config.d/gpucommons.json"] = config
     scripts = _console_scripts()
-    return Layer(files=files, texts=scripts, executable=frozenset(scripts))
+    return Layer(files=files, texts=scripts, executable=frozenset(scripts), compiled=True)
 
 
 def _base_layer() -> Layer:
@@ -156,7 +156,7 @@ def _base_layer() -> Layer:
                 files[f"{PREFIX}/{path.relative_to(sys.prefix)}"] = path
     system = system_layer([interpreter, *(p for p in files.values() if ".so" in p.suffixes)])
     inside = {k: v for k, v in system.files.items() if not k.startswith(str(packages))}
-    return Layer(files=files | inside, texts=system.texts, folders=system.folders)
+    return Layer(files=files | inside, texts=system.texts, folders=system.folders, compiled=True)
 
 
 def _python_name() -> str:
@@ -170,7 +170,7 @@ def _stdlib_folder() -> Path:
 def _stdlib() -> Iterator[Path]:
     for path in _stdlib_folder().rglob("*"):
         top = path.relative_to(_stdlib_folder()).parts[0]
-        if path.is_file() and top not in STDLIB_LEFT_OUT and not top.startswith("config-"):
+        if _is_source(path) and top not in STDLIB_LEFT_OUT and not top.startswith("config-"):
             yield path
 
 
@@ -178,8 +178,13 @@ def _packages(folder: Path) -> Iterator[Path]:
     for path in folder.rglob("*"):
         top = path.relative_to(folder).parts[0]
         unwanted = top.split(".")[0] in LEFT_OUT or "__mypyc" in top or top.endswith(".pth")
-        if path.is_file() and not unwanted:
+        if _is_source(path) and not unwanted:
             yield path
+
+
+def _is_source(path: Path) -> bool:
+    """No module as this machine's Python keeps it: by its source's time, which no image has."""
+    return path.is_file() and path.parent.name != "__pycache__"
 
 
 def _name_resolvers(loaded: dict[str, Path]) -> Iterator[Path]:

@@ -36,7 +36,7 @@ def jobs(  # noqa: PLR0917 - pytest passes them by name
         api,
         kubeconfig,
         restricted_namespace,
-        environments={"": python_image, "gone": "gpucommons.test/not-there:1"},
+        environments={"": python_image, "gone": "127.0.0.1:1/not-there:1"},
         own_image=python_image,
     )
     made.api_url = attempts_api.url
