@@ -19,7 +19,8 @@ from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.credentials import connect
 from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
-from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
+from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.storage.pod import PodPlace
 from tests.kubernetes.api import wait_for
@@ -62,14 +63,23 @@ class Jobs:
 
     def boot(self) -> KubernetesExecutor:
         """An executor, as a scheduler that comes back has one."""
+        connection = connect(kubeconfig=str(self._kubeconfig))
+        files: JobFiles = PlannedFiles(place=PodPlace(image=self.settings.own_image))
+        if self.settings.home is not None:
+            files = WithHome(
+                files_of_job=files,
+                home=self.settings.home,
+                settings=self.settings,
+                connection=connection,
+            )
         around = Around(
             pools=lambda: (self.pool,),
             pool_of=lambda _node: self.pool,
             current=lambda: frozenset(self.live),
             fractions=lambda: frozenset(self.fractions),
-            files=PlannedFiles(place=PodPlace(image=self.settings.own_image)),
+            files=files,
         )
-        return KubernetesExecutor(connect(kubeconfig=str(self._kubeconfig)), self.settings, around)
+        return KubernetesExecutor(connection, self.settings, around)
 
     def restart(self) -> None:
         """The scheduler dies and comes back."""

@@ -1,6 +1,8 @@
 """Short ways to run a pod that a `restricted` namespace admits, and to hear what it said."""
 
+import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from kubernetes import client
@@ -110,3 +112,25 @@ class Pods:
         except ApiException:
             return False
         return True
+
+
+def make_volume(api: client.ApiClient, namespace: str, claim: str, folder: Path) -> str:
+    """A claim that is bound to a folder of this machine; the name of its volume, which outlives it."""
+    core, name = client.CoreV1Api(api), f"{claim}-{uuid.uuid4().hex[:8]}"
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    core.create_persistent_volume(
+        {
+            "metadata": {"name": name},
+            "spec": {
+                **common,
+                "capacity": {"storage": "1Gi"},
+                "hostPath": {"path": str(folder), "type": "Directory"},
+                "claimRef": {"name": claim, "namespace": namespace},
+            },
+        }
+    )
+    wanted = {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
+    core.create_namespaced_persistent_volume_claim(
+        namespace, {"metadata": {"name": claim}, "spec": wanted}
+    )
+    return name

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from kubernetes import client
@@ -12,10 +15,12 @@ from kubernetes import client
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.types import Millis, PoolName, Role
 from gpucommons.scheduler.executors.kubernetes.objects import names
+from gpucommons.scheduler.executors.kubernetes.settings import HomeVolume
 from tests.kubernetes.api import wait_for
 from tests.kubernetes.attempts_api import AttemptsApi
 from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.node_parts import start_plugin_of_instances
+from tests.kubernetes.pods import make_volume
 from tests.kubernetes.real_node import RealNode
 
 
@@ -161,6 +166,56 @@ def test_a_worker_on_an_instance_of_a_cut_card_gets_the_one_that_its_plugin_chos
         made.close()
         label(made, node.name, None)
         node.stop_process("instances")
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    """A home folder of jobs' user, on this machine."""
+    folder = Path(tempfile.mkdtemp(prefix="gc-home"))
+    folder.chmod(0o755)
+    (folder / "project").mkdir()
+    (folder / "project" / "data.bin").write_text("42\n")
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_what_was_left_out_at_submit_is_read_from_the_home_or_nothing_starts(  # noqa: PLR0917 - as above
+    api: client.ApiClient,
+    kubeconfig: Path,
+    restricted_namespace: str,
+    python_image: str,
+    real_node: str,
+    attempts_api: AttemptsApi,
+    home: Path,
+) -> None:
+    volume = make_volume(api, restricted_namespace, "claim-ada", home)
+    made = Jobs(
+        api,
+        kubeconfig,
+        restricted_namespace,
+        environments={"": python_image},
+        own_image=python_image,
+        home=HomeVolume(read_only=True),
+    )
+    made.api_url = attempts_api.url
+    reads = ("python3", "-c", "print(open('data.bin').read(), end='')")
+    asked: dict[str, Any] = {
+        "roles": (Role(name="worker", command=reads),),
+        "links": ("data.bin",),
+        "links_from": "project",
+    }
+    try:
+        launch = made.launch(real_node, milli_gpu=0, **asked)
+        assert made.wait_ended(launch).exit_code == 0
+        log = made.executor.log(launch.attempt, rank=0, offset=0, limit_bytes=1000)
+        assert log.lines == ("42",)
+        (home / "project" / "data.bin").unlink()
+        end = made.wait_ended(made.launch(real_node, milli_gpu=0, **asked))
+        assert (end.exit_code, end.start_failed) == (None, True)
+        assert "data.bin is not in the home folder any more: submit the job again" in end.text
+    finally:
+        made.close()
+        client.CoreV1Api(api).delete_persistent_volume(volume)
 
 
 def names_of(jobs: Jobs) -> set[str]:

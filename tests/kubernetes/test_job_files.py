@@ -9,7 +9,6 @@ import socket
 import tarfile
 import tempfile
 import threading
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.pod import PodPlace, plan_pod
 from gpucommons.scheduler.storage.volume_files import VolumeFiles
 from tests.kubernetes.attempts_api import gateway
-from tests.kubernetes.pods import RESTRICTED, Pods
+from tests.kubernetes.pods import RESTRICTED, Pods, make_volume
 
 USER = 1000
 SAVE = """
@@ -137,7 +136,7 @@ def site(  # noqa: PLR0917 - pytest passes them by name
     server = uvicorn.Server(uvicorn.Config(an_app(world), log_level="error", lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
     thread.start()
-    volume = _make_volume(api, restricted_namespace, root)
+    volume = make_volume(api, restricted_namespace, "jobs", root)
     try:
         yield Site(world, root, url, api, restricted_namespace, python_image, real_node)
     finally:
@@ -145,27 +144,6 @@ def site(  # noqa: PLR0917 - pytest passes them by name
         thread.join()
         listening.close()
         client.CoreV1Api(api).delete_persistent_volume(volume)
-
-
-def _make_volume(api: client.ApiClient, namespace: str, root: Path) -> str:
-    core, name = client.CoreV1Api(api), f"jobs-{uuid.uuid4().hex[:8]}"
-    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
-    core.create_persistent_volume(
-        {
-            "metadata": {"name": name},
-            "spec": {
-                **common,
-                "capacity": {"storage": "1Gi"},
-                "hostPath": {"path": str(root), "type": "Directory"},
-                "claimRef": {"name": "jobs", "namespace": namespace},
-            },
-        }
-    )
-    claim = {**common, "volumeName": name, "resources": {"requests": {"storage": "1Gi"}}}
-    core.create_namespaced_persistent_volume_claim(
-        namespace, {"metadata": {"name": "jobs"}, "spec": claim}
-    )
-    return name
 
 
 def a_snapshot(world: ServiceWorld) -> str:

@@ -12,7 +12,12 @@ import pytest
 from kubernetes import client
 
 from gpucommons.gpu.slices.slices import DeviceShare, GpuSlice, SliceId
+from gpucommons.scheduler.core.model.types import Role
+from gpucommons.scheduler.environments.images import ImageNotKnown
+from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import NotebookImages
 from tests.kubernetes import toolchain
+from tests.kubernetes.attempts_api import AttemptsApi
+from tests.kubernetes.cluster_of_jobs import Jobs
 from tests.kubernetes.guarded import Guarded, guarded
 from tests.kubernetes.kube_hub import (
     CONFIG,
@@ -23,6 +28,7 @@ from tests.kubernetes.kube_hub import (
     until,
 )
 from tests.kubernetes.node_agent import NodeAgent
+from tests.kubernetes.real_node import SOCKET, RealNode
 
 pytestmark = pytest.mark.hub
 HALF = {"milli_gpu": 500, "team": "vision", "pool": "gpu"}
@@ -154,6 +160,54 @@ def test_a_notebook_without_a_gpu_runs_beside_it(hub: KubeHub, kubeconfig: Path)
     environment = in_pod(kubeconfig, pod, "cat", "/proc/1/environ").split("\0")
     assert "NVIDIA_VISIBLE_DEVICES=void" in environment
     assert not [v for v in pod["spec"]["volumes"] if "csi" in v]
+
+
+@pytest.fixture
+def by_digest(own_nodes: list[RealNode], python_image: str) -> Iterator[str]:
+    """The image's name by its digest, which the nodes know as from a registry."""
+    images = [toolchain.find("ctr"), "-a", SOCKET, "-n", "k8s.io", "images"]
+    listed = own_nodes[0].run(*images, "ls", f"name=={python_image}")
+    found = re.search(r"sha256:[0-9a-f]{64}", listed)
+    assert found is not None, listed
+    name = f"{python_image.rpartition(':')[0]}@{found[0]}"
+    for node in own_nodes:
+        node.run(*images, "tag", python_image, name)
+    yield name
+    for node in own_nodes:
+        node.run(*images, "rm", name)
+
+
+@pytest.fixture
+def jobs(
+    api: client.ApiClient,
+    kubeconfig: Path,
+    restricted_namespace: str,
+    python_image: str,
+    attempts_api: AttemptsApi,
+) -> Iterator[Jobs]:
+    made = Jobs(api, kubeconfig, restricted_namespace, own_image=python_image, any_image=True)
+    made.api_url = attempts_api.url
+    yield made
+    made.close()
+
+
+def test_a_job_runs_in_its_notebooks_image_by_the_digest_that_the_node_reported(
+    hub: KubeHub, place: Guarded, jobs: Jobs, real_node: str, by_digest: str
+) -> None:
+    answer = hub.start_server("alice", {"milli_gpu": 0})
+    assert answer.status_code == 201, answer.text + hub.log[-3000:]
+    image_of = NotebookImages(jobs.executor.connection, place.namespace)
+    assert image_of("alice", "") == by_digest
+    with pytest.raises(ImageNotKnown, match="no pod of it runs"):
+        image_of("alice", "other")
+    says = ("python3", "-c", "print('trained')")
+    roles = (Role(name="worker", command=says),)
+    launch = jobs.launch(real_node, milli_gpu=0, environment=by_digest, roles=roles)
+    assert jobs.wait_ended(launch).exit_code == 0
+    (pod,) = jobs.pods(launch)
+    assert pod.spec.containers[0].image == by_digest
+    (status,) = pod.status.container_statuses
+    assert status.image_id == by_digest
 
 
 def test_an_image_that_cannot_be_pulled_frees_the_gpu_and_says_so(hub: KubeHub) -> None:
