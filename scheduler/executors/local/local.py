@@ -290,11 +290,13 @@ class LocalExecutor:
             supervisor.poll()
 
     def _ended(self, folder: AttemptFolder, attempt: Attempt) -> AttemptEnded | None:
+        # Before the look at the lock: a supervisor may take it and write this down at any moment.
+        has_begun = folder.supervisor.exists()
         if folder.supervised():
             return None
         result = read_json(folder.exit)
         if result is None:
-            if not folder.supervisor.exists():
+            if not has_begun:
                 return None
             # The supervisor itself was killed: what it ran must be gone before anybody else starts.
             if not self._counts.has_begun(folder) and (

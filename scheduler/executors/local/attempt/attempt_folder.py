@@ -10,12 +10,15 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from gpucommons.scheduler.files.durable_files import write_whole
+
+_LOOK_AGAIN_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +95,24 @@ class AttemptFolder:
             os.close(descriptor)
         return False
 
-    def hold_lock(self) -> int | None:
-        """Take the lock for good; None when another supervisor has it. The kernel lets go of it."""
+    def hold_lock(self, *, patience_s: float = 0.0) -> int | None:
+        """Take the lock for good; None when another supervisor has it. The kernel lets go of it.
+
+        Whoever asks whether a supervisor lives has it for an instant, too: have patience where that
+        must not count as another one.
+        """
         descriptor = os.open(self.lock, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        return descriptor
+        until_s = time.monotonic() + patience_s
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= until_s:
+                    os.close(descriptor)
+                    return None
+                time.sleep(_LOOK_AGAIN_S)
+            else:
+                return descriptor
 
 
 def write_json(path: Path, document: Mapping[str, Any], *, mode: int = 0o600) -> None:
