@@ -7,10 +7,13 @@ in seconds. The GPU says nothing in all of them: its silence alone must never en
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+import psutil
 import pytest
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from serving import Served, hang_up
@@ -27,7 +30,9 @@ from gpucommons.idle_culler.policy import (
     decide,
 )
 from gpucommons.labextension.activity.activity import Collector, collector_for, wall_clock_ms
+from gpucommons.labextension.activity.processes import Meter, OwnProcesses, Process
 
+Look = Callable[[], Mapping[int, Process]]
 LIMITS = Limits()
 
 
@@ -75,8 +80,28 @@ class Watched:
 
 
 @pytest.fixture
-def watched(served: Served) -> Watched:
+def started_here() -> Iterator[Look]:
+    """Looks at what this test starts alone, and leaves none of it behind, however the test ends."""
+    of_others = {child.pid for child in psutil.Process().children(recursive=True)}
+    everything, started = OwnProcesses(os.getpid()), dict[int, psutil.Process]()
+
+    def look() -> Mapping[int, Process]:
+        found = {pid: one for pid, one in everything().items() if pid not in of_others}
+        for pid in found.keys() - started.keys() - {os.getpid()}:
+            with suppress(psutil.NoSuchProcess):
+                started[pid] = psutil.Process(pid)
+        return found
+
+    yield look
+    for process in started.values():
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
+@pytest.fixture
+def watched(started_here: Look, served: Served) -> Watched:
     collector = collector_for(served.app, {})
+    collector.meter = Meter(look=started_here)
     found = Watched(server=served.app, collector=collector)
     collector.now_ms = found.now_ms
     return found
@@ -125,7 +150,7 @@ async def test_idle_is_warned_at_50_and_culled_at_60(watched: Watched, notebook:
 
 
 async def test_a_burst_after_the_warning_starts_the_hour_anew(
-    watched: Watched, notebook: Notebook
+    watched: Watched, notebook: Notebook, started_here: Look
 ) -> None:
     await notebook.run("x = 1")
     assert isinstance(await watched.at_minute(51), Warn)
@@ -134,6 +159,8 @@ async def test_a_burst_after_the_warning_starts_the_hour_anew(
     assert await watched.at_minute(55) == Keep(reason="kernel-busy", text="kernel busy")
     await notebook.manager.interrupt_kernel(notebook.kernel_id)
     await notebook.settle("idle")
+    # What the kernel computed to show the interrupt would fill the short span since the last look.
+    watched.collector.meter = Meter(look=started_here)
     decisions = await watched.through(60, 100)
     assert {type(decision) for decision in decisions} == {Keep}
     assert isinstance(await watched.at_minute(106), Warn)
