@@ -18,7 +18,7 @@ from benchmarks.real_scripts.play import stage
 
 
 def main() -> int:
-    """Play what was asked for; exit code 1 where a script did not run or lost more than its own save."""
+    """Play what was asked for; exit code 1 where a script did not run, lost more than its own save, or left its files behind."""
     arguments = _parse()
     found = environment.find()
     if found is None:
@@ -30,12 +30,13 @@ def main() -> int:
             print(json.dumps(line.line()), flush=True)
             results.append(arguments.json, line.line())
             held = held and line.runs and not (script.saves_every and line.steps_repeated)
+            held = held and line.files_back is not False
     return 0 if held else 1
 
 
 def _scripts(folder: Path | None, only: Sequence[str]) -> list[catalogue.Script]:
     public = catalogue.of_others(folder or catalogue.OURS)
-    there = [script for script in public if folder and (folder / script.files[0]).exists()]
+    there = [script for script in public if folder and (script.folder / script.files[0]).exists()]
     for script in public:
         if script not in there:
             text = f"skipped: {script.name} ({script.origin}) is not in --scripts FOLDER"

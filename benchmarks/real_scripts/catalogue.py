@@ -29,8 +29,8 @@ class Script:
     saves_every: int = 0
     #: It is preempted once it has printed this step.
     stopped_after: float
-    #: A file that it leaves behind when it has finished.
-    makes: str
+    #: A file that it leaves behind when it has finished; empty where it leaves none.
+    makes: str = ""
     #: Of somebody else: where it comes from.
     origin: str = ""
 
@@ -121,7 +121,7 @@ def ours() -> tuple[Script, ...]:
 
 
 def of_others(folder: Path) -> tuple[Script, ...]:
-    """Public scripts named in ``origins.toml``, as far as they lie in the folder."""
+    """Public scripts named in ``origins.toml``: each in a folder of its own name below this one."""
     entries = tomllib.loads(ORIGINS.read_text())["script"]
     return tuple(
         Script(
@@ -129,7 +129,7 @@ def of_others(folder: Path) -> tuple[Script, ...]:
                 key: tuple(value) if isinstance(value, list) else value
                 for key, value in entry.items()
             },
-            folder=folder,
+            folder=folder / entry["name"],
         )
         for entry in entries
     )

@@ -41,7 +41,8 @@ class Played:
     #: Steps that its log shows twice, beyond those since its own last save.
     steps_repeated: int
     curve_points: int
-    files_back: bool
+    #: None where it leaves no file behind.
+    files_back: bool | None
     #: How it ended, in the product's words; what stood in the way of playing it.
     ended: str
     attempts: int
@@ -76,7 +77,9 @@ class Stage:
             resumes=len(view.attempts) > 1 and bool(steps) and steps.count(steps[0]) == 1,
             steps_repeated=_repeated(steps, script.saves_every),
             curve_points=self._curve_points(job),
-            files_back=(place / "results" / view.name / script.makes).exists(),
+            files_back=(
+                (place / "results" / view.name / script.makes).exists() if script.makes else None
+            ),
             ended=view.attempts[-1].ended_text or view.state if view.attempts else view.state,
             attempts=len(view.attempts),
         )
