@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from launches import a_launch, ended, python
 
-from gpucommons.scheduler.core.state import AttemptEnded
+from gpucommons.scheduler.core.model.state import AttemptEnded
 from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, write_json
 from gpucommons.scheduler.executors.local import LocalExecutor
 
