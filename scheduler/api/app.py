@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from fastapi import APIRouter, FastAPI
-from fastapi.routing import APIRoute
 
 from gpucommons.scheduler.api import errors
 from gpucommons.scheduler.api.authentication import Authenticator
@@ -16,9 +15,12 @@ from gpucommons.scheduler.api.limits.body_limit import BodyLimit
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.api.observing import Observing
 from gpucommons.scheduler.api.routes import attempts, history, jobs, leases, settings
+from gpucommons.scheduler.api.routes.routers import a_router, take_routes
 from gpucommons.scheduler.errors import Unavailable
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.upkeep.metrics import Metrics
+
+_VERSIONED = (settings.router, jobs.router, attempts.router, leases.router, history.router)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,13 +52,11 @@ def create_app(
         openapi_url="/v1/openapi.json",
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
-        responses=errors.REFUSALS,
     )
     waiting = Waiting()
     service.loop.subscribe(waiting.changed)
     app.state.doorway = Doorway(service=service, authenticator=authenticator, waiting=waiting)
-    _include(app, history.metrics_router(counted.registry), _health(chosen))
+    take_routes(app, *_VERSIONED, history.metrics_router(counted.registry), _health(chosen))
     errors.install(app)
     if chosen.leader is not None:
         loop = service.loop
@@ -68,20 +68,8 @@ def create_app(
     return app
 
 
-def _include(app: FastAPI, *unversioned: APIRouter) -> None:
-    for router in (settings.router, jobs.router, attempts.router, leases.router, history.router):
-        app.include_router(router, prefix="/v1")
-    for router in unversioned:
-        app.include_router(router)
-
-
-def _operation_id(route: APIRoute) -> str:
-    """Operations are called like the calls of the client and the rules of authorization."""
-    return route.name
-
-
 def _health(chosen: ApiSettings) -> APIRouter:
-    router = APIRouter(tags=["health"])
+    router = a_router("health", prefix="")
 
     @router.head("/healthz", include_in_schema=False)
     @router.get("/healthz")

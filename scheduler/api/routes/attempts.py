@@ -6,14 +6,15 @@ import asyncio
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from starlette.responses import StreamingResponse
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
+from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.service.jobs import attempt_files, attempts
 
-router = APIRouter(prefix="/attempt", tags=["attempt"])
+router = a_router("attempt", prefix="/v1/attempt")
 
 #: Between two looks of a waiting worker. Looks are cheap, and thousands of workers wait.
 LOOK_S = 2.0

@@ -11,10 +11,11 @@ from starlette.concurrency import run_in_threadpool
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
 from gpucommons.scheduler.api.routes.jobs import WaitS
+from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration import history
 
-router = APIRouter(tags=["history"])
+router = a_router("history")
 
 
 @router.get("/events")
@@ -53,7 +54,7 @@ async def report(
 
 def metrics_router(registry: CollectorRegistry) -> APIRouter:
     """The route that Prometheus scrapes."""
-    router = APIRouter(tags=["history"])
+    router = a_router("history", prefix="")
 
     @router.get("/metrics", response_class=Response)
     async def metrics(caller: AnyCaller) -> Response:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import StreamingResponse
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, Caller, IdempotencyKey
+from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.curves.points import Source
 from gpucommons.scheduler.files.snapshots import Receiving
@@ -18,7 +19,7 @@ from gpucommons.scheduler.service.jobs import environments as job_environments
 from gpucommons.scheduler.service.jobs import jobs, logs, snapshots
 from gpucommons.scheduler.service.jobs.results import results as job_results
 
-router = APIRouter(tags=["jobs"])
+router = a_router("jobs")
 
 #: Of one caller, each of whom may send slowly.
 MAX_UPLOADING = 4

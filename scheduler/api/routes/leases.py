@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller, IdempotencyKey
+from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.service import idle, leases, quotes, why
 
-router = APIRouter(tags=["notebooks"])
+router = a_router("notebooks")
 
 ServerName = Annotated[str, Query(pattern=r"^[A-Za-z0-9._-]{0,64}$")]
 

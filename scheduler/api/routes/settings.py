@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.api.caller import AnyCaller
+from gpucommons.scheduler.api.routes.routers import a_router
 from gpucommons.scheduler.service.administration import history, replays, settings
 
-router = APIRouter(tags=["cluster"])
+router = a_router("cluster")
 
 
 @router.get("/whoami")

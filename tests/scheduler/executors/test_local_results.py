@@ -32,7 +32,7 @@ WRITES = "open('ckpt', 'w').write('42'); raise SystemExit(3)"
 @pytest.fixture(autouse=True)
 def _patience(monkeypatch: pytest.MonkeyPatch) -> None:
     """One pass waits for its copies, however slow the machine is."""
-    monkeypatch.setattr("gpucommons.scheduler.executors.local_results.TOGETHER_S", 60.0)
+    monkeypatch.setattr(local_results, "TOGETHER_S", 60.0)
 
 
 class Job:

@@ -11,8 +11,8 @@ import pytest
 from launches import a_launch, ended, python
 
 from gpucommons.scheduler.core.model.state import AttemptEnded
-from gpucommons.scheduler.executors.attempt_folder import AttemptFolder, write_json
-from gpucommons.scheduler.executors.local import LocalExecutor
+from gpucommons.scheduler.executors.local.attempt.attempt_folder import AttemptFolder, write_json
+from gpucommons.scheduler.executors.local.local import LocalExecutor
 
 
 def test_a_supervisor_that_begins_while_it_is_looked_for_is_not_taken_for_dead(
