@@ -11,11 +11,12 @@ from functools import partial
 
 from gpucommons.scheduler.core import deadlines
 from gpucommons.scheduler.core.cycle_state import stops
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases, observations
 from gpucommons.scheduler.core.explain import reasons
-from gpucommons.scheduler.core.model.demand import elastic, shape
-from gpucommons.scheduler.core.model.types import AttemptId, HoldClass, Reason, Workload, WorkloadId
+from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.model.demand import elastic
+from gpucommons.scheduler.core.model.types import AttemptId, Reason, Workload, WorkloadId
 from gpucommons.scheduler.core.passes import (
     consolidation,
     fair_share_reservations,
@@ -25,14 +26,12 @@ from gpucommons.scheduler.core.passes import (
     preemption,
     surplus,
 )
-from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import (
     admit_cleared,
-    nominate,
     unpromise,
     withdraw,
 )
-from gpucommons.scheduler.core.queue import eligibility, headroom, lending, ordering, second_turns
+from gpucommons.scheduler.core.queue import eligibility, headroom, lending, ordering
 
 #: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
 _ROUNDS = 5
@@ -50,10 +49,9 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     for workload in cycle.among(obstacles.keys() & cycle.index.nominated):
         withdraw(cycle, workload)
     for _ in range(_ROUNDS):
-        before = (cycle.withdrawn, cycle.left_over)
         cycle.begin_round()
         _turns(cycle, obstacles)
-        if before != (cycle.withdrawn, cycle.left_over):
+        if cycle.another_round:
             continue  # somebody lost a promise, or could have more, after its own turn
         if guarantee.reserves_in_vain(cycle):
             continue  # others may have that place
@@ -100,11 +98,11 @@ def _turns(cycle: CycleState, obstacles: dict[WorkloadId, Reason]) -> None:
     claims = cycle.index.nominated.copy()
     hopeful = preemption.below(cycle).hopeful
     for workload in ordering.by_priority(cycle, obstacles, hopeful):
-        _preempt(cycle, workload, guarantees)
+        preemption.consider(cycle, workload, guarantees)
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(cycle, obstacles, guarantees)
     if cycle.index.nominated - claims:
-        second_turns.after_a_notice(cycle)  # what is being cleared for them may do for others, too
+        cycle.another_round = True  # what is being cleared for them may do for others, too
 
 
 def _borrow_what_is_idle(
@@ -136,28 +134,6 @@ def _just_admitted(cycle: CycleState) -> list[Workload]:
     return [one for one in cycle.among(cycle.admitted) if elastic(one.spec)]
 
 
-def _preempt(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
-    spec = workload.spec
-    if workload.nomination is not None:
-        return
-    for pool in spec.pools:
-        ways = []
-        if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
-            ways.append(HoldClass.GUARANTEED)
-        if spec.over_quota and surplus.may_borrow(cycle, spec.team, pool):
-            ways.append(HoldClass.OVER_QUOTA)
-        for hold_class in ways:
-            miss = ("priority", hold_class, shape(spec), pool, spec.team, spec.priority)
-            if miss in cycle.misses:
-                continue
-            saved = guarantees.get(pool, {}).get(spec.team, 0)
-            plan = preemption.for_priority(cycle, workload, pool, hold_class, saved)
-            if plan is not None:
-                nominate(cycle, workload, plan)
-                return
-            cycle.misses.add(miss)
-
-
 def _spare_the_unneeded(cycle: CycleState) -> bool:
     stopping = cycle.among(cycle.index.stopping)
     if not stopping:
@@ -176,10 +152,8 @@ def _spare_the_unneeded(cycle: CycleState) -> bool:
             stops.hand_over(cycle, workload, needed[attempt.attempt_id])
             continue
         # After SIGTERM it ends in any case, and a job that is moved needs its new place all the more.
-        if attempt.stop.why in stops.FOR_OTHERS and not attempt.stop.signalled:
+        if attempt.stop.why in eviction_cause.FOR_OTHERS and not attempt.stop.signalled:
             unpromise(cycle, workload)
             stops.spare(cycle, workload)
-            cycle.searches.clear()
-            cycle.misses.clear()
             spared = True
     return spared

@@ -1,6 +1,6 @@
 """What is held and what is free on every device and node, as one mutable derived state of a cluster.
 
-A :class:`Room` is built from a cluster once and goes with it from cycle to cycle: it shrinks as
+A :class:`Capacity` is built from a cluster once and goes with it from cycle to cycle: it shrinks as
 work is placed, and follows what has changed since. A search tries things out on copies of nodes.
 """
 
@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import NamedTuple
 
-from gpucommons.gpu.devices.devices import Device, DeviceId
-from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.gpu.devices.devices import DeviceId
+from gpucommons.scheduler.core.capacity.node_capacity import KeptArea, NodeCapacity, twice
 from gpucommons.scheduler.core.capacity.promised import Promise, sharing
 from gpucommons.scheduler.core.model.holds import (
     Hold,
@@ -38,15 +37,6 @@ from gpucommons.scheduler.core.packing.learning import Known
 
 #: A longer list of touched nodes is begun anew: whoever has not read it looks at all nodes.
 _TOUCHES_KEPT = 10_000
-
-
-class KeptArea(NamedTuple):
-    """A part of a block that is not lent."""
-
-    node_id: NodeId
-    device_ids: tuple[DeviceId, ...]
-    mask: int
-    milli_gpu: int
 
 
 @dataclass(slots=True)
@@ -75,6 +65,11 @@ class Capacity:
     astray: dict[DeviceId, dict[HoldKey, int]] = field(default_factory=dict)
     #: Devices that more than one node has: a machine that has been renamed, and its lost self.
     _twins: frozenset[DeviceId] = frozenset()
+    #: How often something could be had that could not before: a hold, a promise or a reservation
+    #: went, or blocks moved.
+    freed: int = 0
+    #: How often what is kept from borrowers was laid anew.
+    headroom_laid: int = 0
     _forgotten: int = 0
     _reserved_on: set[NodeId] = field(default_factory=set)
     _held_back: set[NodeId] = field(default_factory=set)
@@ -90,7 +85,7 @@ class Capacity:
         capacity.nodes = {
             node.node_id: NodeCapacity.empty(node, capacity.touched) for node in ordered
         }
-        capacity._twins = _twice(one for node in ordered for one in node.devices)
+        capacity._twins = twice(one for node in ordered for one in node.devices)
         promised = []
         for workload in workloads:
             if workload.current is not None:
@@ -178,8 +173,17 @@ class Capacity:
         node.touch()
         self._reserved_on.add(placement.node_id)
 
+    def lift(self, placement: WorkerPlacement) -> None:
+        """Keep a place from in-guarantee work no more."""
+        node = self.nodes[placement.node_id]
+        for device_id in placement.device_ids:
+            node.devices[device_id].reserved &= ~mask_of(placement)
+        node.touch()
+        self.freed += 1
+
     def unreserve(self) -> None:
         """Keep no place from in-guarantee work."""
+        self.freed += bool(self._reserved_on)
         for node_id in self._reserved_on:
             node = self.nodes[node_id]
             for device in node.devices.values():
@@ -193,6 +197,7 @@ class Capacity:
         lent_later = {i for i in self._held_back if self.nodes[i].node.pool == pool}
         if areas == before and not lent_later:
             return
+        self.headroom_laid += 1
         for node_id in lent_later.union(area.node_id for area in before):
             node = self.nodes[node_id]
             node.headroom = Load()
@@ -249,6 +254,7 @@ class Capacity:
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Give back all that an attempt holds."""
+        self.freed += 1
         for rank, placement in enumerate(attempt.placements):
             node = self.nodes.get(placement.node_id)
             key = HoldKey(attempt.attempt_id, rank)
@@ -337,6 +343,7 @@ class Capacity:
         gone = self.promises.pop(workload_id, None)
         if gone is None:
             return None
+        self.freed += 1
         self.covered -= gone.covered
         for placement in gone.placements:
             node = self.nodes[placement.node_id]
@@ -364,6 +371,7 @@ class Capacity:
 
     def set_blocks(self, blocks: Iterable[Block]) -> None:
         """Mark where fixed quota lies, and the processor and memory that goes with it."""
+        self.freed += 1
         self.blocks = tuple(blocks)
         self.pools_with_blocks = frozenset(block.pool for block in self.blocks)
         for node in self.nodes.values():
@@ -378,14 +386,6 @@ class Capacity:
             home.block_share = home.block_share.plus(home.share(block.milli_gpu))
             for device_id in block.device_ids:
                 home.devices[device_id].blocks |= block_mask(block)
-
-
-def _twice(devices: Iterable[Device]) -> frozenset[DeviceId]:
-    seen: set[DeviceId] = set()
-    twice: set[DeviceId] = set()
-    for device in devices:
-        (twice if device.device_id in seen else seen).add(device.device_id)
-    return frozenset(twice)
 
 
 def _on(node: NodeCapacity, hold: Hold) -> Hold:

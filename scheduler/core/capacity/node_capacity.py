@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkerPlacement, WorkloadId
+
+
+class KeptArea(NamedTuple):
+    """A part of a block that is not lent."""
+
+    node_id: NodeId
+    device_ids: tuple[DeviceId, ...]
+    mask: int
+    milli_gpu: int
 
 
 @dataclass(slots=True)
@@ -50,7 +60,7 @@ class DeviceCapacity:
 
 
 def blocked(devices: Iterable[DeviceCapacity], hold_class: HoldClass) -> list[int]:
-    """What :meth:`DeviceRoom.blocked` says now of each device: asked for whole nodes at a time."""
+    """What :meth:`DeviceCapacity.blocked` says now of each device: asked for whole nodes at a time."""
     if hold_class is HoldClass.GUARANTEED:
         return [one.held | one.promised | one.blocks | one.reserved for one in devices]
     if hold_class is HoldClass.FIXED:
@@ -197,3 +207,12 @@ class NodeCapacity:
             self.headroom,
             set(self.promised_by),
         )
+
+
+def twice(devices: Iterable[Device]) -> frozenset[DeviceId]:
+    """Devices that are there more than once."""
+    seen: set[DeviceId] = set()
+    twice: set[DeviceId] = set()
+    for device in devices:
+        (twice if device.device_id in seen else seen).add(device.device_id)
+    return frozenset(twice)

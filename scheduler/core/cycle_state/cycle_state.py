@@ -6,16 +6,19 @@ it, and its outcome is again an immutable value. A cycle state that is thrown aw
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.views import asked
+from gpucommons.scheduler.core.cycle_state.counted_uses import CountedUses
 from gpucommons.scheduler.core.cycle_state.derived_state import DerivedState, Settled
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact, Memo
+from gpucommons.scheduler.core.cycle_state.versions import Versions
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.clock import Clock
-from gpucommons.scheduler.core.model.demand import must_have, shape
+from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.lifecycle import is_remembered
 from gpucommons.scheduler.core.model.resources import Block, Node, Policy, Pool, Team
 from gpucommons.scheduler.core.model.state import (
@@ -64,45 +67,38 @@ class CycleState:
     demand: dict[PoolName, LearnedDemand]
     verdicts: list[Verdict] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    #: Jobs that were admitted in this cycle.
+    #: Jobs admitted in this cycle; leases that must start in it or not at all.
     admitted: set[WorkloadId] = field(default_factory=set)
-    #: Leases that must start in this cycle or not at all.
     redeeming: set[WorkloadId] = field(default_factory=set)
     uses: quota.Uses = field(default_factory=dict)
-    #: Searches of this cycle that found nothing: rooms only shrink, so asking again is useless.
-    misses: set[tuple[object, ...]] = field(default_factory=set)
-    #: What searches of this cycle keep for the next ones; gone when promises are taken back.
-    searches: dict[tuple[object, ...], object] = field(default_factory=dict)
     #: Places kept for in-guarantee work that waits for other such work.
     reservations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
-    #: What guarantees are worth with the nodes there are; None until somebody asks.
-    guarantees: Guarantees | None = None
-    _usage: dict[tuple[TeamName, PoolName], int] | None = None
     #: What guarantees gave up a moment ago and nobody may borrow yet.
-    released: list[Released] = field(default_factory=list)
+    released: tuple[Released, ...] = ()
     spare: dict[WorkloadId, Spare] = field(default_factory=dict)
     fair_share_reservations: dict[tuple[TeamName, PoolName], FairShareReservation] = field(
         default_factory=dict
     )
-    #: Whose turn it is, and after how many puts that was seen.
+    #: Whose turn it is, and after how many changes of workloads that was seen.
     fair_share_claims: tuple[FairShareClaim, ...] = ()
     claims_at: int = -1
     #: In which pool a team, for so much, has left a place to another, for so much.
     left: set[tuple[PoolName, tuple[TeamName, int, TeamName, int]]] = field(default_factory=set)
-    #: How many promises were taken back.
-    withdrawn: int = 0
-    #: How many promises clear more than they need.
-    left_over: int = 0
+    #: Somebody lost a promise, or more is being cleared than was asked for: all get another turn.
+    another_round: bool = False
     #: What came in this cycle and has not been learned from.
     arrivals: dict[PoolName, list[Ask]] = field(default_factory=dict)
     #: Workloads put so far, and those of them that the index has not looked at.
     changed: dict[WorkloadId, None] = field(default_factory=dict)
     unread: set[WorkloadId] = field(default_factory=set)
-    #: Uses when they were last counted, and what the workloads put before that were then.
-    _counted: quota.Uses | None = None
-    _counted_as: dict[WorkloadId, Workload | None] = field(default_factory=dict)
-    #: How often a workload was put.
-    puts: int = 0
+    _counted: CountedUses = field(init=False)
+    versions: Versions = field(default_factory=Versions)
+    memo: Memo[CycleState] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Remember nothing yet."""
+        self._counted = CountedUses(self.before, self.derived.uses)
+        self.memo = Memo(self, _READS)
 
     @classmethod
     def of(cls, cluster: Cluster, now_ms: Millis, new_ids: Iterator[str]) -> CycleState:
@@ -125,7 +121,7 @@ class CycleState:
             nodes=dict(cluster.nodes),
             blocks=cluster.blocks,
             policy=cluster.policy,
-            released=list(cluster.released),
+            released=cluster.released,
             spare=dict(cluster.spare),
             fair_share_reservations=dict(cluster.fair_share_reservations),
             derived=derived,
@@ -165,22 +161,34 @@ class CycleState:
     def put(self, workload: Workload) -> Workload:
         """Replace (or add) a workload."""
         workload_id = workload.workload_id
+        before = self.workloads.get(workload_id)
         self.workloads[workload_id] = workload
         self._changed(workload_id)
+        self._note(before, workload)
         return workload
 
     def forget(self, workload_id: WorkloadId) -> None:
         """Leave a workload out."""
-        del self.workloads[workload_id]
+        before = self.workloads.pop(workload_id)
         self._changed(workload_id)
+        self._note(before, None)
 
     @property
     def state(self) -> tuple[int, int]:
         """Equal as long as no workload and no node has changed."""
-        return self.puts, self.capacity.changes
+        return self.versions.workloads, self.capacity.changes
+
+    def _note(self, before: Workload | None, after: Workload | None) -> None:
+        """Count which facts have changed with a workload, and touch the nodes that look otherwise now."""
+        for changed in self.versions.note(before, after):
+            holder = self.holder_of(changed)
+            attempt = None if holder is None else holder.current
+            for one in () if attempt is None else attempt.placements:
+                if one.node_id in self.capacity.nodes:
+                    self.capacity.nodes[one.node_id].touch()
 
     def _changed(self, workload_id: WorkloadId) -> None:
-        self.puts += 1
+        self.versions.workloads += 1
         self.changed[workload_id] = None
         self.unread.add(workload_id)
         self.derived.stale.add(workload_id)
@@ -225,10 +233,8 @@ class CycleState:
 
     def survey(self) -> None:
         """Look at the devices anew: after this, :attr:`capacity` and :attr:`uses` are true."""
-        self.misses.clear()
-        self.searches.clear()
+        self.versions.survey += 1
         self.reservations.clear()
-        self.guarantees = None
         derived = self.derived
         if derived.capacity.lies_on(self.nodes):
             derived.capacity.follow(self.workloads, derived.stale, self.blocks)
@@ -241,71 +247,46 @@ class CycleState:
             self.demand[pool] = self.demand.get(pool, LearnedDemand()).after(*asks)
         self.arrivals.clear()
         derived.capacity.known = {pool: learned.known for pool, learned in self.demand.items()}
-        self.uses = self._uses_now()
+        self.uses = self._counted.now(self.nodes, self.workloads, self.changed)
 
     def begin_round(self) -> None:
         """Keep no places from before: each round keeps those that it finds nothing better for."""
-        if self.reservations:
-            self.reservations.clear()
-            self.capacity.unreserve()
-            self.misses.clear()
-
-    def _uses_now(self) -> quota.Uses:
-        """Who holds what, from what it was before and what has changed since."""
-        if self.nodes != self.before.nodes:
-            return quota.uses(self.nodes, self.workloads.values())
-        if self._counted is None:
-            self._counted = dict(self.derived.uses)
-        uses, counted = self._counted, self._counted_as
-        for workload_id in self.changed:
-            known = counted if workload_id in counted else self.before.workloads
-            before = known.get(workload_id)
-            now = counted[workload_id] = self.workloads.get(workload_id)
-            if now is not before:
-                for workload, sign in ((before, -1), (now, 1)):
-                    if workload is not None:
-                        quota.count_workload(uses, self.nodes, workload, sign=sign)
-        return dict(uses)
+        self.another_round = False
+        self.reservations.clear()
+        self.capacity.unreserve()
 
     def count(self) -> None:
         """Count uses anew, and look at no device: for a step that decides nothing."""
-        self.uses = self._uses_now()
+        self.uses = self._counted.now(self.nodes, self.workloads, self.changed)
 
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
         return self.uses.get((team, pool), quota.NO_USE)
 
-    def has_no_place(self, kind: str, workload: Workload) -> bool:
-        """A nominee finds nothing better: its like found nothing, and its promise hides nothing."""
-        if workload.nomination is None or self.capacity.hides(workload.workload_id):
-            return False
-        asked = shape(workload.spec)
-        return all((kind, asked, pool) in self.misses for pool in workload.spec.pools)
-
     def accounts(
         self, pool: PoolName, usage: fair_share.Usage, uses: quota.Uses
     ) -> fair_share.Accounts:
         """What teams had and have of a pool's surplus; the same ones while nothing changes."""
-        key = ("accounts", pool, id(usage))
-        found = self.searches.get(key)
-        if isinstance(found, fair_share.Accounts) and found.usage is usage:
-            if found.uses == uses:
-                return found
-            accounts = found.after(dict(uses))
-        else:
+        found = self.memo.get(_ACCOUNTS, pool)
+        if found is None or found.usage is not usage:
             half_life_ms = fair_share.half_life_of(self.pools, pool)
-            accounts = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
-        self.searches[key] = accounts
-        return accounts
+            found = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
+        elif found.uses == uses:
+            return found
+        else:
+            found = found.after(dict(uses))
+        return self.memo.keep(_ACCOUNTS, pool, found)
 
     def usage_now(self) -> dict[tuple[TeamName, PoolName], int]:
         """Decayed use of the surplus up to now, from what was held since the last cycle."""
-        if self._usage is None:
-            before = self.before
-            self._usage = fair_share.brought_up(
-                before.usage, self.derived.uses, before.pools, before.usage_at_ms, self.now_ms
-            )
-        return self._usage
+        before, held = self.before, self.derived.uses
+        return self.memo.remember(
+            _USAGE,
+            None,
+            lambda: fair_share.brought_up(
+                before.usage, held, before.pools, before.usage_at_ms, self.now_ms
+            ),
+        )
 
     @property
     def settled(self) -> bool:
@@ -322,7 +303,7 @@ class CycleState:
     def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
         """Return the next cluster and what to write for it. The cycle state is spent."""
         before = self.before
-        uses = self._uses_now()
+        uses = self._counted.now(self.nodes, self.workloads, self.changed)
         usage = self._usage_to_write(uses)
         changes = Changes(
             now_ms=self.now_ms,
@@ -357,15 +338,14 @@ class CycleState:
             policy=self.policy,
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
-            released=tuple(self.released),
+            released=self.released,
             spare=self.spare,
             fair_share_reservations=self.fair_share_reservations,
             demand=self.demand,
             now_ms=self.now_ms,
             derived=Derived(self.derived, (self.workloads, self.nodes)),
         )
-        # Searches know the cycle state: without them it goes at once, not when garbage is looked for.
-        self.searches.clear()
+        self.memo.forget()
         return cluster, changes
 
     def _changed_workloads(self) -> tuple[Workload, ...]:
@@ -396,3 +376,25 @@ class CycleState:
         needed = {after for i in index.dependent for after in self.workloads[i].spec.after}
         final = index.final - needed
         return {i for i in final if not is_remembered(self.workloads[i], self.now_ms)}
+
+
+#: What teams had and have of a pool's surplus; brought up to date by whoever asks.
+_ACCOUNTS: Entry[PoolName, fair_share.Accounts] = Entry("accounts", Fact.SURVEY)
+#: It is the cluster's from which the cycle began: nothing changes it.
+_USAGE: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry("usage now")
+
+#: How each fact is recognised: by something that stays equal until it changes.
+_READS: dict[Fact, Callable[[CycleState], object]] = {
+    Fact.SURVEY: lambda cycle: cycle.versions.survey,
+    Fact.WORKLOADS: lambda cycle: cycle.versions.workloads,
+    Fact.PROMISES: lambda cycle: cycle.versions.promises,
+    Fact.ENDING_NOTEBOOKS: lambda cycle: cycle.versions.ending_notebooks,
+    Fact.WITHDRAWALS: lambda cycle: cycle.versions.withdrawals,
+    Fact.BORROWERS: lambda cycle: cycle.index.lent_changes,
+    Fact.CAPACITY: lambda cycle: cycle.capacity.changes,
+    Fact.FREED: lambda cycle: cycle.capacity.freed,
+    Fact.HEADROOM: lambda cycle: cycle.capacity.headroom_laid,
+    Fact.BLOCKS: lambda cycle: cycle.blocks,
+    Fact.RELEASED: lambda cycle: cycle.released,
+    Fact.FAIR_SHARE_CLAIMS: lambda cycle: cycle.fair_share_claims,
+}

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, move_attempt, with_attempt
 from gpucommons.scheduler.core.model.resources import Pool
@@ -25,13 +26,6 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.quota.quota import pool_of
-
-#: Stops for the sake of another workload: those may be taken back.
-FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
-#: It ends here and goes on in a place that is promised to it.
-MOVE = "move"
-#: Stops after which the job has a place promised already.
-GOES_ON = frozenset({"resize", MOVE})
 
 
 def pool_settings(cycle: CycleState, attempt: Attempt) -> Pool:
@@ -117,7 +111,6 @@ def spare(cycle: CycleState, workload: Workload) -> Workload:
     attempt = workload.current
     if attempt is None or attempt.stop is None or attempt.stop.signalled:
         return workload
-    cycle.searches.clear()
     workload = cycle.put(
         evolve(
             with_attempt(workload, evolve(attempt, stop=None, spared_ms=cycle.now_ms)),

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.eviction.candidates import work_lost
 from gpucommons.scheduler.core.going_on import words
 from gpucommons.scheduler.core.going_on.exits import Exit, Meaning, meaning
 from gpucommons.scheduler.core.going_on.ways import step_word, way_to_go_on
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import is_lease, move, with_attempt
@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.queue import (
 BACK_OFF_MS = 10_000
 LONGEST_BACK_OFF_MS = 600_000
 #: Stops after which a job goes on, sooner or later.
-_GOES_ON_AFTER = stops.FOR_OTHERS | retry_limits.ITS_OWN | {"pause"}
+_GOES_ON_AFTER = eviction_cause.FOR_OTHERS | retry_limits.ITS_OWN | {"pause"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _meaning(workload: Workload, attempt: Attempt, end: End) -> Meaning:
     if stop is None or means is Meaning.SUCCEEDED:
         return means
     # What a stop of its own kind ends (its limit, its lost node) did not fail by itself.
-    failed = means is Meaning.FAILED and stop.why in {*stops.FOR_OTHERS, "pause"}
+    failed = means is Meaning.FAILED and stop.why in {*eviction_cause.FOR_OTHERS, "pause"}
     return Meaning.FAILED if failed else Meaning.STOPPED
 
 
@@ -131,7 +131,7 @@ def _stop_words(workload: Workload, attempt: Attempt, end: End, now_ms: Millis) 
     """For whom it was stopped and how it goes on: ``Stopped for nlp (fair share): goes on from …``."""
     stop = attempt.stop
     why = "asked to stop" if stop is None else stop.text
-    if stop is not None and stop.why in stops.FOR_OTHERS:
+    if stop is not None and stop.why in eviction_cause.FOR_OTHERS:
         why = f"stopped {stop.text}"
     why = why[:1].upper() + why[1:]
     if attempt.started_ms is None or (stop is not None and stop.why not in _GOES_ON_AFTER):
@@ -274,7 +274,7 @@ def _stopped(cycle: CycleState, workload: Workload, stop: Stop) -> Workload:
         return cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     if stop.why in retry_limits.ITS_OWN:
         return requeue_later(cycle, workload, stop.why, stop.text)
-    kept = workload.nomination if stop.why in stops.GOES_ON else None
+    kept = workload.nomination if stop.why in eviction_cause.GOES_ON else None
     workload = move(workload, State.QUEUED, cycle.now_ms, nomination=kept)
     if stop.why == "pause":
         workload = move(workload, State.PAUSED, cycle.now_ms, nomination=None)
@@ -332,9 +332,9 @@ def _receipt(cycle: CycleState, workload: Workload, attempt: Attempt, stop: Stop
 
 
 def _kind(stop: Stop) -> str:
-    if stop.why == stops.MOVE:
+    if stop.why == eviction_cause.MOVE:
         return "moved"
-    return "evicted" if stop.why in stops.FOR_OTHERS else "stopped"
+    return "evicted" if stop.why in eviction_cause.FOR_OTHERS else "stopped"
 
 
 def full_name(workload: Workload) -> str:

@@ -7,17 +7,19 @@ anew (a node's holds when the node was touched, a workload's candidates when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.cycle_state.stops import FOR_OTHERS, GOES_ON, MOVE
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import (
     bounds,
     class_of_worker,
     elastic,
+    place_of,
     placed_milli_gpu,
 )
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, MOVE
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -28,16 +30,14 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.placement.admission import (
-    EvictionCandidate,
-    pending_victims,
-    place_of,
-)
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 from gpucommons.scheduler.core.queue import lending
 from gpucommons.scheduler.core.quota.quota import Use
 
 #: May this workload's workers of this class be taken?
 Takeable = Callable[[Workload, HoldClass], bool]
+#: By what right something is taken: searches by one right share what they learn.
+Cause = tuple[Hashable, ...]
 #: Work lost, whole jobs stopped anew, jobs touched anew, candidates; of equals the newest goes.
 Cost = tuple[int, int, int, int, int]
 #: Ids are compared as numbers of so many bytes: a UUID as text.
@@ -112,21 +112,21 @@ class EvictionCandidates:
             node.node.node_id: node for node in cycle.capacity.usable(pool)
         }
         self._takeable = takeable
-        self._condemned = pending_victims(cycle)
-        self._whole = _whole_units(cycle)
+        #: Jobs that go on undisturbed are the same to all rights.
+        self._whole = cycle.memo.remember(_WHOLE_JOBS, None, dict)
         #: What was found on nodes that have not changed since.
         self._seen: dict[
             NodeId, tuple[NodeCapacity, int, list[tuple[HoldKey | None, EvictionCandidate]]]
         ] = {}
         self._known: dict[
             WorkloadId,
-            tuple[Workload, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]],
+            tuple[Workload, bool, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]],
         ] = {}
         self._all: tuple[tuple[int, int], list[EvictionCandidate]] | None = None
 
     def of(self, workload_id: WorkloadId) -> tuple[EvictionCandidate, ...]:
         """Candidates of one workload."""
-        return self._look_up(workload_id)[1]
+        return self._look_up(workload_id)[2]
 
     def on(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
         """Candidates that hold something of a node, hold by hold; promises come without a hold."""
@@ -138,7 +138,7 @@ class EvictionCandidates:
     def _look_at(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
         found: list[tuple[HoldKey | None, EvictionCandidate]] = []
         for key, hold in self._in_question(node):
-            candidate = self._look_up(hold.workload_id)[2].get(key)
+            candidate = self._look_up(hold.workload_id)[3].get(key)
             if candidate is not None:
                 found.append((key, candidate))
         for workload_id in sorted(node.promised_by):
@@ -187,18 +187,25 @@ class EvictionCandidates:
 
     def _look_up(
         self, workload_id: WorkloadId
-    ) -> tuple[Workload, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]]:
+    ) -> tuple[Workload, bool, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]]:
         workload = self.cycle.workloads[workload_id]
         known = self._known.get(workload_id)
-        if known is None or known[0] is not workload:
+        pending = self._is_pending(workload)
+        if known is None or known[0] is not workload or known[1] is not pending:
             found = tuple(self._split(workload))
             known = (
                 workload,
+                pending,
                 found,
                 {key: candidate for candidate in found for key in candidate.keys},
             )
             self._known[workload_id] = known
         return known
+
+    def _is_pending(self, workload: Workload) -> bool:
+        """Somebody waits for its end."""
+        attempt = workload.current
+        return attempt is not None and attempt.attempt_id in self.cycle.index.pending_victims
 
     def _split(self, workload: Workload) -> Iterator[EvictionCandidate]:
         attempt, promise = workload.current, workload.nomination
@@ -243,7 +250,7 @@ class EvictionCandidates:
         if not any(takes.values()):
             return
         # Notice was given for somebody who still waits: it ends without a further loss.
-        ending = attempt.attempt_id in self._condemned
+        ending = self._is_pending(workload)
         lost = 0 if ending else work_lost(workload, attempt, self.cycle.now_ms)
         surplus = _surplus(workload, attempt)
         promise = workload.nomination
@@ -278,15 +285,6 @@ class EvictionCandidates:
             )
 
 
-def _whole_units(cycle: CycleState) -> dict[WorkloadId, tuple[Workload, EvictionCandidate]]:
-    """What all rights have in common, remembered for the cycle."""
-    key = ("whole units",)
-    found = cycle.searches.get(key)
-    if not isinstance(found, dict):
-        found = cycle.searches[key] = {}
-    return found
-
-
 def _surplus(workload: Workload, attempt: Attempt) -> set[int]:
     """Ranks that an elastic job can do without."""
     low, high = bounds(workload.spec)
@@ -318,7 +316,7 @@ def held_by(cycle: CycleState, candidate: EvictionCandidate) -> Use:
 
 def candidates_of(  # noqa: PLR0913 - what tells one right from another
     cycle: CycleState,
-    cause: tuple[object, ...],
+    cause: Cause,
     pool: PoolName,
     takeable: Takeable,
     team: TeamName | None = None,
@@ -326,10 +324,17 @@ def candidates_of(  # noqa: PLR0913 - what tells one right from another
     to_borrow: bool = False,
 ) -> EvictionCandidates:
     """Return the candidates that a right may take, remembered for the cycle under the right's name."""
-    key = ("units", pool, *cause)
-    found = cycle.searches.get(key)
-    if not isinstance(found, EvictionCandidates):
-        found = cycle.searches[key] = EvictionCandidates(
-            cycle, pool, takeable, team, to_borrow=to_borrow
-        )
-    return found
+    return cycle.memo.remember(
+        _CANDIDATES,
+        (pool, cause),
+        lambda: EvictionCandidates(cycle, pool, takeable, team, to_borrow=to_borrow),
+    )
+
+
+#: They look again at nodes and workloads that have changed.
+_CANDIDATES: Entry[tuple[PoolName, Cause], EvictionCandidates] = Entry(
+    "candidates", Fact.SURVEY, Fact.RELEASED
+)
+_WHOLE_JOBS: Entry[None, dict[WorkloadId, tuple[Workload, EvictionCandidate]]] = Entry(
+    "whole jobs", Fact.SURVEY
+)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
 from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model.demand import Worker
@@ -72,8 +73,14 @@ class EvictionCostBound:
 
 def cost_bound_of(search: Search) -> EvictionCostBound:
     """The floors of a search's right and class, remembered for the cycle."""
-    key = ("floors", search.pool, *search.cause, search.hold_class)
-    found = search.cycle.searches.get(key)
-    if not isinstance(found, EvictionCostBound):
-        found = search.cycle.searches[key] = EvictionCostBound(search.candidates, search.hold_class)
-    return found
+    return search.cycle.memo.remember(
+        _COST_BOUNDS,
+        (search.candidates, search.hold_class),
+        lambda: EvictionCostBound(search.candidates, search.hold_class),
+    )
+
+
+#: They look again at nodes that have changed.
+_COST_BOUNDS: Entry[tuple[EvictionCandidates, HoldClass], EvictionCostBound] = Entry(
+    "cost bounds", Fact.SURVEY
+)

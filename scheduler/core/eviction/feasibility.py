@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpucommons.scheduler.core.capacity.views import View, free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, held_by
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import mask_of
@@ -43,8 +43,8 @@ def could_fit(
     Yes only means that it is worth a closer look.
     """
     view, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
-    lent = _lent(cycle, pool, view, takeable)
-    within = free + _ending(cycle, pool, view)
+    lent = cycle.memo.remember(_LENT, (pool, takeable), lambda: _add_up_lent(cycle, view, takeable))
+    within = free + cycle.memo.remember(_ENDING, pool, lambda: _add_up_ending(cycle, view))
     most = int(within.sum())
     gives = bool(cycle.index.stopping)
     for team, milli in budget.items():
@@ -101,20 +101,12 @@ def _unpromised(cycle: CycleState, placement: WorkerPlacement) -> int:
 _Lent = dict[TeamName, list[tuple[int, Ints]]]
 
 
-@dataclass(slots=True)
-class _Known:
-    """What is lent, as long as nobody began or ceased to borrow."""
-
-    changes: int
-    lent: _Lent = field(default_factory=dict)
+_LENT: Entry[tuple[PoolName, Takeable], _Lent] = Entry("lent", Fact.SURVEY, Fact.BORROWERS)
+#: On each node, in milli-GPU.
+_ENDING: Entry[PoolName, Ints] = Entry("ending", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY)
 
 
-def _lent(cycle: CycleState, pool: PoolName, view: View, takeable: Takeable) -> _Lent:
-    key = ("lent", pool)
-    known = cycle.searches.get(key)
-    changes = cycle.index.lent_changes
-    if isinstance(known, _Known) and known.changes == changes:
-        return known.lent
+def _add_up_lent(cycle: CycleState, view: View, takeable: Takeable) -> _Lent:
     sums: dict[tuple[TeamName, int], list[int]] = {}
     for workload_id, lent in cycle.index.lent.items():
         if takeable(cycle, cycle.workloads[workload_id]):
@@ -123,33 +115,17 @@ def _lent(cycle: CycleState, pool: PoolName, view: View, takeable: Takeable) -> 
                 number = view.ordinals.get(node_id)
                 if number is not None:
                     here[number] += milli
-    known = cycle.searches[key] = _Known(changes)
+    found: _Lent = {}
     for (team, part), here in sums.items():
-        known.lent.setdefault(team, []).append((part, np.array(here, dtype=np.int64)))
-    return known.lent
+        found.setdefault(team, []).append((part, np.array(here, dtype=np.int64)))
+    return found
 
 
-def _ending(cycle: CycleState, pool: PoolName, view: View) -> Ints:
+def _add_up_ending(cycle: CycleState, view: View) -> Ints:
     """What is being cleared on each node for nobody, and what is promised to those who are stopped.
 
     What is cleared for somebody is his: it counts where his promise may be taken, as lent.
     """
-    key = ("ending", pool)
-    known = cycle.searches.get(key)
-    if not isinstance(known, _Ending) or known.state != cycle.state:
-        known = cycle.searches[key] = _Ending(cycle.state, _add_up_ending(cycle, view))
-    return known.by_node
-
-
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    """What is being cleared, as long as nothing changes."""
-
-    state: tuple[int, int]
-    by_node: Ints
-
-
-def _add_up_ending(cycle: CycleState, view: View) -> Ints:
     found = np.zeros(len(view.ordinals), dtype=np.int64)
     for workload_id in cycle.index.stopping:
         workload = cycle.workloads[workload_id]

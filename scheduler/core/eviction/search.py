@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, held_by
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.model.demand import Worker, must_have
@@ -23,6 +24,10 @@ from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 #: Who has to go, and the place they leave.
 Found = tuple[tuple[EvictionCandidate, ...], tuple[WorkerPlacement, ...]]
+#: Nodes as searches for the same candidates see them; looked at again where a node has changed.
+_TRIALS: Entry[tuple[EvictionCandidates, HoldClass], dict[NodeId, NodeEvictionTrial]] = Entry(
+    "trials", Fact.SURVEY
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,6 @@ class Search:
     workers: Sequence[Worker]
     hold_class: HoldClass
     candidates: EvictionCandidates
-    #: Names the right by which candidates are taken: searches by one right share what they learn.
-    cause: tuple[object, ...]
     shortfall: QuotaShortfall
     #: Milli-GPU that may be taken from each team; None = whatever is takeable.
     budget: Mapping[TeamName, int] | None = None
@@ -61,13 +64,11 @@ class Search:
 
     def case(self, node: NodeCapacity) -> NodeEvictionTrial:
         """A node as this search sees it; the same for all searches of a cycle by this right."""
-        key = ("cases", self.pool, *self.cause, self.hold_class)
-        known = self.cycle.searches.get(key)
-        if not isinstance(known, dict):
-            known = self.cycle.searches[key] = {}
+        key = (self.candidates, self.hold_class)
+        known = self.cycle.memo.remember(_TRIALS, key, dict)
         here = self.candidates.on(node)
         found = known.get(node.node.node_id)
-        if not isinstance(found, NodeEvictionTrial) or found.here is not here:
+        if found is None or found.here is not here:
             found = known[node.node.node_id] = NodeEvictionTrial(
                 self.cycle.capacity, node, here, self.hold_class
             )
@@ -122,7 +123,6 @@ def inside_guarantee(
     spec: Spec,
     pool: PoolName,
     candidates: EvictionCandidates,
-    cause: tuple[object, ...],
     shortfall: QuotaShortfall,
 ) -> Search:
     """Look for a place inside a guarantee, only on nodes on which a job may be inside it."""
@@ -132,7 +132,6 @@ def inside_guarantee(
         must_have(spec),
         HoldClass.GUARANTEED,
         candidates,
-        cause,
         shortfall,
         without=proportions.too_lean(candidates.cycle, spec, pool),
     )

@@ -11,12 +11,15 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from gpucommons.scheduler.core.capacity.placement_slots import best_slot, placed
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates
 from gpucommons.scheduler.core.eviction.cost_bound import cost_bound_of
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial, Option, Rank
 from gpucommons.scheduler.core.eviction.search import Found, Search
 from gpucommons.scheduler.core.model.demand import Worker
 from gpucommons.scheduler.core.model.evolving import evolve
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId
 
 #: How dear, which node, which version of it, and the place; without a place it is no dearer than that.
 _Entry = tuple[tuple[Any, ...], int, int, tuple[NodeEvictionTrial, Option] | None]
@@ -39,11 +42,8 @@ def cheapest(search: Search) -> Found | None:
 
 def _offers(search: Search) -> _Offers:
     worker = evolve(search.workers[0], role="", index=0)
-    key = ("offers", search.pool, *search.cause, worker, search.hold_class, search.without)
-    found = search.cycle.searches.get(key)
-    if not isinstance(found, _Offers):
-        found = search.cycle.searches[key] = _Offers(search, worker)
-    return found
+    key = (search.candidates, worker, search.hold_class, search.without)
+    return search.cycle.memo.remember(_OFFERS, key, lambda: _Offers(search, worker))
 
 
 class _Offers:
@@ -113,3 +113,9 @@ class _Offers:
         for entry in over_budget:
             heappush(self._heap, entry)
         return None if best is None else best[2:]
+
+
+#: They look again at nodes that have changed.
+_OFFERS: Entry[tuple[EvictionCandidates, Worker, HoldClass, frozenset[NodeId]], _Offers] = Entry(
+    "offers", Fact.SURVEY
+)

@@ -8,12 +8,17 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.capacity.placement_slots import best_slot
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Role, Spec, Workload
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.placement import place
+
+_FIT: Entry[tuple[tuple[Worker, ...], HoldClass, PoolName], bool] = Entry(
+    "fits now", Fact.SURVEY, Fact.CAPACITY
+)
 
 
 def in_words(load: Load) -> str:
@@ -83,21 +88,24 @@ def short_of(
     cycle: CycleState, worker: Worker, hold_class: HoldClass, pool: PoolName
 ) -> str | None:
     """``cores``, ``memory`` or both, where GPUs are free for a worker; None where they are not."""
-    if not _fits(cycle, evolve(worker, cpu_milli=0, memory_mib=0), hold_class, pool):
+    if not fit(cycle, (evolve(worker, cpu_milli=0, memory_mib=0),), hold_class, pool):
         return None
-    if _fits(cycle, evolve(worker, cpu_milli=0), hold_class, pool):
+    if fit(cycle, (evolve(worker, cpu_milli=0),), hold_class, pool):
         return "cores"
-    if _fits(cycle, evolve(worker, memory_mib=0), hold_class, pool):
+    if fit(cycle, (evolve(worker, memory_mib=0),), hold_class, pool):
         return "memory"
     return "cores and memory"
 
 
-def _fits(cycle: CycleState, worker: Worker, hold_class: HoldClass, pool: PoolName) -> bool:
-    key = ("fits", cycle.capacity.changes, (worker,), hold_class, pool)
-    found = cycle.searches.get(key)
-    if not isinstance(found, bool):
-        found = cycle.searches[key] = bool(place(cycle.capacity, (worker,), hold_class, pool))
-    return found
+def fit(
+    cycle: CycleState, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName
+) -> bool:
+    """They find a place now; after the turns the capacity stays as it is until the next cycle."""
+    return cycle.memo.remember(
+        _FIT,
+        (workers, hold_class, pool),
+        lambda: bool(place(cycle.capacity, workers, hold_class, pool)),
+    )
 
 
 def leaner(

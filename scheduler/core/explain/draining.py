@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.cycle_state.stops import MOVE
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.eviction_cause import MOVE
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (

@@ -8,10 +8,14 @@ from dataclasses import replace
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.placement_slots import capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.placement.placement import place
+
+#: All nodes with nothing on them.
+_EMPTY: Entry[None, Capacity] = Entry("empty nodes", Fact.SURVEY)
 
 
 def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:
@@ -51,7 +55,4 @@ def _fits_empty(cycle: CycleState, workers: tuple[Worker, ...], pool: PoolName) 
 
 def _empty(cycle: CycleState) -> Capacity:
     """All nodes with nothing on them; made once for all who wait."""
-    found = cycle.searches.get(("empty",))
-    if not isinstance(found, Capacity):
-        found = cycle.searches["empty",] = Capacity.of(cycle.nodes.values(), (), ())
-    return found
+    return cycle.memo.remember(_EMPTY, None, lambda: Capacity.of(cycle.nodes.values(), (), ()))

@@ -10,10 +10,11 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import fits_nowhere
-from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.offered import training_sizes
@@ -29,7 +30,6 @@ from gpucommons.scheduler.core.passes import guarantee, notebooks, surplus
 from gpucommons.scheduler.core.passes.backoff_reason import reason as why_kept_back
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.queue import fragments, lending
 from gpucommons.scheduler.core.quota import quota
 
@@ -37,6 +37,8 @@ from gpucommons.scheduler.core.quota import quota
 STARTS_WITH = "Would start now with "
 #: Sizes of notebooks that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
+_LARGEST_NODE: Entry[PoolName, int] = Entry("GPUs of the largest node", Fact.SURVEY)
+_MOST_FREE: Entry[PoolName, int] = Entry("most free on one node", Fact.SURVEY, Fact.CAPACITY)
 
 
 def explain(cycle: CycleState, obstacles: Mapping[WorkloadId, Reason]) -> None:
@@ -307,34 +309,20 @@ def _smaller_job(cycle: CycleState, workload: Workload) -> int | None:
 
 
 def _largest_node(cycle: CycleState, pool: PoolName) -> int:
-    key = ("largest-node", pool)
-    found = cycle.searches.get(key)
-    if not isinstance(found, int):
-        found = max((len(node.devices) for node in cycle.capacity.usable(pool)), default=0)
-        cycle.searches[key] = found
-    return found
+    nodes = cycle.capacity.usable(pool)
+    return cycle.memo.remember(
+        _LARGEST_NODE, pool, lambda: max((len(node.devices) for node in nodes), default=0)
+    )
 
 
 def _most_free(cycle: CycleState, pool: PoolName) -> int:
     """The most whole GPUs that are free on one node, for whatever class, in milli-GPU."""
-    key = ("most-free", cycle.capacity.changes, pool)
-    found = cycle.searches.get(key)
-    if not isinstance(found, int):
-        classes = (HoldClass.GUARANTEED, HoldClass.OVER_QUOTA)
-        found = max(max(free_per_node(cycle, pool, one), default=0) for one in classes)
-        cycle.searches[key] = found
-    return found
-
-
-def _fits(
-    cycle: CycleState, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName
-) -> bool:
-    """They find a place now; after the turns the capacity stays as it is until the next cycle."""
-    key = ("fits", cycle.capacity.changes, workers, hold_class, pool)
-    found = cycle.searches.get(key)
-    if not isinstance(found, bool):
-        found = cycle.searches[key] = bool(place(cycle.capacity, workers, hold_class, pool))
-    return found
+    classes = (HoldClass.GUARANTEED, HoldClass.OVER_QUOTA)
+    return cycle.memo.remember(
+        _MOST_FREE,
+        pool,
+        lambda: max(max(free_per_node(cycle, pool, one), default=0) for one in classes),
+    )
 
 
 def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
@@ -345,11 +333,11 @@ def job_starts_now(cycle: CycleState, workload: Workload) -> HoldClass | None:
     guarantees = guarantee.in_force(cycle)
     for pool in _pools(cycle, workload):
         if need == 0:
-            if _fits(cycle, workers, HoldClass.CPU, pool):
+            if beside_gpus.fit(cycle, workers, HoldClass.CPU, pool):
                 return HoldClass.CPU
             continue
         inside = guarantee.covers(cycle, workload, guarantees, pool)
-        if inside and _fits(cycle, workers, HoldClass.GUARANTEED, pool):
+        if inside and beside_gpus.fit(cycle, workers, HoldClass.GUARANTEED, pool):
             return HoldClass.GUARANTEED
         if left_to(cycle, workload, pool) is None and _would_borrow(cycle, workload, pool):
             return HoldClass.OVER_QUOTA
@@ -360,4 +348,4 @@ def _would_borrow(cycle: CycleState, workload: Workload, pool: PoolName) -> bool
     spec, workers = workload.spec, must_have(workload.spec)
     if not spec.over_quota or surplus.may_borrow(cycle, spec.team, pool) < milli_gpu(workers):
         return False
-    return _fits(cycle, workers, HoldClass.OVER_QUOTA, pool)
+    return beside_gpus.fit(cycle, workers, HoldClass.OVER_QUOTA, pool)

@@ -11,6 +11,9 @@ from gpucommons.scheduler.core.model.types import HoldClass, Kind, Role, Spec, W
 #: The smallest block of a fixed quota: an eighth of a GPU.
 SMALLEST_BLOCK = 125
 
+#: What a spec asks for, without whose it is.
+Shape = tuple[object, ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Worker:
@@ -114,9 +117,14 @@ def is_block_size(milli: int) -> bool:
     return rest == 0 and units > 0 and units & (units - 1) == 0
 
 
-def shape(spec: Spec) -> tuple[object, ...]:
+def shape(spec: Spec) -> Shape:
     """Equal for specs that fit the same places, so one failed search answers for all of them."""
     roles = tuple(
         [(r.count, r.milli_gpu, r.gpu_kind, r.cpu_milli, r.memory_mib) for r in spec.roles]
     )
     return (spec.kind is Kind.NOTEBOOK, spec.pools, roles, spec.min_workers, spec.max_workers)
+
+
+def place_of(one: WorkerPlacement) -> tuple[object, ...]:
+    """Where a worker lies, whatever its number."""
+    return (one.role, one.node_id, one.device_ids, one.offset)

@@ -10,6 +10,13 @@ from gpucommons.scheduler.core.model.types import Attempt, HoldClass, TeamName, 
 SHARE, PRIORITY, CONSOLIDATION = "fair share", "priority", "consolidation"
 AMONG_EQUALS = frozenset({SHARE, PRIORITY, CONSOLIDATION})
 
+#: Stops for the sake of another workload: those may be taken back.
+FOR_OTHERS = frozenset({"reclaim", "preempt", "resize", "move"})
+#: It ends here and goes on in a place that is promised to it.
+MOVE = "move"
+#: Stops after which the job has a place promised already.
+GOES_ON = frozenset({"resize", MOVE})
+
 
 class EvictionCause(NamedTuple):
     """Why somebody's work has to go."""

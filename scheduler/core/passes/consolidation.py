@@ -7,16 +7,16 @@ a move costs its job a restart, for the sake of somebody who might as well have 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
-from gpucommons.scheduler.core.cycle_state.stops import MOVE, pool_settings
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.cycle_state.stops import pool_settings
 from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, shape
-from gpucommons.scheduler.core.model.eviction_cause import CONSOLIDATION
-from gpucommons.scheduler.core.model.holds import mask_of
+from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
+from gpucommons.scheduler.core.model.eviction_cause import CONSOLIDATION, MOVE
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import (
     Attempt,
@@ -27,6 +27,7 @@ from gpucommons.scheduler.core.model.types import (
     Nomination,
     PoolName,
     Reason,
+    TeamName,
     WorkerPlacement,
     Workload,
     WorkloadId,
@@ -40,7 +41,13 @@ from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
 PERIOD_MS = 3_600_000
-_RIGHT = ("move",)
+#: Where a search stands among those that are tried, any change may matter.
+_NO_MOVES: Entry[tuple[HoldClass, Shape, PoolName, TeamName | None], bool] = Entry(
+    "no moves", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
+)
+_MOVABLE: Entry[tuple[PoolName, HoldClass, frozenset[NodeId]], moves.Movable] = Entry(
+    "movable jobs", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
+)
 
 
 def consolidate(
@@ -131,7 +138,9 @@ def _may_move_for(hold_class: HoldClass, workload: Workload) -> bool:
 def _consider(
     cycle: CycleState, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
 ) -> None:
-    asked, need = shape(workload.spec), milli_gpu(must_have(workload.spec))
+    team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
+    # A place that is kept for it is in the way of others only.
+    alone = workload.workload_id in cycle.reservations
     for pool in workload.spec.pools:
         if pool not in cycle.pools or _unused(cycle, pool) < need:
             continue  # not scattered but too little
@@ -142,15 +151,16 @@ def _consider(
         for hold_class in _classes(cycle, workload, pool, guarantees):
             if hold_class is HoldClass.OVER_QUOTA and _lendable(cycle, pool) < need:
                 continue  # nobody who moves for a borrower is inside a guarantee either
-            miss = ("move", hold_class, asked, pool)
-            if miss in cycle.misses:
+            whose = team if hold_class is HoldClass.GUARANTEED else None
+            asked = (hold_class, shape(workload.spec), pool, whose)
+            if not alone and cycle.memo.get(_NO_MOVES, asked):
                 continue
             found = _find(cycle, workload, pool, hold_class, left[pool])
             if found is not None:
                 left[pool] -= len(found.candidates)
                 _carry_out(cycle, workload, found, hold_class)
                 return
-            cycle.misses.add(miss)
+            cycle.memo.keep(_NO_MOVES, asked, value=True)
 
 
 def _unused(cycle: CycleState, pool: PoolName) -> int:
@@ -186,37 +196,29 @@ def _find(
     spec = workload.spec
     inside = hold_class is HoldClass.GUARANTEED
     without = proportions.too_lean(cycle, spec, pool) if inside else frozenset[NodeId]()
-    cause = (*_RIGHT, hold_class, without)
-    key = ("movable", pool, *cause)
-    candidates = cycle.searches.get(key)
-    if not isinstance(candidates, moves.Movable):
 
-        def movable(cycle: CycleState, one: Workload) -> bool:
-            return may_be_moved(cycle, one, hold_class) and _may_move_for(hold_class, one)
+    def movable(cycle: CycleState, one: Workload) -> bool:
+        return may_be_moved(cycle, one, hold_class) and _may_move_for(hold_class, one)
 
-        candidates = cycle.searches[key] = moves.Movable(cycle, pool, movable, without)
+    # What is kept for it is not in its way.
+    kept = cycle.reservations.get(workload.workload_id, ())
+    for one in kept:
+        cycle.capacity.lift(one)
+    candidates = cycle.memo.remember(
+        _MOVABLE,
+        (pool, hold_class, without),
+        lambda: moves.Movable(cycle, pool, movable, without),
+    )
     shortfall = QuotaShortfall(spec.team)
     if inside:
-        search = inside_guarantee(spec, pool, candidates, cause, shortfall)
+        search = inside_guarantee(spec, pool, candidates, shortfall)
     else:
-        search = Search(cycle, pool, must_have(spec), hold_class, candidates, cause, shortfall)
-    kept = cycle.reservations.get(workload.workload_id, ())
-    _reserve(cycle, kept, kept=False)
+        search = Search(cycle, pool, must_have(spec), hold_class, candidates, shortfall)
     found = moves.find(search, most)
     if found is None:
-        _reserve(cycle, kept, kept=True)
+        for one in kept:
+            cycle.capacity.reserve(one)
     return found
-
-
-def _reserve(cycle: CycleState, placements: Iterable[WorkerPlacement], *, kept: bool) -> None:
-    """Keep a place for in-guarantee work, or let it go: what is its own is not in its way."""
-    for one in placements:
-        node = cycle.capacity.nodes[one.node_id]
-        node.touch()
-        for device_id in one.device_ids:
-            device = node.devices[device_id]
-            bits = device.reserved & ~mask_of(one)
-            device.reserved = bits | mask_of(one) if kept else bits
 
 
 def _carry_out(
@@ -243,7 +245,6 @@ def _carry_out(
             decided_ms=cycle.now_ms,
         )
         promise(cycle, cycle.put(replace(mover, nomination=nomination)))
-    cycle.searches.clear()
 
 
 def _ends_first(

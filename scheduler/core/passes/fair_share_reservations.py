@@ -57,9 +57,9 @@ def decide(
     cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
 ) -> bool:
     """See whose turn it is by what is held now; says whether it is not as it was taken to be."""
-    if cycle.claims_at == cycle.puts:
+    if cycle.claims_at == cycle.versions.workloads:
         return False
-    cycle.claims_at = cycle.puts
+    cycle.claims_at = cycle.versions.workloads
     found = tuple(_places(cycle, obstacles, may_borrow))
     still = all(reclaim.accounts(cycle, pool).is_a_turn_ahead(*left) for pool, left in cycle.left)
     cycle.left.clear()
@@ -67,7 +67,6 @@ def decide(
         return False
     cycle.fair_share_claims = found
     cycle.fair_share_reservations = {(one.team, one.pool): one.reservation for one in found}
-    cycle.misses.clear()
     return True
 
 

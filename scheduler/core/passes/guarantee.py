@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import candidates_of
 from gpucommons.scheduler.core.eviction.search import QuotaShortfall, inside_guarantee
 from gpucommons.scheduler.core.eviction.victims import cheapest
 from gpucommons.scheduler.core.model.demand import (
+    Shape,
     bounds,
     may_have,
     milli_gpu,
@@ -37,7 +39,15 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import reclaim
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.admission import admit, nominate, promise, unpromise
+from gpucommons.scheduler.core.placement.admission import (
+    admit,
+    finds_nothing_better,
+    found_nothing_free,
+    nominate,
+    nothing_is_free,
+    promise,
+    unpromise,
+)
 from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.queue.ordering import priority
 from gpucommons.scheduler.core.quota import quota
@@ -45,16 +55,28 @@ from gpucommons.scheduler.core.quota import quota
 #: Start a job as a borrower on what is free; False where nothing that it may have is.
 Borrow = Callable[[Workload], bool]
 
+_IN_FORCE: Entry[None, Guarantees] = Entry("guarantees in force", Fact.SURVEY, Fact.BLOCKS)
+#: Who could win nothing back; borrowers that begin now lie where something was free.
+_NOTHING_TO_WIN_BACK: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
+    "nothing to win back", Fact.SURVEY, Fact.FREED
+)
+#: For what no place could be made by all jobs together.
+_NOTHING_TO_RESERVE: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
+    "nothing to reserve", Fact.SURVEY, Fact.FREED
+)
+
 
 def in_force(cycle: CycleState) -> Guarantees:
     """Guarantees of all pools, shrunk where nodes are lost."""
-    if cycle.guarantees is None:
-        nodes = tuple(cycle.nodes.values())
-        cycle.guarantees = {
+    nodes = tuple(cycle.nodes.values())
+    return cycle.memo.remember(
+        _IN_FORCE,
+        None,
+        lambda: {
             pool: quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
             for pool in cycle.pools
-        }
-    return cycle.guarantees
+        },
+    )
 
 
 def entitled(cycle: CycleState, workload: Workload) -> bool:
@@ -89,7 +111,7 @@ def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees, borr
         return
     if workload.nomination is None and not _covered(cycle, workload, guarantees):
         return
-    if cycle.has_no_place("guaranteed", workload):
+    if finds_nothing_better(cycle, workload, HoldClass.GUARANTEED):
         return
     unpromise(cycle, workload)
     for pool in workload.spec.pools:
@@ -118,22 +140,26 @@ def _place_free(
     if limit is not None:
         room_left = min(room_left, limit - cycle.use(spec.team, pool).training)
     room_left -= milli_gpu(workers)
-    miss = ("guaranteed", shape(spec), pool)
-    if room_left < 0 or miss in cycle.misses or not proportions.may_be_kept(cycle, spec, pool):
+    if room_left < 0 or nothing_is_free(cycle, spec, pool, HoldClass.GUARANTEED):
+        return ()
+    if not proportions.may_be_kept(cycle, spec, pool):
         return ()
     more = room_left // max(1, spec.roles[0].milli_gpu)
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     found = proportions.place_kept(cycle, spec, pool, workers, optional[:more], affinity=affinity)
-    if not found:
-        cycle.misses.add(miss)
+    # What was free may have been out of proportion, and another place would be in proportion.
+    if not found and proportions.always_kept(cycle, spec, pool):
+        found_nothing_free(cycle, spec, pool, HoldClass.GUARANTEED)
     return found
 
 
 def _reclaim(cycle: CycleState, workload: Workload, guarantees: Guarantees, borrow: Borrow) -> bool:
     spec = workload.spec
     for pool in spec.pools:
-        miss = ("reclaim", shape(spec), pool, spec.team)
-        if miss in cycle.misses or not covers(cycle, workload, guarantees, pool):
+        asked = (shape(spec), pool, spec.team)
+        if cycle.memo.get(_NOTHING_TO_WIN_BACK, asked):
+            continue
+        if not covers(cycle, workload, guarantees, pool):
             continue
         if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
@@ -144,7 +170,7 @@ def _reclaim(cycle: CycleState, workload: Workload, guarantees: Guarantees, borr
             if not borrow(workload):
                 nominate(cycle, workload, plan)
             return True
-        cycle.misses.add(miss)
+        cycle.memo.keep(_NOTHING_TO_WIN_BACK, asked, value=True)
     return False
 
 
@@ -156,23 +182,30 @@ def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> N
         return hold_class is not HoldClass.FIXED
 
     for pool in spec.pools:
-        once = ("reserved", pool, spec.team)
-        miss = ("reserve", shape(spec), pool, spec.team)
-        if cycle.misses & {once, miss} or not covers(cycle, workload, guarantees, pool):
+        asked = (shape(spec), pool, spec.team)
+        if cycle.memo.get(_NOTHING_TO_RESERVE, asked) or _has_reserved(cycle, spec.team, pool):
+            continue
+        if not covers(cycle, workload, guarantees, pool):
             continue
         if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
         holders = candidates_of(cycle, ("jobs",), pool, job)
-        found = cheapest(
-            inside_guarantee(spec, pool, holders, ("jobs",), QuotaShortfall(spec.team))
-        )
-        # What no place could be made for keeps none: another shape of its team may have more luck.
-        cycle.misses.add(miss if found is None else once)
-        if found is not None:
-            cycle.reservations[workload.workload_id] = found[1]
-            for one in found[1]:
-                cycle.capacity.reserve(one)
-            return
+        found = cheapest(inside_guarantee(spec, pool, holders, QuotaShortfall(spec.team)))
+        if found is None:
+            cycle.memo.keep(_NOTHING_TO_RESERVE, asked, value=True)
+            continue
+        cycle.reservations[workload.workload_id] = found[1]
+        for one in found[1]:
+            cycle.capacity.reserve(one)
+        return
+
+
+def _has_reserved(cycle: CycleState, team: TeamName, pool: PoolName) -> bool:
+    """A place is kept for another job of the team there."""
+    return any(
+        cycle.workloads[one].spec.team == team and cycle.nodes[places[0].node_id].pool == pool
+        for one, places in cycle.reservations.items()
+    )
 
 
 def reserves_in_vain(cycle: CycleState) -> bool:
@@ -185,7 +218,7 @@ def reserves_in_vain(cycle: CycleState) -> bool:
         return False
     guarantees = in_force(cycle)
     lowest = min(priority(cycle.workloads[one]) for one in cycle.reservations)
-    vain = any(
+    return any(
         not covers(cycle, cycle.workloads[one], guarantees, cycle.nodes[places[0].node_id].pool)
         for one, places in cycle.reservations.items()
     ) or any(
@@ -194,9 +227,6 @@ def reserves_in_vain(cycle: CycleState) -> bool:
         and _fit_inside(cycle, one, guarantees, kept=False)
         for one in cycle.among(cycle.admitted)
     )
-    if vain:
-        cycle.searches.clear()
-    return vain
 
 
 def may_upgrade(workload: Workload) -> bool:

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, cost
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.model import eviction_cause
@@ -41,6 +41,10 @@ from gpucommons.scheduler.core.placement.admission import (
 from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of
+
+_ENDING: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry(
+    "notebooks that end", Fact.SURVEY, Fact.ENDING_NOTEBOOKS
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +120,6 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
     A block is as large as the quota it stands for. Who finds a place in one without those that end
     has capacity in the quota when they have ended.
     """
-    key = ("notebooks ending",)
-    known = cycle.searches.get(key)
-    if isinstance(known, dict):
-        return known
     found: dict[tuple[TeamName, PoolName], int] = {}
     for workload in cycle.among(cycle.index.stopping):
         attempt = workload.current
@@ -127,13 +127,13 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
             there = (workload.spec.team, pool_of(cycle, attempt.placements))
             given = sum(placed_milli_gpu(one) for one in attempt.placements)
             found[there] = found.get(there, 0) + given
-    cycle.searches[key] = found
     return found
 
 
 def _reclaim(cycle: CycleState, workload: Workload) -> bool:
     for pool in workload.spec.pools:
-        ending = _ending(cycle).get((workload.spec.team, pool), 0)
+        there = cycle.memo.remember(_ENDING, None, lambda: _ending(cycle))
+        ending = there.get((workload.spec.team, pool), 0)
         if pool not in cycle.pools or not within_quota(cycle, workload, pool, ending=ending):
             continue
         if not reclaim_backoff.may_win_back(cycle, workload, pool):
@@ -272,7 +272,7 @@ def _firmly_taken(cycle: CycleState, node: NodeCapacity, region: Region) -> bool
             stop = None if attempt is None else attempt.stop
             if stop is None or stop.why == "resize":
                 return True
-            if stop.why in stops.FOR_OTHERS and not stop.signalled:
+            if stop.why in eviction_cause.FOR_OTHERS and not stop.signalled:
                 return True  # it may be spared yet
     return False
 

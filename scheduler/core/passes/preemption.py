@@ -7,19 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import feasibility
 from gpucommons.scheduler.core.eviction.candidates import candidates_of
 from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
 from gpucommons.scheduler.core.eviction.victims import cheapest
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
+from gpucommons.scheduler.core.passes import guarantee, surplus
 from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
-from gpucommons.scheduler.core.placement.admission import Plan
+from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.placement.admission import Plan, nominate
 from gpucommons.scheduler.core.queue.ordering import HIGHEST, priority
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
+
+#: Who cannot be made room for by work of its team below it.
+_NOBODY_BELOW: Entry[tuple[HoldClass, Shape, PoolName, TeamName, int], bool] = Entry(
+    "nobody below", Fact.SURVEY, Fact.FREED, Fact.HEADROOM, Fact.PROMISES
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +68,27 @@ def below(cycle: CycleState) -> Below:
     return Below(held, stoppable, ending)
 
 
+def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
+    """Give one workload its turn: inside the guarantee, else as a borrower."""
+    spec = workload.spec
+    if workload.nomination is not None:
+        return
+    for pool in spec.pools:
+        ways = []
+        if guarantee.entitled(cycle, workload) and proportions.may_be_kept(cycle, spec, pool):
+            ways.append(HoldClass.GUARANTEED)
+        if spec.over_quota and surplus.may_borrow(cycle, spec.team, pool):
+            ways.append(HoldClass.OVER_QUOTA)
+        for hold_class in ways:
+            saved = guarantees.get(pool, {}).get(spec.team, 0)
+            plan = for_priority(cycle, workload, pool, hold_class, saved)
+            if plan is not None:
+                nominate(cycle, workload, plan)
+                return
+
+
 def for_priority(
-    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, saved: int
 ) -> Plan | None:
     """Find lower-priority jobs of the same team whose devices and quota let this one start."""
     spec = workload.spec
@@ -76,24 +103,31 @@ def for_priority(
             and may_be_stopped(cycle, other)
         )
 
+    asked = (hold_class, shape(spec), pool, spec.team, priority(workload))
+    if cycle.memo.get(_NOBODY_BELOW, asked):
+        return None
     cause = ("priority", spec.team, priority(workload), hold_class)
     to_borrow = hold_class is not HoldClass.GUARANTEED
     candidates = candidates_of(cycle, cause, pool, takeable, spec.team, to_borrow=to_borrow)
     if not feasibility.could_fit_without(cycle, pool, must_have(spec), hold_class, candidates):
+        cycle.memo.keep(_NOBODY_BELOW, asked, value=True)
         return None
-    shortfall = _lacking(cycle, workload, pool, hold_class, guarantee)
+    shortfall = _lacking(cycle, workload, pool, hold_class, saved)
     if hold_class is HoldClass.GUARANTEED:
-        search = inside_guarantee(spec, pool, candidates, cause, shortfall)
+        search = inside_guarantee(spec, pool, candidates, shortfall)
     else:
-        search = Search(cycle, pool, must_have(spec), hold_class, candidates, cause, shortfall)
+        search = Search(cycle, pool, must_have(spec), hold_class, candidates, shortfall)
     found = cheapest(search)
-    if found is None or not found[0]:
+    if found is None:
+        cycle.memo.keep(_NOBODY_BELOW, asked, value=True)
+        return None
+    if not found[0]:
         return None
     return Plan(found[1], hold_class, found[0], *eviction_cause.of_priority(spec.name))
 
 
 def _lacking(
-    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, guarantee: int
+    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, saved: int
 ) -> QuotaShortfall:
     """Quota that its team must get back from its own work."""
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
@@ -102,6 +136,6 @@ def _lacking(
     inside = hold_class is HoldClass.GUARANTEED
     return QuotaShortfall(
         team,
-        guaranteed=use.guaranteed + need - guarantee if inside else 0,
+        guaranteed=use.guaranteed + need - saved if inside else 0,
         training=0 if limit is None else use.training + need - limit,
     )

@@ -19,7 +19,7 @@ from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
-from gpucommons.scheduler.core.placement.admission import Plan, leaving
+from gpucommons.scheduler.core.placement.admission import Plan
 from gpucommons.scheduler.core.quota.fair_share import Accounts, looked_at_ms
 from gpucommons.scheduler.core.quota.quota import quota_of
 
@@ -41,7 +41,7 @@ def for_guarantee(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan
     need = milli_gpu(must_have(spec))
     over = 0 if limit is None else cycle.use(spec.team, pool).training + need - limit
     shortfall = QuotaShortfall(spec.team, training=over)
-    found = cheapest(inside_guarantee(spec, pool, lent_in(cycle, pool), ("borrowed",), shortfall))
+    found = cheapest(inside_guarantee(spec, pool, lent_in(cycle, pool), shortfall))
     if found is None:
         return None
     return Plan(found[1], HoldClass.GUARANTEED, found[0], *eviction_cause.of_guarantee(spec.team))
@@ -71,7 +71,7 @@ def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | N
     cause = ("share", spec.team)
     # What ends anyway is nobody's loss: for that nobody need have waited.
     budget = _budget(cycle, workload, pool) if has_waited(cycle, workload, pool) else {}
-    if not _gives_something(cycle, budget) and not leaving(cycle):
+    if not _gives_something(cycle, budget) and not cycle.index.leaving:
         return None  # nobody has too much, or only in larger parts, and nobody ends anyway
     if not feasibility.could_fit(cycle, pool, workers, budget, may_be_stopped):
         return None
@@ -82,7 +82,6 @@ def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | N
             workers,
             HoldClass.OVER_QUOTA,
             candidates_of(cycle, cause, pool, takeable, to_borrow=True),
-            cause,
             QuotaShortfall(spec.team),
             budget,
         )
@@ -117,10 +116,10 @@ def _gives_something(cycle: CycleState, budget: Mapping[TeamName, int]) -> bool:
 
 def accounts(cycle: CycleState, pool: PoolName) -> Accounts:
     """What teams had and have; what one is losing already no longer counts as its own."""
-    gone = leaving(cycle)
+    gone = cycle.index.leaving
     uses = dict(cycle.uses) if gone else cycle.uses
-    for team, where, milli in gone.values():
-        if where == pool and (team, pool) in uses:
+    for team, node_id, milli in gone.values():
+        if (team, pool) in uses and cycle.nodes[node_id].pool == pool:
             uses[team, pool] = uses[team, pool].plus(HoldClass.OVER_QUOTA, -milli)
     return cycle.accounts(pool, cycle.usage_now(), uses)
 

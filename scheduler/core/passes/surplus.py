@@ -10,7 +10,9 @@ from dataclasses import replace
 
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import (
+    Shape,
     may_have,
     milli_gpu,
     must_have,
@@ -29,8 +31,11 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.passes import fair_share_reservations, reclaim
 from gpucommons.scheduler.core.placement.admission import (
     admit,
+    finds_nothing_better,
+    found_nothing_free,
     in_order,
     nominate,
+    nothing_is_free,
     promise,
     unpromise,
     with_slices,
@@ -40,6 +45,15 @@ from gpucommons.scheduler.core.quota import quota
 
 #: More than any cluster has: no limit.
 UNLIMITED = 1 << 60
+#: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
+_NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
+    "nothing to share",
+    Fact.SURVEY,
+    Fact.WORKLOADS,
+    Fact.FREED,
+    Fact.HEADROOM,
+    Fact.FAIR_SHARE_CLAIMS,
+)
 
 
 def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
@@ -54,7 +68,9 @@ def may_borrow(cycle: CycleState, team: TeamName, pool: PoolName) -> int:
 
 def consider(cycle: CycleState, workload: Workload) -> None:
     """Give one workload its turn on what is idle; then on what others borrow beyond their share."""
-    if _is_sure_of_better(cycle, workload) or cycle.has_no_place(_class(workload), workload):
+    if _is_sure_of_better(cycle, workload) or finds_nothing_better(
+        cycle, workload, _class(workload)
+    ):
         return
     if borrow(cycle, workload):
         return
@@ -95,10 +111,7 @@ def _place_free(
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
     hold_class = _class(workload)
-    miss = (hold_class, shape(spec), pool)
-    # Others of this shape may have had less, and leave nothing to anybody.
-    left = (*miss, spec.team)
-    if pool not in cycle.pools or cycle.misses & {miss, left}:
+    if pool not in cycle.pools or nothing_is_free(cycle, spec, pool, hold_class):
         return (), hold_class
     if hold_class is HoldClass.OVER_QUOTA:
         room_left = may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
@@ -109,16 +122,17 @@ def _place_free(
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     with fair_share_reservations.respected(cycle, workload, pool) as leaves_some:
         found = place(cycle.capacity, workers, hold_class, pool, optional, affinity=affinity)
-    if not found:
-        cycle.misses.add(left if leaves_some else miss)
+    # Others of this shape may have had less, and leave nothing to anybody.
+    if not found and not leaves_some:
+        found_nothing_free(cycle, spec, pool, hold_class)
     return found, hold_class
 
 
 def _take_share(cycle: CycleState, workload: Workload) -> None:
     spec = workload.spec
     for pool in spec.pools:
-        miss = ("share", shape(spec), pool, spec.team)
-        if not spec.over_quota or miss in cycle.misses:
+        asked = (shape(spec), pool, spec.team, reclaim.has_waited(cycle, workload, pool))
+        if not spec.over_quota or cycle.memo.get(_NOTHING_TO_SHARE, asked):
             continue
         if may_borrow(cycle, spec.team, pool) < milli_gpu(must_have(spec)):
             continue
@@ -127,7 +141,7 @@ def _take_share(cycle: CycleState, workload: Workload) -> None:
         if plan is not None:
             nominate(cycle, workload, plan)
             return
-        cycle.misses.add(miss)
+        cycle.memo.keep(_NOTHING_TO_SHARE, asked, value=True)
 
 
 def grow(cycle: CycleState, workload: Workload) -> None:

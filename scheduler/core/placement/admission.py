@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
 from gpucommons.scheduler.core.model.evolving import evolve, quick
 from gpucommons.scheduler.core.model.holds import HoldKey
 from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move
@@ -21,13 +22,12 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     Nomination,
     PoolName,
+    Spec,
     State,
-    TeamName,
     WorkerPlacement,
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import second_turns
 from gpucommons.scheduler.core.quota import quota
 
 #: A granted ticket is redeemed by its server within this time, or goes back into line.
@@ -67,47 +67,34 @@ class Plan:
     rule: str
 
 
-def pending_victims(cycle: CycleState) -> set[AttemptId]:
-    """Attempts that are to end for somebody who still waits."""
-    key = ("condemned",)
-    found = cycle.searches.get(key)
-    if not isinstance(found, set):
-        found = cycle.searches[key] = {
-            attempt_id
-            for workload in cycle.among(cycle.index.nominated)
-            if workload.nomination is not None and workload.current is None
-            for attempt_id in workload.nomination.victims
-        }
-    return found
+#: What finds nothing free, as work of a class. A gang's places are found one after the other, yet
+#: what was not found once is not found later, unless something becomes free.
+_NOTHING_FREE: Mapping[HoldClass, Entry[tuple[HoldClass, Shape, PoolName], bool]] = {
+    HoldClass.GUARANTEED: Entry("no free place", Fact.SURVEY, Fact.FREED),
+    HoldClass.OVER_QUOTA: Entry("no idle place", Fact.SURVEY, Fact.FREED, Fact.HEADROOM),
+    HoldClass.CPU: Entry("no idle cores", Fact.SURVEY, Fact.FREED, Fact.HEADROOM),
+}
 
 
-def leaving(cycle: CycleState) -> dict[AttemptId, tuple[TeamName, PoolName, int]]:
-    """What is borrowed by attempts that are being stopped, and which team and pool it leaves."""
-    key = ("leaving",)
-    found = cycle.searches.get(key)
-    if not isinstance(found, dict):
-        found = cycle.searches[key] = {}
-        for workload in cycle.among(cycle.index.stopping):
-            _count_leaving(cycle, workload, found)
-    return found
+def nothing_is_free(cycle: CycleState, spec: Spec, pool: PoolName, hold_class: HoldClass) -> bool:
+    """Its like found nothing, and nothing has become free since."""
+    key = (hold_class, shape(spec), pool)
+    return cycle.memo.get(_NOTHING_FREE[hold_class], key) is not None
 
 
-def _count_leaving(
-    cycle: CycleState, workload: Workload, found: dict[AttemptId, tuple[TeamName, PoolName, int]]
+def found_nothing_free(
+    cycle: CycleState, spec: Spec, pool: PoolName, hold_class: HoldClass
 ) -> None:
-    attempt = workload.current
-    if attempt is None or attempt.stop is None or attempt.stop.why == stops.MOVE:
-        return
-    kept: set[tuple[object, ...]] = set()
-    if attempt.stop.why == "resize" and workload.nomination is not None:
-        kept = {place_of(one) for one in workload.nomination.placements}
-    milli = sum(
-        placed_milli_gpu(one)
-        for one in attempt.placements
-        if class_of_worker(attempt.hold_class, one) is HoldClass.OVER_QUOTA
-        and place_of(one) not in kept
-    )
-    found[attempt.attempt_id] = (workload.spec.team, pool_of(cycle, attempt.placements), milli)
+    """Nothing is free there for anybody who asks for the same."""
+    cycle.memo.keep(_NOTHING_FREE[hold_class], (hold_class, shape(spec), pool), value=True)
+
+
+def finds_nothing_better(cycle: CycleState, workload: Workload, hold_class: HoldClass) -> bool:
+    """A nominee whose like found nothing, and whose promise hides nothing."""
+    if workload.nomination is None or cycle.capacity.hides(workload.workload_id):
+        return False
+    spec = workload.spec
+    return all(nothing_is_free(cycle, spec, pool, hold_class) for pool in spec.pools)
 
 
 def in_order(
@@ -145,7 +132,7 @@ def admit(
     _has_its_place(cycle, workload)
     if workload.nomination is not None:
         unpromise(cycle, workload)
-        second_turns.after_a_promise(cycle)
+        cycle.another_round = True
     ordered = in_order(workload, placements)
     attempt = _new_attempt(cycle, workload, ordered, hold_class)
     lease = is_lease(workload)
@@ -179,7 +166,7 @@ def admit(
 def _has_its_place(cycle: CycleState, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
     if workload.workload_id in cycle.reservations:
-        second_turns.after_a_promise(cycle)
+        cycle.another_round = True
 
 
 def _new_attempt(
@@ -208,7 +195,6 @@ def unpromise(cycle: CycleState, workload: Workload) -> None:
     if nomination is None:
         return
     cycle.capacity.unpromise(workload.workload_id)
-    cycle.misses.clear()
     if workload.current is None:
         key = (workload.spec.team, pool_of(cycle, nomination.placements))
         quota.count(cycle.uses, key, nomination.hold_class, nomination.placements, sign=-1)
@@ -244,7 +230,6 @@ def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
     else:
         workload = cycle.put(move(workload, State.NOMINATED, cycle.now_ms, nomination=nomination))
     promise(cycle, workload)
-    pending_victims(cycle).update(victims)
     _offer_the_rest(cycle, plan)
     cycle.tell(
         "nominated",
@@ -265,7 +250,7 @@ def _offer_the_rest(cycle: CycleState, plan: Plan) -> None:
         for key in candidate.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        second_turns.after_a_notice(cycle)
+        cycle.another_round = True
 
 
 def withdraw(cycle: CycleState, workload: Workload) -> Workload:
@@ -273,7 +258,7 @@ def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(cycle, workload)
-    second_turns.after_a_promise(cycle)
+    cycle.another_round = True
     if workload.state is State.NOMINATED:
         return cycle.put(move(workload, State.QUEUED, cycle.now_ms, nomination=None))
     return cycle.put(replace(workload, nomination=None))
@@ -297,19 +282,13 @@ def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[
         if any(candidate.whole for candidate in candidates):
             if victim.nomination is not None:
                 unpromise(cycle, victim)
-                cycle.searches.clear()
                 victim = cycle.put(replace(victim, nomination=None))
             why = plan.why
         else:
             freed = {key.rank for candidate in candidates for key in candidate.keys}
             victim, why = _shrink(cycle, victim, attempt, freed), "resize"
         stop = stops.Notice(why, plan.text, plan.rule, beneficiary.workload_id)
-        _count_leaving(cycle, stops.announce(cycle, victim, stop), leaving(cycle))
-        for one in attempt.placements:
-            # What it costs to take is another matter now.
-            node = cycle.capacity.nodes.get(one.node_id)
-            if node is not None:
-                node.touch()
+        stops.announce(cycle, victim, stop)
     return tuple(victims)
 
 
@@ -341,7 +320,6 @@ def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[in
         indexes[one.role] = index + 1
         renumbered.append(replace(one, index=index))
     unpromise(cycle, victim)
-    cycle.searches.clear()
     victim = cycle.put(
         replace(
             victim,
@@ -355,11 +333,6 @@ def _shrink(cycle: CycleState, victim: Workload, attempt: Attempt, freed: set[in
     )
     promise(cycle, victim)
     return victim
-
-
-def place_of(one: WorkerPlacement) -> tuple[object, ...]:
-    """Where a worker lies, whatever its number."""
-    return (one.role, one.node_id, one.device_ids, one.offset)
 
 
 def admit_cleared(cycle: CycleState) -> None:

@@ -15,6 +15,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import NONE, Affinity
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.resources import Node
@@ -30,6 +31,10 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.placement import place
 
 _NO_NODES: frozenset[NodeId] = frozenset()
+#: What workers ask for, each in milli-GPU, of a kind, and beside it.
+_Needs = tuple[tuple[int, str | None, Load], ...]
+_LEAN: Entry[tuple[PoolName, _Needs], frozenset[NodeId]] = Entry("lean nodes", Fact.SURVEY)
+_LEANEST: Entry[PoolName, Load] = Entry("beside a GPU of the leanest node", Fact.SURVEY)
 
 
 def part_of(node: Node, milli_gpu: int) -> Load:
@@ -75,10 +80,10 @@ def lean(cycle: CycleState, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
     needs = tuple(
         {(one.milli_gpu, one.gpu_kind, Load(one.cpu_milli, one.memory_mib)) for one in asks}
     )
-    key = ("lean", pool, needs)
-    found = cycle.searches.get(key)
-    if not isinstance(found, frozenset):
-        found = cycle.searches[key] = frozenset(
+    return cycle.memo.remember(
+        _LEAN,
+        (pool, needs),
+        lambda: frozenset(
             node.node_id
             for node in nodes_of(cycle, pool)
             if not all(
@@ -86,20 +91,20 @@ def lean(cycle: CycleState, spec: Spec, pool: PoolName) -> frozenset[NodeId]:
                 for milli_gpu, kind, load in needs
                 if _has(node, kind)
             )
-        )
-    return found
+        ),
+    )
 
 
 def _per_gpu(cycle: CycleState, pool: PoolName) -> Load:
     """What goes with one GPU of the leanest node."""
-    key = ("leanest", pool)
-    found = cycle.searches.get(key)
-    if not isinstance(found, Load):
+    found = cycle.memo.get(_LEANEST, pool)
+    if found is None:
         parts = [part_of(node, WHOLE_MILLI_GPU) for node in nodes_of(cycle, pool)]
-        found = cycle.searches[key] = Load(
+        found = Load(
             min((part.cpu_milli for part in parts), default=0),
             min((part.memory_mib for part in parts), default=0),
         )
+        cycle.memo.keep(_LEANEST, pool, found)
     return found
 
 
@@ -153,7 +158,7 @@ def are_kept(
     ) or not matter(cycle, team, pool)
 
 
-def _always_kept(cycle: CycleState, spec: Spec, pool: PoolName) -> bool:
+def always_kept(cycle: CycleState, spec: Spec, pool: PoolName) -> bool:
     """Each worker is in proportion on every node, so any of them together are."""
     return not lean(cycle, spec, pool) and all(role.milli_gpu for role in spec.roles)
 
@@ -170,7 +175,7 @@ def place_kept(  # noqa: PLR0913 - what :func:`.placement.place` asks for, and w
     """Place work inside a guarantee, in proportion on every node; () where that is impossible."""
     capacity = cycle.capacity
     found = place(capacity, workers, HoldClass.GUARANTEED, pool, optional, affinity=affinity)
-    if not found or _always_kept(cycle, spec, pool) or are_kept(cycle, spec.team, pool, found):
+    if not found or always_kept(cycle, spec, pool) or are_kept(cycle, spec.team, pool, found):
         return found
     avoided = too_lean(cycle, spec, pool)
     if not avoided:

@@ -12,11 +12,8 @@ from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.cycle_state.workload_index import (
-    EquivalenceClass,
-    EquivalenceKey,
-    QueuePosition,
-)
+from gpucommons.scheduler.core.cycle_state.workload_facts import QueuePosition
+from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceClass, EquivalenceKey
 from gpucommons.scheduler.core.model.types import Reason, Workload, WorkloadId
 from gpucommons.scheduler.core.queue import reclaim_backoff
 

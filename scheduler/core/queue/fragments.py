@@ -5,8 +5,13 @@ from __future__ import annotations
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity, blocked
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Workload
+
+_FREE_BY_NODE: Entry[tuple[PoolName, HoldClass | None], list[list[int]]] = Entry(
+    "free by node", Fact.SURVEY, Fact.CAPACITY
+)
 
 
 def held(cycle: CycleState, workload: Workload) -> str:
@@ -36,14 +41,14 @@ def _asked(workload: Workload) -> int:
 
 def _by_node(cycle: CycleState, pool: PoolName, hold_class: HoldClass | None) -> list[list[int]]:
     """What is free of each device, in milli-GPU, for a class; for None, what nobody holds."""
-    key = ("free-by-node", cycle.capacity.changes, pool, hold_class)
-    found = cycle.searches.get(key)
-    if not isinstance(found, list):
-        found = cycle.searches[key] = [
+    return cycle.memo.remember(
+        _FREE_BY_NODE,
+        (pool, hold_class),
+        lambda: [
             [WHOLE_MILLI_GPU - bits.bit_count() for bits in _taken(node, hold_class)]
             for node in cycle.capacity.usable(pool)
-        ]
-    return found
+        ],
+    )
 
 
 def _taken(node: NodeCapacity, hold_class: HoldClass | None) -> list[int]:

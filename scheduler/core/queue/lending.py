@@ -12,7 +12,6 @@ starts and stops a server over and over has nobody stopped in between.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import FULL, mask_of
@@ -38,6 +38,12 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.quota.quota import quota_of
 
+#: Bits of each device that were given up and are not lent yet.
+_RELEASED_BITS: Entry[None, dict[tuple[NodeId, DeviceId], int]] = Entry(
+    "released bits", Fact.RELEASED
+)
+_KEPT_FOR_NOTEBOOKS: Entry[PoolName, int] = Entry("kept for notebooks", Fact.SURVEY, Fact.CAPACITY)
+
 
 def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
     """Remember what an attempt held inside its team's guarantee, or won back, when it ended."""
@@ -45,20 +51,19 @@ def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
         hold_class = class_of_worker(attempt.hold_class, one)
         until_ms = _kept_until_ms(cycle, workload, attempt, one)
         if until_ms > cycle.now_ms:
-            cycle.released.append(
-                Released(
-                    team=workload.spec.team,
-                    # Memory beyond its share was lent to it.
-                    placement=evolve(one, extra_offset=0, extra_milli=0),
-                    hold_class=hold_class,
-                    until_ms=until_ms,
-                )
+            given_up = Released(
+                team=workload.spec.team,
+                # Memory beyond its share was lent to it.
+                placement=evolve(one, extra_offset=0, extra_milli=0),
+                hold_class=hold_class,
+                until_ms=until_ms,
             )
+            cycle.released = (*cycle.released, given_up)
 
 
 def is_kept(cycle: CycleState, workload: Workload, attempt: Attempt) -> bool:
     """Whether something that it gives up, should it end now, is not lent at once."""
-    released = _released_bits(cycle)
+    released = cycle.memo.remember(_RELEASED_BITS, None, lambda: _released_bits(cycle))
     return any(
         _kept_until_ms(cycle, workload, attempt, one) > cycle.now_ms
         or any(
@@ -68,24 +73,14 @@ def is_kept(cycle: CycleState, workload: Workload, attempt: Attempt) -> bool:
     )
 
 
-def _released_bits(cycle: CycleState) -> Mapping[tuple[NodeId, DeviceId], int]:
+def _released_bits(cycle: CycleState) -> dict[tuple[NodeId, DeviceId], int]:
     """What was given up and is not lent yet: asked for all that end at once."""
-    key = ("released bits", len(cycle.released))
-    known = cycle.searches.get(key)
-    if isinstance(known, _Bits) and known.of is cycle.released:
-        return known.bits
     found: dict[tuple[NodeId, DeviceId], int] = {}
     for one in cycle.released:
         for device_id in one.placement.device_ids:
             where = (one.placement.node_id, device_id)
             found[where] = found.get(where, 0) | mask_of(one.placement)
-    cycle.searches[key] = _Bits(cycle.released, found)
     return found
-
-
-class _Bits(NamedTuple):
-    of: list[Released]
-    bits: Mapping[tuple[NodeId, DeviceId], int]
 
 
 def _kept_until_ms(
@@ -131,7 +126,8 @@ def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
         elif one.hold_class is HoldClass.GUARANTEED:
             continue
         kept.append(one)
-    cycle.released = kept[::-1]
+    if len(kept) < len(cycle.released):
+        cycle.released = tuple(kept[::-1])
     for pool in cycle.pools:
         _keep_a_few(cycle, pool, guarantees.get(pool, {}))
 
@@ -147,15 +143,15 @@ def _unused(
 
 def kept_for_notebooks(cycle: CycleState, pool: PoolName) -> int:
     """How many whole GPUs of a pool nobody holds, and borrowers may not have for notebooks' sake."""
-    key = ("kept for notebooks", cycle.capacity.changes, pool)
-    found = cycle.searches.get(key)
-    if not isinstance(found, int):
-        found = cycle.searches[key] = sum(
+    return cycle.memo.remember(
+        _KEPT_FOR_NOTEBOOKS,
+        pool,
+        lambda: sum(
             bool(one.blocks) and one.headroom == FULL and not one.blocked(HoldClass.FIXED)
             for node in cycle.capacity.usable(pool)
             for one in node.devices.values()
-        )
-    return found
+        ),
+    )
 
 
 def _keep_a_few(cycle: CycleState, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceKey, QueuePosition
+from gpucommons.scheduler.core.cycle_state.workload_facts import QueuePosition
+from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceKey
 from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import on_cpu_only
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease

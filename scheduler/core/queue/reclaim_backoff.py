@@ -10,25 +10,24 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from itertools import chain
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS
 from gpucommons.scheduler.core.model.types import (
-    Attempt,
     Millis,
     PoolName,
-    Stop,
     UserName,
     Workload,
-    WorkloadId,
 )
 from gpucommons.scheduler.core.queue import retry_limits
 
 #: So often, within the time that it is remembered, one may leave what others were stopped for.
 MOST = 3
+_HELD_BACK: Entry[None, dict[tuple[UserName, PoolName], Millis]] = Entry(
+    "who may win nothing back", Fact.SURVEY, Fact.WITHDRAWALS
+)
 
 
 def noted(cycle: CycleState, workload: Workload) -> Workload:
@@ -38,8 +37,8 @@ def noted(cycle: CycleState, workload: Workload) -> Workload:
     last = workload.attempts[-1] if workload.attempts else None
     if workload.nomination is None and (last is None or retry_limits.ran(last)):
         return workload
-    stopped_ms = _stopped(cycle).get(workload.workload_id)
-    if stopped_ms is None or stopped_ms < _since_ms(workload):
+    stopped = cycle.index.stopped_for.get(workload.workload_id)
+    if not stopped or max(stopped.values()) < _since_ms(workload):
         return workload
     withdrawn = (*workload.withdrawn_ms, cycle.now_ms)[-MOST:]
     return evolve(workload, withdrawn_ms=withdrawn)
@@ -53,38 +52,12 @@ def _since_ms(workload: Workload) -> int:
 
 def had_others_stopped(cycle: CycleState, workload: Workload) -> bool:
     """What it holds, or held, was won back."""
-    return workload.workload_id in _stopped(cycle)
-
-
-def _stopped(cycle: CycleState) -> Mapping[WorkloadId, int]:
-    """For whom others were told to stop and cannot be spared, and when that was announced last."""
-    key = ("stopped for",)
-    found = cycle.searches.get(key)
-    if not isinstance(found, dict):
-        attempts = chain.from_iterable(one.attempts for one in cycle.workloads.values())
-        told = [
-            one.stop for one in attempts if one.stop is not None and _was_stopped(one, one.stop)
-        ]
-        found = cycle.searches[key] = {
-            stop.beneficiary: stop.announced_ms
-            for stop in sorted(told, key=lambda one: one.announced_ms)
-            if stop.beneficiary is not None and stop.why in stops.FOR_OTHERS
-        }
-    return found
-
-
-def _was_stopped(attempt: Attempt, stop: Stop) -> bool:
-    """Also what saved and left within its notice, as it is asked to; not what came to its own end."""
-    return stop.signalled or (attempt.ended_ms is not None and attempt.exit_code != 0)
+    return workload.workload_id in cycle.index.stopped_for
 
 
 def held_back(cycle: CycleState) -> Mapping[tuple[UserName, PoolName], Millis]:
     """Who may win nothing back for now, where, and until when."""
-    key = ("held back",)
-    found = cycle.searches.get(key)
-    if not isinstance(found, dict):
-        found = cycle.searches[key] = _held_back(cycle)
-    return found
+    return cycle.memo.remember(_HELD_BACK, None, lambda: _held_back(cycle))
 
 
 def _held_back(cycle: CycleState) -> dict[tuple[UserName, PoolName], Millis]:

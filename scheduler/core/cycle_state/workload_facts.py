@@ -1,0 +1,236 @@
+"""What the index knows of one workload: the sets that it is in, what it holds, and what waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from gpucommons.scheduler.core.model.ages import in_line_since_ms
+from gpucommons.scheduler.core.model.demand import (
+    class_of_worker,
+    elastic,
+    may_have,
+    must_have,
+    place_of,
+    placed_milli_gpu,
+)
+from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, MOVE
+from gpucommons.scheduler.core.model.lifecycle import FINAL_STATES, WAITING_STATES, is_lease
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    AttemptState,
+    HoldClass,
+    Millis,
+    NodeId,
+    State,
+    TeamName,
+    WorkerPlacement,
+    Workload,
+    WorkloadId,
+)
+
+
+class QueuePosition(NamedTuple):
+    """Where a job stands in its class: who has been in line longest goes first."""
+
+    since_ms: int
+    workload_id: WorkloadId
+
+
+#: The sets that a workload may be in.
+SETS = (
+    "holding",
+    "nominated",
+    "stopping",
+    "borrowing",
+    "acting",
+    "tickets",
+    "paused",
+    "hindered",
+    "dependent",
+    "final",
+    "moved",
+    "growable",
+    "withdrawn",
+)
+BIT = {name: 1 << i for i, name in enumerate(SETS)}
+_HOLDING, _NOMINATED, _STOPPING, _BORROWING, _ACTING = (BIT[name] for name in SETS[:5])
+_TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE, _WITHDRAWN = (
+    BIT[name] for name in SETS[5:]
+)
+
+
+class Lent(NamedTuple):
+    """What a workload borrows, or was promised to borrow."""
+
+    team: TeamName
+    #: The least of it that can be taken back, in milli-GPU.
+    part: int
+    #: Milli-GPU by node.
+    nodes: tuple[tuple[NodeId, int], ...]
+
+
+class Leaving(NamedTuple):
+    """What an attempt that is being stopped borrows and will give back."""
+
+    team: TeamName
+    #: Where the first of it lies.
+    node_id: NodeId
+    milli_gpu: int
+
+
+class Stops(NamedTuple):
+    """Who is stopped for it, and for whom it is stopped."""
+
+    #: Whose ends it waits for.
+    victims: tuple[AttemptId, ...] = ()
+    leaving: Leaving | None = None
+    #: For whom its attempts were stopped in earnest, and when that was announced; the last comes last.
+    stopped_for: tuple[tuple[WorkloadId, Millis], ...] = ()
+
+
+class WorkloadFacts(NamedTuple):
+    """All of it."""
+
+    sets: int
+    attempt_id: AttemptId | None = None
+    #: Its place in its line, where it waits in one.
+    place: QueuePosition | None = None
+    lent: Lent | None = None
+    #: What it runs after, as long as it is live.
+    after: tuple[WorkloadId, ...] = ()
+    stops: Stops = Stops()
+
+
+UNKNOWN = WorkloadFacts(0)
+
+
+def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> WorkloadFacts:
+    """Look at one workload; what it runs after says since when it is in line."""
+    state, attempt, after = workload.state, workload.current, workload.spec.after
+    sets = (_ACTING if _to_restart(workload) else 0) | (_WITHDRAWN if workload.withdrawn_ms else 0)
+    stops = _stops(workload, attempt) if workload.attempts or workload.nomination else _NO_STOPS
+    if state in FINAL_STATES:
+        return WorkloadFacts(sets | _FINAL, stops=stops._replace(victims=()))
+    if workload.nomination is not None:
+        sets |= _NOMINATED
+    if after:
+        sets |= _DEPENDENT
+    if attempt is not None:
+        sets |= _of_attempt(workload, attempt)
+        splits = elastic(workload.spec)
+        lent = _lent(workload, attempt.hold_class, attempt.placements, splits=splits)
+        return WorkloadFacts(
+            sets,
+            attempt.attempt_id,
+            lent=lent,
+            after=after,
+            stops=stops,
+        )
+    known = WorkloadFacts(sets, after=after, stops=stops)
+    if state is State.PAUSED:
+        return known._replace(sets=sets | _PAUSED)
+    if state not in WAITING_STATES:
+        return known
+    if after or workload.not_before_ms or workload.spec.not_before_ms:
+        sets |= _HINDERED
+    promise = workload.nomination
+    lent = None if promise is None else _lent(workload, promise.hold_class, promise.placements)
+    if is_lease(workload):
+        return known._replace(sets=sets | _TICKETS, lent=lent)
+    place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
+    return known._replace(sets=sets, place=place, lent=lent)
+
+
+def _lent(
+    workload: Workload,
+    hold_class: HoldClass,
+    placements: Sequence[WorkerPlacement],
+    *,
+    splits: bool = False,
+) -> Lent | None:
+    """What is borrowed there; an elastic job can give back one worker alone."""
+    borrowed = [
+        (one.node_id, placed_milli_gpu(one))
+        for one in placements
+        if one.device_ids and class_of_worker(hold_class, one) is HoldClass.OVER_QUOTA
+    ]
+    if not borrowed:
+        return None
+    sizes = [milli for _, milli in borrowed]
+    return Lent(workload.spec.team, min(sizes) if splits else sum(sizes), tuple(borrowed))
+
+
+_NO_STOPS = Stops()
+
+
+def _stops(workload: Workload, attempt: Attempt | None) -> Stops:
+    promise = workload.nomination
+    victims = promise.victims if promise is not None and attempt is None else ()
+    leaving = None if attempt is None else _leaving(workload, attempt)
+    return Stops(victims, leaving, _stopped_for(workload))
+
+
+def _leaving(workload: Workload, attempt: Attempt) -> Leaving | None:
+    """What it gives back; nothing where it moves, and not what it keeps with fewer workers."""
+    stop = attempt.stop
+    if stop is None or stop.why == MOVE:
+        return None
+    kept: set[tuple[object, ...]] = set()
+    if stop.why == "resize" and workload.nomination is not None:
+        kept = {place_of(one) for one in workload.nomination.placements}
+    milli = sum(
+        placed_milli_gpu(one)
+        for one in attempt.placements
+        if class_of_worker(attempt.hold_class, one) is HoldClass.OVER_QUOTA
+        and place_of(one) not in kept
+    )
+    return Leaving(workload.spec.team, attempt.placements[0].node_id, milli)
+
+
+def _stopped_for(workload: Workload) -> tuple[tuple[WorkloadId, Millis], ...]:
+    """Also by what saved and left within its notice, as it is asked to; not what came to its own end."""
+    stops = ((one, one.stop) for one in workload.attempts)
+    return tuple(
+        (stop.beneficiary, stop.announced_ms)
+        for one, stop in stops
+        if stop is not None
+        and stop.beneficiary is not None
+        and stop.why in FOR_OTHERS
+        and (stop.signalled or (one.ended_ms is not None and one.exit_code != 0))
+    )
+
+
+def _to_restart(workload: Workload) -> bool:
+    """A notebook's server may have to come back without a GPU."""
+    last = workload.attempts[-1].stop if workload.attempts else None
+    return last is not None and last.restart_on_cpu
+
+
+def _of_attempt(workload: Workload, attempt: Attempt) -> int:
+    sets = _HOLDING
+    if attempt.stop is not None:
+        sets |= _STOPPING | _ACTING
+    elif attempt.hold_class is HoldClass.OVER_QUOTA:
+        sets |= _BORROWING
+    if (
+        attempt.state is AttemptState.STARTING
+        or attempt.spared_ms is not None
+        or workload.redeem_by_ms is not None
+    ):
+        sets |= _ACTING
+    if _is_growable(workload, attempt):
+        sets |= _GROWABLE
+    if any(one.stop is not None and one.stop.why == MOVE for one in workload.attempts):
+        sets |= _MOVED
+    return sets
+
+
+def _is_growable(workload: Workload, attempt: Attempt) -> bool:
+    spec = workload.spec
+    if attempt.state is not AttemptState.RUNNING or attempt.stop is not None:
+        return False
+    if not spec.over_quota or not elastic(spec):
+        return False
+    return len(attempt.placements) < len(must_have(spec)) + len(may_have(spec))

@@ -1,0 +1,83 @@
+"""What a cycle remembers saves work and changes nothing.
+
+Every step of a random history is decided twice: by a cycle that keeps what it has worked out until one
+of the facts changes that it rests on, and by one that keeps nothing at all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import builders
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from properties.histories import History, days, rough
+
+from gpucommons.scheduler.core.advance import advance
+from gpucommons.scheduler.core.cycle_state.memo import Memo
+from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, Outcome
+from gpucommons.scheduler.core.model.types import Millis
+
+EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
+pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
+
+
+def _forgets(*_: object) -> None:
+    """Nothing was kept."""
+
+
+def _both_ways(
+    cluster: Cluster,
+    intents: Sequence[Intent],
+    observations: Sequence[Observation],
+    *,
+    now_ms: Millis,
+    new_ids: Iterator[str],
+) -> Outcome:
+    drawn: list[str] = []
+
+    def noting() -> Iterator[str]:
+        for one in new_ids:
+            drawn.append(one)
+            yield one
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Memo, "get", _forgets)
+        forgetful = advance(cluster.apart(), intents, observations, now_ms=now_ms, new_ids=noting())
+    ids = chain(drawn, new_ids)
+    remembering = advance(cluster, intents, observations, now_ms=now_ms, new_ids=ids)
+    assert remembering == forgetful
+    return remembering
+
+
+@settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=EXAMPLES <= 100,
+    suppress_health_check=list(HealthCheck),
+)
+@given(
+    days(rough),
+    st.sampled_from([0, 500, 1000]),
+    st.sampled_from([64_000, 2000]),
+    st.sampled_from([(60_000, 0, 0), (0, 0, 0), (0, 300_000, 0), (0, 300_000, 400)]),
+)
+def test_a_cycle_that_remembers_and_one_that_forgets_decide_the_same(
+    steps: Any, headroom: int, cpu_milli: int, pauses: tuple[int, int, int]
+) -> None:
+    min_run_ms, lend_after_ms, unlent_permille = pauses
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(builders, "advance", _both_ways)
+        history = History(
+            lambda _: None,
+            headroom=headroom,
+            cpu_milli=cpu_milli,
+            min_run_ms=min_run_ms,
+            lend_after_ms=lend_after_ms,
+            unlent_permille=unlent_permille,
+        )
+        history.play(steps)
