@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -136,15 +137,16 @@ def short_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
-def start_agent(
-    short_folder: Path,
-) -> Iterator[Callable[..., tuple[subprocess.Popen[bytes], AgentClient]]]:
-    """Start the agent as a process in ``short_folder``; all are stopped in the end."""
+StartAgent = Callable[..., tuple[subprocess.Popen[bytes], AgentClient]]
+
+
+@contextmanager
+def _agents(default_folder: Path) -> Iterator[StartAgent]:
+    """Start agents as processes; all are stopped in the end."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(
-        *arguments: str, folder: Path = short_folder, env: dict[str, str] | None = None
+        *arguments: str, folder: Path = default_folder, env: dict[str, str] | None = None
     ) -> tuple[subprocess.Popen[bytes], AgentClient]:
         process = subprocess.Popen(
             [sys.executable, "-m", "gpucommons.gpu.agent", "--dir", str(folder), *arguments],
@@ -164,16 +166,35 @@ def start_agent(
             else:
                 return process, client
 
-    yield start
-    for process in started:
-        process.terminate()
-        try:
-            process.wait(timeout=_START_S)
-        finally:
-            process.kill()
-            process.wait()
-        if process.stderr is not None:
-            process.stderr.close()
+    try:
+        yield start
+    finally:
+        for process in started:
+            process.terminate()
+            try:
+                process.wait(timeout=_START_S)
+            finally:
+                process.kill()
+                process.wait()
+            if process.stderr is not None:
+                process.stderr.close()
+
+
+@pytest.fixture
+def start_agent(short_folder: Path) -> Iterator[StartAgent]:
+    """Start the agent as a process in ``short_folder``."""
+    with _agents(short_folder) as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def one_agent() -> Iterator[Path]:
+    """The socket of an agent that all tests of a file ask, with one simulated GPU and no slices."""
+    with tempfile.TemporaryDirectory(prefix="gc") as folder, _agents(Path(folder)) as start:
+        process, client = start("--simulate", "1", "--ignore-real")
+        yield Path(folder) / "control.sock"
+        assert process.poll() is None
+        assert client.slices() == ()
 
 
 @pytest.fixture

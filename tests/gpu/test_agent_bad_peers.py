@@ -39,8 +39,9 @@ def agent(start_agent: Any) -> Iterator[AgentClient]:
 
 
 @pytest.fixture
-def control(agent: AgentClient, short_folder: Path) -> Iterator[socket.socket]:
-    with connect(short_folder / "control.sock", timeout_s=60) as connection:
+def control(one_agent: Path) -> Iterator[socket.socket]:
+    """A new connection to an agent that has heard all that the tests before said."""
+    with connect(one_agent, timeout_s=60) as connection:
         yield connection
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
 import tempfile
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from command_line import Cli, Done, WatchedWorld
 from service_world import FakeHubServer
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from gpucommons.gpu.doors import unix_sockets
 from gpucommons.scheduler.api.app import ApiSettings, create_app
@@ -29,27 +29,44 @@ def world(tmp_path: Path) -> WatchedWorld:
     return WatchedWorld(tmp_path)
 
 
-@pytest.fixture
-def state(world: WatchedWorld) -> Iterator[Path]:
-    """A state folder as ``gpucommons up`` has it, with a live socket."""
+class Front:
+    """One server for all tests of a process: each test puts its own application behind it."""
+
+    def __init__(self, socket_path: Path) -> None:
+        self.socket_path = socket_path
+        self.app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        assert self.app is not None
+        await self.app(scope, receive, send)
+
+
+@pytest.fixture(scope="session")
+def front() -> Iterator[Front]:
     # Not below tmp_path: the kernel takes no long socket paths.
-    folder = Path(tempfile.mkdtemp(prefix="gc"))
+    with tempfile.TemporaryDirectory(prefix="gc") as folder:
+        made = Front(Path(folder) / "api.sock")
+        server = make_server(made)  # type: ignore[arg-type] # any application will do
+        server.config.timeout_graceful_shutdown = 0
+        with unix_sockets.listen(made.socket_path) as listening:
+            thread = threading.Thread(target=_serve, args=(server, listening))
+            thread.start()
+            yield made
+            server.should_exit = True
+            thread.join()
+
+
+@pytest.fixture
+def state(world: WatchedWorld, front: Front) -> Path:
+    """A state folder as ``gpucommons up`` has it, with a live socket."""
     doors = Doors(
         [
             PeerDoor(operator_uid=NOBODY),
             HubDoor(FakeHubServer().hub(), now_ms=lambda: world.now_ms),
         ]
     )
-    server = make_server(create_app(world.service, doors, settings=ApiSettings()))
-    server.config.timeout_graceful_shutdown = 0
-    listening = unix_sockets.listen(folder / "api.sock")
-    thread = threading.Thread(target=_serve, args=(server, listening))
-    thread.start()
-    yield folder
-    server.should_exit = True
-    thread.join()
-    listening.close()
-    shutil.rmtree(folder)
+    front.app = create_app(world.service, doors, settings=ApiSettings())
+    return front.socket_path.parent
 
 
 def _serve(server: Any, listening: socket.socket) -> None:
