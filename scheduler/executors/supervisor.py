@@ -45,8 +45,6 @@ from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
 _PR_SET_CHILD_SUBREAPER = 36
 #: Between two looks for what an earlier attempt left behind.
 _STRAYS_S = 0.05
-#: Others hold an attempt's lock only for the instant of a look.
-_LOCK_S = 1.0
 #: Also without a signal the order to stop is looked for this often.
 LOOK_S = 1.0
 #: The logs of all workers together are as long as so many full ones.
@@ -379,11 +377,9 @@ def _reap_adopted(workers: set[int]) -> None:
 def main() -> int:
     """Supervise the attempt whose folder is named; returns 1 when another supervisor did or does."""
     folder = AttemptFolder(Path(sys.argv[1]))
-    if (
-        folder.hold_lock(patience_s=_LOCK_S) is None
-        or folder.supervisor.exists()
-        or folder.exit.exists()
-    ):
+    # Whoever asks whether it lives holds the lock for an instant.
+    lock = folder.hold_lock(patience_s=LOOK_S)
+    if lock is None or folder.supervisor.exists() or folder.exit.exists():
         return 1
     document = read_json(folder.plan)
     if document is None:
