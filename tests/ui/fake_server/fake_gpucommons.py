@@ -125,9 +125,8 @@ class Proxy(APIHandler):
         body = json.loads(self.request.body) if self.request.body else None
         Asked.asked.append({"method": method, "path": path, "body": body})
         match (method, path.split("/")):
-            case "GET", ["pools"]:
-                pool = {"name": "train", "gpu_kind": "A100-40"}
-                self.finish({"pools": [pool], "now_ms": now_ms()})
+            case "GET", ["pools" | "environments" as listed]:
+                self.finish(scene.listed(now_ms())[listed])
             case "POST", ["quote"] if body["roles"][0]["milli_gpu"] == 8000:
                 self.set_status(422)
                 message = "8 GPUs on one node is more than any node has: ask for 4 or less."
@@ -135,7 +134,7 @@ class Proxy(APIHandler):
             case "POST", ["quote"]:
                 self.finish(scene.QUOTE)
             case "GET", ["files"]:
-                self.finish(scene.FILES)
+                self.finish(scene.files(self.get_query_argument("path", "")))
             case "POST", ["submit-file"] | ["jobs"]:
                 name = "resnet-3" if body.get("parent") else "train-1"
                 new = scene.job(NEW, name, now_ms(), position=3, milli_gpu=2000)

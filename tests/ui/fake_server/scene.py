@@ -365,7 +365,7 @@ QUOTE = {
     "free_milli_gpu": 3000,
 }
 
-FILES = {
+FILES: dict[str, Any] = {
     "path": "train.ipynb",
     "files": [
         {"path": "train.ipynb", "size_bytes": 24_000},
@@ -373,7 +373,43 @@ FILES = {
     ],
     "size_bytes": 3_124_000,
     "excluded": [
-        {"path": "data/raw.bin", "size_bytes": 90_000_000, "reason": "larger than 32 MiB"}
+        {
+            "path": "data/raw.bin",
+            "size_bytes": 90_000_000,
+            "reason": "larger than 32 MiB",
+            "linkable": False,
+        }
     ],
     "packages": [{"name": "numpy", "here": "2.1.0", "job": "2.3.1"}],
+    "environment": "/srv/envs/torch",
+    "environment_name": "torch (Python 3.12)",
+    "parameters": None,
+    "advice": [
+        {
+            "text": "It starts torch: without torchrun each of the workers trains alone.",
+            "launchers": ["torchrun"],
+        }
+    ],
+    "results_to": "digits",
 }
+
+
+def files(path: str) -> dict[str, Any]:
+    """Of the script, the large file could be linked."""
+    if path != "prepare.py":
+        return FILES
+    return FILES | {"path": path, "excluded": [FILES["excluded"][0] | {"linkable": True}]}
+
+
+def listed(now_ms: int) -> dict[str, dict[str, Any]]:
+    found = (("torch", "3.12"), ("jax", "3.13"))
+    return {
+        "pools": {"pools": [{"name": "train", "gpu_kind": "A100-40"}], "now_ms": now_ms},
+        "environments": {
+            "kind": "folder",
+            "environments": [
+                {"environment": f"/srv/envs/{name}", "name": name, "python": python}
+                for name, python in found
+            ],
+        },
+    }
