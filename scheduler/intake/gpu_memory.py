@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
-from gpucommons.scheduler.core.model.offered import training_sizes
+from gpucommons.scheduler.core.model.demand import training_sizes
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import PoolName, Spec
 from gpucommons.scheduler.errors import Misconfigured

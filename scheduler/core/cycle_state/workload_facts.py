@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import (
     class_of_worker,
     elastic,
@@ -15,7 +14,12 @@ from gpucommons.scheduler.core.model.demand import (
     placed_milli_gpu,
 )
 from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, MOVE
-from gpucommons.scheduler.core.model.lifecycle import FINAL_STATES, WAITING_STATES, is_lease
+from gpucommons.scheduler.core.model.lifecycle import (
+    FINAL_STATES,
+    WAITING_STATES,
+    in_line_since_ms,
+    is_lease,
+)
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,

@@ -14,10 +14,9 @@ from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.explain import beside_gpus
 from gpucommons.scheduler.core.explain.draining import draining
 from gpucommons.scheduler.core.explain.impossible import fits_nowhere
-from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_only, training_sizes
 from gpucommons.scheduler.core.model.evolving import evolve
 from gpucommons.scheduler.core.model.holds import Load
-from gpucommons.scheduler.core.model.offered import training_sizes
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     PoolName,

@@ -128,3 +128,22 @@ def shape(spec: Spec) -> Shape:
 def place_of(one: WorkerPlacement) -> tuple[object, ...]:
     """Where a worker lies, whatever its number."""
     return (one.role, one.node_id, one.device_ids, one.offset)
+
+
+#: Shares of a GPU that people choose from.
+_SHARES = (250, 500)
+#: Beyond a node of this many GPUs, powers of two are choice enough; up to there three are one too.
+_FEW, _ALL, _MANY = 4, (1, 2, 3, 4), (1, 2, 4, 8)
+
+
+def training_sizes(gpus: int) -> tuple[int, ...]:
+    """GPUs of one worker, in milli-GPU, where the largest node has so many; 0 is processor only.
+
+    What forms offer: no sentence names a size that no form has.
+    """
+    whole = _ALL if gpus <= _FEW else _MANY
+    return (
+        0,
+        *(share for share in _SHARES if gpus),
+        *(count * WHOLE_MILLI_GPU for count in whole if count <= gpus),
+    )

@@ -18,6 +18,7 @@ from gpucommons.scheduler.core.model.types import (
     Millis,
     State,
     Workload,
+    WorkloadId,
 )
 from gpucommons.scheduler.errors import InvalidTransition
 
@@ -189,3 +190,21 @@ def is_ended_lease(workload: Workload, now_ms: int) -> bool:
     if workload.spec.kind is not Kind.NOTEBOOK or ended is None:
         return False
     return ended > now_ms - LEASES_REMEMBERED_MS
+
+
+def in_line_since_ms(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> int:
+    """The last of: submitted, its time came, what it runs after ended, resumed.
+
+    Places in line go by this, not by the time of the submit: a job that may not start yet would
+    otherwise age where it costs nothing. What others brought about (preempted, lost, a back-off)
+    costs no age.
+    """
+    spec = workload.spec
+    since = max(workload.submitted_ms, spec.not_before_ms)
+    if workload.pauses:
+        since = max(since, workload.pauses[-1].to_ms)
+    for before in spec.after:
+        found = workloads.get(before)
+        if found is not None and found.ended_ms is not None:
+            since = max(since, found.ended_ms)
+    return since

@@ -16,8 +16,8 @@ from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, ca
 from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
 from gpucommons.scheduler.core.eviction.victims import cheapest
 from gpucommons.scheduler.core.model import eviction_cause
-from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
+from gpucommons.scheduler.core.model.lifecycle import in_line_since_ms
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.placement.admission import Plan
 from gpucommons.scheduler.core.quota.fair_share import Accounts, looked_at_ms

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.workload_facts import QueuePosition
 from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceKey
-from gpucommons.scheduler.core.model.ages import in_line_since_ms
 from gpucommons.scheduler.core.model.demand import on_cpu_only
-from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
+from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, in_line_since_ms, is_lease
 from gpucommons.scheduler.core.model.types import (
     PoolName,
     Reason,

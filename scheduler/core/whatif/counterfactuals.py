@@ -14,10 +14,9 @@ from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.explain.beside_gpus import in_words
 from gpucommons.scheduler.core.explain.blockers import Blocker, BlockerKind, blockers
-from gpucommons.scheduler.core.model.demand import bounds, milli_gpu, must_have
+from gpucommons.scheduler.core.model.demand import bounds, milli_gpu, must_have, training_sizes
 from gpucommons.scheduler.core.model.holds import Load
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_final
-from gpucommons.scheduler.core.model.offered import training_sizes
 from gpucommons.scheduler.core.model.resources import Node, Policy
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (

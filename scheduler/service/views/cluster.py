@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.deadlines import run_left
-from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
+from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu, training_sizes
 from gpucommons.scheduler.core.model.lifecycle import WAITING_STATES, is_lease
-from gpucommons.scheduler.core.model.offered import training_sizes
 from gpucommons.scheduler.core.model.resources import Node, NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import (
