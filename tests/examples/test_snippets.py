@@ -1,0 +1,126 @@
+"""What the documents tell people to type is taken by the product as it is today."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from gpucommons.scheduler.cli import main
+from gpucommons.scheduler.cli.documents import read_config, read_job
+from gpucommons.scheduler.cli.parser import build_parser
+
+ROOT = Path(__file__).parents[2]
+_DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+_BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_COMMAND = re.compile(r"^(?:\$ )?(?:[^ ]*/)?gpucommons (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """One block of a document."""
+
+    place: str
+    language: str
+    text: str
+
+
+def _snippets() -> list[Snippet]:
+    return [
+        Snippet(f"{path.relative_to(ROOT)}-{number}", language, text)
+        for path in _DOCUMENTS
+        for number, (language, text) in enumerate(_BLOCK.findall(path.read_text()), 1)
+    ]
+
+
+SNIPPETS = _snippets()
+COMMANDS = [
+    (snippet.place, command)
+    for snippet in SNIPPETS
+    if snippet.language in ("sh", "shell", "console")
+    for command in _COMMAND.findall(snippet.text.replace("\\\n", " "))
+]
+
+
+def of(*languages: str) -> list[Snippet]:
+    return [snippet for snippet in SNIPPETS if snippet.language in languages]
+
+
+def test_there_are_snippets_of_each_kind() -> None:
+    assert len(COMMANDS) > 15
+    assert len(of("python")) > 5
+    assert len(of("yaml")) > 10
+
+
+@pytest.mark.parametrize(("place", "command"), COMMANDS)
+def test_a_command_of_the_documents_is_one_that_we_take(
+    place: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parser = build_parser()
+    parse = parser.parse_known_args
+
+    def parse_alone(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+        arguments, unknown = parse(words)
+        arguments.run = lambda _arguments: 0
+        return arguments, unknown
+
+    monkeypatch.setattr(parser, "parse_known_args", parse_alone)
+    monkeypatch.setattr("gpucommons.scheduler.cli.build_parser", lambda: parser)
+
+    assert main(shlex.split(command, comments=True)) == 0, place
+
+
+@pytest.mark.parametrize("snippet", of("python"), ids=lambda found: found.place)
+def test_python_of_the_documents_is_python_and_its_imports_are_there(snippet: Snippet) -> None:
+    tree = ast.parse(snippet.text, snippet.place)
+    for imported in ast.walk(tree):
+        if isinstance(imported, ast.ImportFrom):
+            module = importlib.import_module(imported.module or "")
+            for name in imported.names:
+                assert hasattr(module, name.name) or importlib.import_module(
+                    f"{imported.module}.{name.name}"
+                )
+
+
+def test_the_training_loop_of_the_documents_runs_and_saves_each_epoch(tmp_path: Path) -> None:
+    (loop,) = (s for s in of("python") if "run.checkpoint(" in s.text and "write-a-tr" in s.place)
+    (tmp_path / "loop.py").write_text(
+        "import sys\nimport numpy as np\nloss, weights = 0.5, {'w': np.zeros(3)}\n"
+        f"{loop.text}\nsys.stdout.write(str(run.resume_step()))\n"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "loop.py"],
+        cwd=tmp_path,
+        env={"PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+    assert (done.stderr, done.stdout.splitlines()[-1]) == ("", "50")
+    assert list(tmp_path.rglob("step-50/state.npz"))
+
+
+@pytest.mark.parametrize("snippet", of("yaml"), ids=lambda found: found.place)
+def test_yaml_of_the_documents_can_be_read(snippet: Snippet, tmp_path: Path) -> None:
+    documents = [one for one in yaml.safe_load_all(snippet.text) if one is not None]
+    assert documents
+    path = tmp_path / "snippet.yaml"
+    path.write_text(snippet.text)
+    if {"pools", "teams"} & documents[0].keys():
+        assert read_config(path)
+    elif "run" in documents[0]:
+        (tmp_path / documents[0]["run"]).write_text("")
+        assert read_job(path, max_bytes=1 << 20)
