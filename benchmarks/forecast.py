@@ -32,18 +32,12 @@ from gpucommons.scheduler.forecast.arrivals import the_past_again
 from gpucommons.scheduler.forecast.estimating import Budget, Lengths, estimate
 from gpucommons.scheduler.forecast.forecast import Forecast, foreseen, told_of, window_to_show
 from gpucommons.scheduler.forecast.runs import History, Run, run_of
-from gpucommons.scheduler.forecast.windows import (
-    TOGETHER_MS,
-    Basis,
-    Estimate,
-    apart,
-    calibrate,
-    wait_class,
-)
+from gpucommons.scheduler.forecast.windows import TOGETHER_MS, Basis, apart, calibrate, wait_class
 from gpucommons.scheduler.simulation.conditions import Conditions
 from gpucommons.scheduler.simulation.engine import Simulation
 from gpucommons.scheduler.simulation.setting import set_up, simulation_of
 from gpucommons.scheduler.simulation.trace import Trace, read_trace
+from gpucommons.scheduler.store.base import Estimate
 
 _DAY_MS = 86_400_000
 #: How the classes of waits end whose windows rest on typical run times.

@@ -21,11 +21,12 @@ from gpucommons.labextension.live.fanout import Fanout
 from gpucommons.labextension.live.feed import Feed
 from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.place import Place
+from gpucommons.labextension.results import Results
 from gpucommons.labextension.routes.examples import ExamplesHandler
+from gpucommons.labextension.routes.fetch_results import FetchResultsHandler
 from gpucommons.labextension.routes.files import FilesHandler, SubmitFileHandler
 from gpucommons.labextension.routes.handlers import SETTING, Parts
 from gpucommons.labextension.routes.proxy import ProxyHandler
-from gpucommons.labextension.routes.results import FetchResultsHandler, Results
 from gpucommons.labextension.routes.websocket import TabHandler
 from gpucommons.labextension.terminals import shell_command
 from gpucommons.scheduler.client import AsyncSchedulerClient

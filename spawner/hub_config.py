@@ -22,7 +22,19 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 from traitlets.config.loader import LazyConfigValue
 
-from gpucommons.spawner.hub_pages.addresses import SERVICE, Addresses
+from gpucommons.spawner.hub_pages.addresses import Addresses
+from gpucommons.spawner.scopes import (
+    ADMIN,
+    CULLER_SCOPES,
+    CUSTOM_SCOPES,
+    LEASE,
+    READ,
+    SCHEDULER_SCOPES,
+    SERVER_SCOPES,
+    SERVICE,
+    SUBMIT,
+    USER_SCOPES,
+)
 
 CULLER_SERVICE = "gpucommons-culler"
 SPAWNER_SERVICE = "gpucommons-spawner"
@@ -31,29 +43,6 @@ OPERATOR_SERVICE = "gpucommons-operator"
 ADMIN_GROUP = "gpucommons-admins"
 
 _PAGES_TIMEOUT_S = 2
-
-ACCESS = f"access:services!service={SERVICE}"
-READ = "custom:gpucommons:read"
-SUBMIT = "custom:gpucommons:submit"
-ADMIN = "custom:gpucommons:admin"
-LEASE = "custom:gpucommons:lease"
-
-CUSTOM_SCOPES = {
-    READ: {"description": "See GPUs, quotas, and one's own jobs"},
-    SUBMIT: {"description": "Run jobs and wait for GPUs", "subscopes": [READ]},
-    ADMIN: {
-        "description": "Set GPU quotas, reclaim GPUs, fence nodes",
-        "subscopes": [SUBMIT],
-    },
-    LEASE: {"description": "Take and end the GPU leases of notebook servers"},
-}
-#: What every user adds to the hub's own ``user`` role.
-USER_SCOPES = [ACCESS, f"{SUBMIT}!user"]
-#: What a notebook server's own token may do: its user's work, never an admin's.
-SERVER_SCOPES = ["users:activity!user", "access:servers!server", *USER_SCOPES]
-#: The scheduler starts the server of a ticket whose turn has come, and stops one it reclaims.
-SCHEDULER_SCOPES = ["servers", "list:users", "read:users:name", "read:users:groups"]
-CULLER_SCOPES = ["read:servers", "list:users", "read:users:name", "delete:servers", LEASE]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

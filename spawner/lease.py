@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from jupyterhub.spawner import Spawner
 from pydantic import BaseModel, ValidationError
-from traitlets import Bool, Dict, Instance, Set, Unicode, default
+from traitlets import Instance, Unicode, default
 
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import format_milli_gpu
@@ -38,10 +38,9 @@ from gpucommons.scheduler.models import (
 )
 from gpucommons.spawner.attachment import Attachment, environment_of
 from gpucommons.spawner.farewell import say_goodbye
-from gpucommons.spawner.form.hooks import apply_user_options, options_form
-from gpucommons.spawner.form.options import NotebookOptions, parse_options
-from gpucommons.spawner.form.refusal import bad_options_refused, refusal
-from gpucommons.spawner.hub_pages import again
+from gpucommons.spawner.form.options import NotebookOptions
+from gpucommons.spawner.form.refusal import refusal
+from gpucommons.spawner.form.start_options import StartOptions
 from gpucommons.spawner.hub_pages.addresses import pages_address
 
 #: A scheduler that restarts is back within three seconds; a start waits that long for it.
@@ -56,7 +55,7 @@ _SAYS_NOTHING = "Spawning server..."
 R = TypeVar("R", bound=BaseModel)
 
 
-class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
+class LeaseMixin(StartOptions, Spawner):  # type: ignore[misc] # jupyterhub has no types
     """Leases for any spawner: put it before the spawner class it extends."""
 
     @default("http_timeout")
@@ -64,9 +63,6 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         # Where many start at once, a server takes longer than JupyterHub's 30 s to load its packages.
         return 120
 
-    scheduler_url = Unicode(
-        help="Address of the scheduler's API, as the hub reaches it. Empty: only CPU notebooks."
-    ).tag(config=True)
     scheduler_token = Unicode(
         help="The token of the hub's service `gpucommons-spawner`. Never logged."
     ).tag(config=True)
@@ -76,24 +72,6 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     agent_dir = Unicode(
         help="Folder of the node agent as notebooks see it: it holds the socket of each slice."
     ).tag(config=True)
-    ticket_url = Unicode(
-        help="Page where users wait in line for a GPU; default: `ticket` of the hub's service."
-    ).tag(config=True)
-    shared_account = Bool(
-        False, help="Users share one operating-system account; every screen says so."
-    ).tag(config=True)
-    environments = Dict(
-        key_trait=Unicode(),
-        value_trait=Unicode(),
-        help="Names of the environments on offer, the default first, and where each is.",
-    ).tag(config=True)
-    cpu_text = Unicode(help="What a notebook without a GPU gets, for the options form.").tag(
-        config=True
-    )
-    other_options = Set(
-        Unicode(), help="Keys of the user's options that something else of this hub handles."
-    ).tag(config=True)
-
     _lease: LeaseView | None = None
     #: What the slice's node made of it, for this start.
     _prepared: Injection | None = None
@@ -109,39 +87,6 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
     @default("ticket_url")
     def _default_ticket_url(self) -> str:
         return f"{pages_address(self.user)}ticket"
-
-    # --- what the user asks -------------------------------------------------------------------
-
-    @default("options_form")
-    def _default_options_form(self) -> object:
-        return options_form
-
-    @default("options_from_form")
-    def _default_options_from_form(self) -> object:
-        return again.reader(self)
-
-    @default("apply_user_options")
-    def _default_apply_user_options(self) -> object:
-        return apply_user_options
-
-    def read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
-        """Read what a form or a link says."""
-        kept = {key: form_data[key] for key in self.other_options if key in form_data}
-        return {**kept, **self.notebook_options(form_data).as_user_options()}
-
-    def notebook_options(self, raw: Mapping[str, object] | None = None) -> NotebookOptions:
-        """The options of this start, or a refusal with status 400."""
-        given = self.user_options if raw is None else raw
-        with bad_options_refused():
-            return parse_options(
-                given, environments=list(self.environments), others=self.other_options
-            )
-
-    async def read_chosen(self) -> None:
-        """Read options that a form sent when its user got into line, as forms are read here.
-
-        Only KubeSpawner's profiles are kept in another way than they are sent, and checked there.
-        """
 
     async def load_user_options(self) -> None:
         """Validate the options; nothing is taken yet."""
@@ -389,10 +334,6 @@ class LeaseMixin(Spawner):  # type: ignore[misc] # jupyterhub has no types
         lease, self._lease = self._lease, None
         if lease is not None:
             self._goodbye = say_goodbye(self._scheduler, lease.id, why=why, log=self.log)
-
-    def keeps_files(self) -> bool:
-        """Whether it is known that the user's files outlive the server; a home on a disk does."""
-        return True
 
     async def offers(self) -> OfferList:
         """What the user of this server may start right now."""

@@ -32,9 +32,9 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import ApiError
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen
-from gpucommons.scheduler.storage.pod import PodPlace
 
 ATTEMPT_ID = AttemptId("0190aaaa-0000-7000-8000-000000000001")
 JOB = f"gc-{ATTEMPT_ID}"

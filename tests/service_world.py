@@ -34,21 +34,15 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     Workload,
 )
-from gpucommons.scheduler.executors.base import LogChunk
 from gpucommons.scheduler.executors.fake import FakeExecutor, FakeWorld, Script
+from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import Snapshots
 from gpucommons.scheduler.hub.attempt_tokens import attempt_of, token_of
 from gpucommons.scheduler.hub.hub import Hub
 from gpucommons.scheduler.ids import IdSource
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
+from gpucommons.scheduler.principal import Identity, Principal, PrincipalKind, read_rights, resolve
 from gpucommons.scheduler.service.administration import settings
-from gpucommons.scheduler.service.authorization.principal import (
-    Identity,
-    Principal,
-    PrincipalKind,
-    read_rights,
-    resolve,
-)
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.jobs import snapshots

@@ -28,7 +28,7 @@ PYTHON = (
     "scheduler/intake/*.py",
     "scheduler/scripts/*.py",
     "scheduler/service/**/*.py",
-    "scheduler/storage/home_volumes.py",
+    "scheduler/executors/kubernetes/manifests/home_volumes.py",
     "scheduler/working_folder/*.py",
     "scheduler/pages/*.py",
     "scheduler/client/*.py",

@@ -9,13 +9,17 @@ from __future__ import annotations
 import re
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from jupyter_server.base.handlers import APIHandler, JupyterHandler
 from pydantic import BaseModel, ValidationError
 
+from gpucommons.labextension.live.fanout import Fanout
+from gpucommons.labextension.live.feed import Feed
+from gpucommons.labextension.live.sampler import Sampler
 from gpucommons.labextension.place import Place
 from gpucommons.labextension.requests import AWAY, sentence_of
+from gpucommons.labextension.results import Results
 from gpucommons.scheduler.client import AsyncSchedulerClient
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -26,12 +30,6 @@ from gpucommons.scheduler.errors import (
     Unreachable,
 )
 from gpucommons.scheduler.models import ErrorView
-
-if TYPE_CHECKING:
-    from gpucommons.labextension.live.fanout import Fanout
-    from gpucommons.labextension.live.feed import Feed
-    from gpucommons.labextension.live.sampler import Sampler
-    from gpucommons.labextension.routes.results import Results
 
 M = TypeVar("M", bound=BaseModel)
 

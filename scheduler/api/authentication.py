@@ -18,12 +18,7 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.types import AttemptId, UserName
 from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
 from gpucommons.scheduler.hub.hub import Hub, HubUser
-from gpucommons.scheduler.service.authorization.principal import (
-    Identity,
-    PrincipalKind,
-    Right,
-    read_rights,
-)
+from gpucommons.scheduler.principal import Identity, PrincipalKind, Right, read_rights
 
 #: An answer of the hub is believed for so long.
 KNOWN_FOR_MS = 30_000

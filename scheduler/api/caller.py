@@ -17,8 +17,8 @@ from gpucommons.scheduler.api.limits.places import Places
 from gpucommons.scheduler.api.limits.turns import OF_ONE, DearWork, Turns
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.errors import NotAuthenticated
+from gpucommons.scheduler.principal import Identity, Principal, resolve
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Identity, Principal, resolve
 from gpucommons.scheduler.service.service import Pending, Service
 
 R = TypeVar("R", bound=BaseModel)

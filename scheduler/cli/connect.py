@@ -15,17 +15,9 @@ import httpx
 
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import BadRequest, Unavailable
-from gpucommons.scheduler.up.settings import SYSTEM_STATE
+from gpucommons.scheduler.up.settings import SYSTEM_STATE, default_state_dir
 
 _SCHEMES = ("http://", "https://", "unix:/")
-
-
-def default_state_dir(environ: Mapping[str, str]) -> Path:
-    """Where ``gpucommons up`` keeps its state unless told otherwise."""
-    if environ.get("GPUCOMMONS_STATE"):
-        return Path(environ["GPUCOMMONS_STATE"])
-    base = environ.get("XDG_STATE_HOME")
-    return (Path(base) if base else Path.home() / ".local" / "state") / "gpucommons"
 
 
 def find(arguments: argparse.Namespace, environ: Mapping[str, str]) -> tuple[str, str | None]:

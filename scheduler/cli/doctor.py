@@ -15,9 +15,9 @@ from pathlib import Path
 from gpucommons.gpu.doctor.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
 from gpucommons.gpu.doctor.examination import examine
 from gpucommons.gpu.providers import isolation_sentence
-from gpucommons.scheduler.cli.connect import default_state_dir
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.up.running import runs_with_shared_account
+from gpucommons.scheduler.up.settings import default_state_dir
 
 HEADER = ("CHECK", "", "FOUND", "TO ENFORCE MORE")
 

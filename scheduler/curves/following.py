@@ -26,7 +26,7 @@ from gpucommons.scheduler.curves.log_curve import LogCurve
 from gpucommons.scheduler.curves.points import Point, Source, Unit
 from gpucommons.scheduler.curves.storing import progress_of, stored_point
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.store.base import LogPoint, Store, WorkloadFilter
 
 log = logging.getLogger("gpucommons.scheduler.curves")

@@ -13,6 +13,7 @@ from typing import Protocol
 from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.state import Observation
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, Workload
+from gpucommons.scheduler.files.log_reader import LogChunk
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,16 +33,6 @@ class Launch:
         Made when asked for: starts are repeated, and all but the first need none.
         """
         return self.token_of(self.attempt.attempt_id)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class LogChunk:
-    """Lines of one worker's log. ``offset`` and ``next_offset`` are bytes."""
-
-    lines: tuple[str, ...]
-    next_offset: int
-    #: True when no more will come.
-    end: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

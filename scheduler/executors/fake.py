@@ -17,8 +17,9 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis
-from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
+from gpucommons.scheduler.executors.base import Launch, Live
 from gpucommons.scheduler.executors.fake_world import KILLED, FakeWorld, Script
+from gpucommons.scheduler.files.log_reader import LogChunk
 
 __all__ = ["FakeExecutor", "FakeWorld", "Script"]
 

@@ -14,7 +14,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -29,6 +29,12 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     read_json,
     write_json,
 )
+from gpucommons.scheduler.executors.local.attempt.descendants import (
+    descendants,
+    kill_children,
+    quietly,
+    reap_adopted,
+)
 from gpucommons.scheduler.executors.local.attempt.own_files import (
     COUNT_S,
     OwnFiles,
@@ -38,9 +44,9 @@ from gpucommons.scheduler.executors.local.attempt.own_files import (
 from gpucommons.scheduler.executors.local.attempt.plan import Plan, WorkerPlan, as_user
 from gpucommons.scheduler.executors.local.attempt.pump import Pump
 from gpucommons.scheduler.executors.local.attempt.told import Told, is_done
-from gpucommons.scheduler.executors.log_reader import read_tail
 from gpucommons.scheduler.executors.worker import MAX_REFUSAL_BYTES
 from gpucommons.scheduler.failures import TAIL_BYTES, Failure, headline
+from gpucommons.scheduler.files.log_reader import read_tail
 
 _PR_SET_CHILD_SUBREAPER = 36
 #: Between two looks for what an earlier attempt left behind.
@@ -280,7 +286,7 @@ class Supervisor:
                 # A gang is whole or it is not: the others may save and must leave.
                 self._told.send(signal.SIGTERM, self._living())
                 self._kill_by(time.time() + self._plan.leave_s)
-        _reap_adopted({process.pid for process in self._workers.values()})
+        reap_adopted({process.pid for process in self._workers.values()})
 
     def _obey(self) -> None:
         self._told.hear(read_json(self._folder.notice), self._living())
@@ -306,72 +312,22 @@ class Supervisor:
 
     def _kill_all(self) -> None:
         self._killed = True
-        for process in _descendants():
-            _quietly(process.kill)
+        for process in descendants():
+            quietly(process.kill)
 
     def _leave_nobody(self) -> None:
         """End what the workers left running: SIGTERM, a moment, SIGKILL."""
-        left = _descendants()
+        left = descendants()
         for process in left:
-            _quietly(process.terminate)
+            quietly(process.terminate)
         # Whoever was told to stop has had its grace; others get a moment of their own.
         psutil.wait_procs(left, timeout=0 if self._killed else 2)
         patience_s = 0.0
-        while _kill_children():
+        while kill_children():
             # Quick at first; what the kernel itself holds back is not waited for in haste.
             time.sleep(patience_s)
             patience_s = min(0.1, patience_s + 0.00001)
         self._pump.turn(0)
-
-
-def _descendants() -> list[psutil.Process]:
-    found = psutil.Process().children(recursive=True)
-    return [process for process in found if _status(process) != psutil.STATUS_ZOMBIE]
-
-
-def _kill_children() -> bool:
-    """Kill and collect our own children once; True while there are any.
-
-    Orphans become ours, so that is everybody in the end, and a pid that we have not collected yet
-    cannot belong to somebody else. It takes microseconds, because processes that each fork and leave
-    at once would outrun a look at all processes of the machine.
-    """
-    for pid in _children():
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:
-            pass
-    except ChildProcessError:
-        return False
-    return True
-
-
-def _children() -> list[int]:
-    try:
-        listed = Path(f"/proc/self/task/{os.getpid()}/children").read_text()
-    except OSError:
-        return [process.pid for process in psutil.Process().children()]
-    return [int(pid) for pid in listed.split()]
-
-
-def _status(process: psutil.Process) -> str:
-    try:
-        return str(process.status())
-    except psutil.Error:
-        return psutil.STATUS_ZOMBIE
-
-
-def _quietly(action: Callable[[], None]) -> None:
-    with suppress(psutil.Error):
-        action()
-
-
-def _reap_adopted(workers: set[int]) -> None:
-    """Collect exit codes of orphans that we adopted, but leave workers to their Popen."""
-    for pid in set(_children()) - workers:
-        with suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
 
 
 def main() -> int:

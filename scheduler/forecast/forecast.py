@@ -15,7 +15,6 @@ from gpucommons.scheduler.forecast.windows import (
     Basis,
     Calibration,
     Unknown,
-    Window,
     calibrated,
     open_window,
     raw_window,
@@ -23,6 +22,7 @@ from gpucommons.scheduler.forecast.windows import (
     said_to,
     widest,
 )
+from gpucommons.scheduler.store.base import Window
 
 _TOO_LITTLE = "too little is known about how long the work in its way runs"
 

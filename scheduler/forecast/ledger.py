@@ -18,11 +18,10 @@ from gpucommons.scheduler.forecast.windows import (
     REMEMBERED,
     Basis,
     Calibration,
-    Estimate,
     calibrate,
     wait_class,
 )
-from gpucommons.scheduler.store.base import Epoch, Store
+from gpucommons.scheduler.store.base import Epoch, Estimate, Store
 
 _MINUTE_MS = 60_000
 #: Ages of a wait at which its window is kept, beside the first one.

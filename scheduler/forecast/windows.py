@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.types import Millis, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, Workload
 from gpucommons.scheduler.forecast import words
 from gpucommons.scheduler.forecast.futures import quantile
+from gpucommons.scheduler.store.base import Estimate, Window
 
 #: Eight of ten starts lie in the window, nine of ten before its end.
 START, END = 0.1, 0.9
@@ -68,35 +69,6 @@ class Basis(StrEnum):
 
 #: Beyond two weeks nobody plans by a forecast: a range that ends here says "or more".
 HORIZON_MS = 14 * 86_400_000
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Window:
-    """Lengths from the time it was made."""
-
-    from_ms: int
-    median_ms: int
-    to_ms: int
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Estimate:
-    """A window that was made, kept until the start is known, to learn from."""
-
-    workload_id: WorkloadId
-    made_ms: Millis
-    #: Waits of one class are compared with each other.
-    wait_class: str
-    #: As the futures said.
-    raw: Window
-    #: As it was calibrated and rounded.
-    window: Window
-    #: People were told a wider range instead, or *unknown*.
-    withheld: bool = False
-    #: When it got its devices.
-    started_ms: Millis | None = None
-    #: It left the line without a start: nothing to compare.
-    left: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

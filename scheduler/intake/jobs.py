@@ -40,7 +40,7 @@ from gpucommons.scheduler.intake.policies import (
 from gpucommons.scheduler.intake.teams import choose_team, names
 from gpucommons.scheduler.models import RESERVED_VARIABLES, JobRequest, RoleRequest
 from gpucommons.scheduler.models.words.state_words import state_words
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 
 #: Of a whole request, as JSON: it is kept as long as history is, and copied with every look.
 MAX_REQUEST_BYTES = 64 << 10

@@ -8,8 +8,8 @@ from gpucommons.scheduler.core.model.state import Cancel, ReportIdle
 from gpucommons.scheduler.core.model.types import Millis, State, Workload
 from gpucommons.scheduler.errors import BadRequest, InvalidTransition, NotIdle
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.in_memory.activity import why_busy
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.service.leases import live_leases, view

@@ -21,8 +21,8 @@ from gpucommons.scheduler.errors import (
 )
 from gpucommons.scheduler.intake import lease_spec
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.in_memory.slices import slice_of
 from gpucommons.scheduler.service.lookup import find_lease, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from gpucommons.scheduler.core.model.state import Cluster, Intent, Submit
 from gpucommons.scheduler.core.model.types import AttemptId, Kind, TeamName, Workload, WorkloadId
 from gpucommons.scheduler.errors import BadRequest, StaleAttempt, UnknownWorkload
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import queued
 from gpucommons.scheduler.store.base import WorkloadFilter

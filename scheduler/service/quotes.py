@@ -11,8 +11,8 @@ from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.intake import notebook_pools
 from gpucommons.scheduler.intake.gpu_memory import in_words
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.jobs.environments import warnings
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
 from gpucommons.scheduler.service.leases import last_end, live_leases, view

@@ -36,10 +36,10 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.errors import SchedulerError, Unavailable, error_classes
-from gpucommons.scheduler.executors.base import LogChunk
+from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.files.snapshots import SnapshotPlace
 from gpucommons.scheduler.forecast.forecast import Forecast
-from gpucommons.scheduler.service.authorization.principal import Principal, member_teams
+from gpucommons.scheduler.principal import Principal, member_teams
 from gpucommons.scheduler.service.authorization.sight import is_person
 from gpucommons.scheduler.service.in_memory.activity import ActivityBoard
 from gpucommons.scheduler.service.in_memory.allowance import (

@@ -20,7 +20,7 @@ class StorageParts:
     snapshots: SnapshotPlace
     #: None = what a job away from its notebook makes ends with its pods.
     files: JobFiles | None = None
-    #: For :class:`gpucommons.scheduler.storage.pod.PodPlace`.
+    #: For :class:`gpucommons.scheduler.executors.kubernetes.manifests.pod_files.PodPlace`.
     mode: str = "none"
     claim: str | None = None
 

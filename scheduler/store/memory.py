@@ -25,13 +25,13 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import LeaderLost
-from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
     Admit,
     Asked,
     Claims,
     Epoch,
+    Estimate,
     EventSight,
     LedgerRow,
     LogPoint,

@@ -27,13 +27,13 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.errors import Unavailable
-from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import sql_cluster, sql_curves, sql_history, sql_intents
 from gpucommons.scheduler.store.base import (
     Admit,
     Asked,
     Claims,
     Epoch,
+    Estimate,
     EventSight,
     LedgerRow,
     LogPoint,

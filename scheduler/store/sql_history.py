@@ -24,9 +24,9 @@ from sqlalchemy import (
 
 from gpucommons.scheduler.core.model.state import Changes, Event
 from gpucommons.scheduler.core.model.types import HoldClass, Kind, Millis, TeamName, WorkloadId
-from gpucommons.scheduler.forecast.windows import Estimate
 from gpucommons.scheduler.store import rules
 from gpucommons.scheduler.store.base import (
+    Estimate,
     EventSight,
     LedgerRow,
     LostMinutes,

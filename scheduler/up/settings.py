@@ -43,6 +43,14 @@ class Settings:
         return self.admission != "accounts"
 
 
+def default_state_dir(environ: Mapping[str, str]) -> Path:
+    """Where ``gpucommons up`` keeps its state unless told otherwise."""
+    if environ.get("GPUCOMMONS_STATE"):
+        return Path(environ["GPUCOMMONS_STATE"])
+    base = environ.get("XDG_STATE_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "state") / "gpucommons"
+
+
 def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> Settings:
     """Turn parsed arguments into settings.
 
@@ -51,9 +59,6 @@ def read_settings(arguments: argparse.Namespace, environ: Mapping[str, str]) -> 
     ValueError
         When they contradict each other or name a file that is not there.
     """
-    # The command line imports this package: at the top it would be a circle.
-    from gpucommons.scheduler.cli.connect import default_state_dir  # noqa: PLC0415
-
     if arguments.warn_after_s >= arguments.idle_after_s:
         message = (
             f"--warn-after-s {arguments.warn_after_s} must be less than --idle-after-s"

@@ -18,12 +18,8 @@ from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, NoteAgent, NoteFacts, PoolFacts
 from gpucommons.scheduler.core.model.types import Kind, Millis, PoolName, UserName, WorkloadId
 from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.principal import Principal, PrincipalKind, read_rights
 from gpucommons.scheduler.service.administration import settings
-from gpucommons.scheduler.service.authorization.principal import (
-    Principal,
-    PrincipalKind,
-    read_rights,
-)
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.service.service import Pending, Service
 

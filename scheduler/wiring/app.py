@@ -23,8 +23,9 @@ from gpucommons.scheduler.core.model.state import Cancel, Cluster, Restarted
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.errors import BadRequest, NotFound
-from gpucommons.scheduler.executors.base import Executor, LogChunk
+from gpucommons.scheduler.executors.base import Executor
 from gpucommons.scheduler.executors.local.local import LocalExecutor
+from gpucommons.scheduler.files.log_reader import LogChunk
 from gpucommons.scheduler.forecast.forecaster import Forecaster
 from gpucommons.scheduler.hub import attempt_tokens
 from gpucommons.scheduler.hub.directory import HubDirectory, NoDirectory
@@ -48,8 +49,9 @@ from gpucommons.scheduler.store.base import Store
 from gpucommons.scheduler.store.opening import open_store
 from gpucommons.scheduler.upkeep.retention import Kept, Retention
 from gpucommons.scheduler.upkeep.upkeep import OPERATOR, Upkeep
+from gpucommons.scheduler.wiring.asked import Asked, wall_ms
 from gpucommons.scheduler.wiring.options import SchedulerSettings
-from gpucommons.scheduler.wiring.premises import Asked, Premises, premises, wall_ms
+from gpucommons.scheduler.wiring.premises import Premises, premises
 
 #: Bytes of log in one answer.
 _LOG_BYTES = 256 << 10

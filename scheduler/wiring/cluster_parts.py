@@ -30,12 +30,12 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.notebooks import Le
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
 from gpucommons.scheduler.loop.acting import current_attempts
 from gpucommons.scheduler.service.in_memory.slices import slice_ids
 from gpucommons.scheduler.storage.parts import StorageParts
-from gpucommons.scheduler.storage.pod import PodPlace
-from gpucommons.scheduler.wiring.premises import Asked
+from gpucommons.scheduler.wiring.asked import Asked
 
 #: As many times as long as it took, what was worked out holds.
 _REST = 9

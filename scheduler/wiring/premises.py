@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -12,57 +11,33 @@ from pathlib import Path
 from gpucommons.gpu.client.agent_client import AgentClient, NodeReport
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
-from gpucommons.scheduler.core.model.resources import Node, Pool
-from gpucommons.scheduler.core.model.state import Cluster
+from gpucommons.scheduler.core.model.resources import Node
 from gpucommons.scheduler.core.model.types import (
     Millis,
     PoolName,
     WorkerPlacement,
-    Workload,
-    WorkloadId,
 )
 from gpucommons.scheduler.environments.base import AsAsked, Environments
 from gpucommons.scheduler.environments.images import Images
-from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
 from gpucommons.scheduler.executors.base import Bound, Executor
 from gpucommons.scheduler.executors.local.attempt.plan import passed_on
 from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing, lacking
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.executors.local.local_results import LocalResults
+from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
 from gpucommons.scheduler.files.snapshots import SnapshotPlace, Snapshots
 from gpucommons.scheduler.service.in_memory.slices import Agent
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.storage.parts import StorageParts
 from gpucommons.scheduler.wiring.accounts import accounts, home_of
+from gpucommons.scheduler.wiring.asked import Asked
 from gpucommons.scheduler.wiring.local_nodes import local_nodes
 from gpucommons.scheduler.wiring.options import SchedulerSettings
 
 
-def wall_ms() -> Millis:
-    """The wall clock."""
-    return Millis(time.time_ns() // 1_000_000)
-
-
 def _nothing() -> None:
     """Nothing to do."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """What an executor asks the loop."""
-
-    cluster: Callable[[], Cluster]
-    pools: Callable[[], tuple[Pool, ...]]
-    wake: Callable[[], None]
-    #: A job by its id, also one that is over; None where nobody knows it.
-    job: Callable[[WorkloadId], Workload | None] = lambda _job: None
-    #: Whether this scheduler acts, and not another replica.
-    leading: Callable[[], bool] = lambda: True
-    #: The same, and already while what runs is adopted.
-    may_act: Callable[[], bool] = lambda: True
-    #: The time by which the loop stamps what it decides.
-    now_ms: Callable[[], Millis] = wall_ms
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

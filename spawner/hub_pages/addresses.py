@@ -12,12 +12,10 @@ from jinja2 import Environment
 from jinja2.ext import Extension
 from jupyterhub.app import JupyterHub
 
-from gpucommons.spawner.hub_pages.again import again_url
+from gpucommons.spawner.form.again import again_url
 from gpucommons.spawner.hub_pages.home_page import notices
 from gpucommons.spawner.hub_pages.stopped_page import stopped
-
-#: The name of the service that carries pages and API; its URL and its scopes contain it.
-SERVICE = "gpucommons"
+from gpucommons.spawner.scopes import SERVICE
 
 
 def pages_address(user: Any) -> str:

@@ -21,8 +21,8 @@ from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Aroun
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.homes import WithHome
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles, PlannedFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.storage.pod import PodPlace
 from tests.kubernetes.api import wait_for
 
 POOL_LABEL = "gpucommons.io/pool"

@@ -21,8 +21,8 @@ from gpucommons.scheduler.executors.kubernetes.api_server.credentials import con
 from gpucommons.scheduler.executors.kubernetes.cluster_state.around import Around
 from gpucommons.scheduler.executors.kubernetes.executor import KubernetesExecutor
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import PlannedFiles
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings, PodAdditions
-from gpucommons.scheduler.storage.pod import PodPlace
 from tests.kubernetes.attempts_api import AttemptsApi
 
 _PATIENCE_S = 120

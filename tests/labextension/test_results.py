@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from gpucommons.labextension.place import Place
-from gpucommons.labextension.routes.results import Results
+from gpucommons.labextension.results import Results
 from gpucommons.scheduler.client import SchedulerClient
 from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.models import JobView, ResultsView

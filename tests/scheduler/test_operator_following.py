@@ -19,7 +19,7 @@ from gpucommons.scheduler.models import JobView
 from gpucommons.scheduler.operator.following import Books, Follower, Pace
 from gpucommons.scheduler.operator.handlers import Jobs, Surroundings
 from gpucommons.scheduler.operator.objects import ObjectRef, job_request
-from gpucommons.scheduler.service.authorization.principal import PrincipalKind
+from gpucommons.scheduler.principal import PrincipalKind
 from gpucommons.scheduler.service.jobs import jobs
 
 SPEC = {"user": "ann", "roles": [{"command": ["x"], "milli_gpu": 1000}]}

@@ -12,7 +12,8 @@ from jupyterhub.app import JupyterHub
 from jupyterhub.services.service import Service
 
 from gpucommons.spawner.hub_pages import addresses
-from gpucommons.spawner.hub_pages.addresses import SERVICE, Addresses
+from gpucommons.spawner.hub_pages.addresses import Addresses
+from gpucommons.spawner.scopes import SERVICE
 
 SUBDOMAIN = "https://gpucommons--service.hub.example:8123"
 

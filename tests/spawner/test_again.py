@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tornado.web import HTTPError
 
+from gpucommons.spawner.form.again import again_url, options_of_last
 from gpucommons.spawner.form.options import BadOptions
-from gpucommons.spawner.hub_pages.again import again_url, options_of_last, reader
+from gpucommons.spawner.form.start_options import read_start
 
 LAST = {"milli_gpu": 500, "team": "vision", "pool": "gpu", "environment": "py", "profile": "small"}
 TICKET = {"ticket": "0190aaaa-0000-7000-8000-000000000001"}
@@ -22,19 +23,19 @@ def spawner(last: dict[str, Any] | None) -> Any:
 
 @pytest.mark.parametrize("name", ["again", "opt-again"])
 def test_the_last_options_are_taken_as_they_are_kept_but_for_the_place_in_line(name: str) -> None:
-    found = reader(spawner({**LAST, **TICKET}))({name: ["1"], "_xsrf": ["token"]})
+    found = read_start(spawner({**LAST, **TICKET}), {name: ["1"], "_xsrf": ["token"]})
 
     assert found == LAST
 
 
 def test_other_forms_are_read_as_ever() -> None:
-    assert reader(spawner(LAST))({"offer": ["cpu"]}) == {"read": {"offer": ["cpu"]}}
+    assert read_start(spawner(LAST), {"offer": ["cpu"]}) == {"read": {"offer": ["cpu"]}}
 
 
 @pytest.mark.parametrize("last", [None, {}])
 def test_who_never_started_anything_is_told_to_choose(last: dict[str, Any] | None) -> None:
     with pytest.raises(HTTPError) as caught:
-        reader(spawner(last))({"again": ["1"]})
+        read_start(spawner(last), {"again": ["1"]})
 
     assert caught.value.status_code == 400
     assert "choose a size" in str(caught.value)

@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     WorkloadId,
 )
-from gpucommons.scheduler.executors.base import Bound, Launch, Live, LogChunk
+from gpucommons.scheduler.executors.base import Bound, Launch, Live
 from gpucommons.scheduler.executors.kubernetes.api_server.connection import Connection
 from gpucommons.scheduler.executors.kubernetes.api_server.orders import Orders
 from gpucommons.scheduler.executors.kubernetes.attempts import complaints, judging
@@ -46,6 +46,7 @@ from gpucommons.scheduler.executors.kubernetes.nudge import EVERY_S, Nudge
 from gpucommons.scheduler.executors.kubernetes.objects.seen import PodSeen, Why
 from gpucommons.scheduler.executors.kubernetes.objects.traces import Trace
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
+from gpucommons.scheduler.files.log_reader import LogChunk
 
 _LOG = logging.getLogger(__name__)
 

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.state import (
     Observation,
 )
 from gpucommons.scheduler.core.model.types import Attempt, AttemptId, Millis, PoolName
-from gpucommons.scheduler.executors.base import Launch, Live, LogChunk
+from gpucommons.scheduler.executors.base import Launch, Live
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
     read_json,
@@ -48,7 +48,7 @@ from gpucommons.scheduler.executors.local.job_slices import JobSlices
 from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_plan
 from gpucommons.scheduler.executors.local.leftovers import remove_old
 from gpucommons.scheduler.executors.local.watch import Watch
-from gpucommons.scheduler.executors.log_reader import read_log
+from gpucommons.scheduler.files.log_reader import LogChunk, read_log
 from gpucommons.scheduler.training import alone
 from gpucommons.scheduler.working_folder.holders import kill_holders
 

@@ -23,7 +23,6 @@ from weakref import WeakKeyDictionary
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import AttemptId, Workload, WorkloadId
 from gpucommons.scheduler.errors import Conflict, TooLarge, TooManyRequests, Unavailable
-from gpucommons.scheduler.executors.copy_turns import TURN_S, CopyTurns
 from gpucommons.scheduler.executors.local.attempt.answers import Answer, Done
 from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
     AttemptFolder,
@@ -32,6 +31,7 @@ from gpucommons.scheduler.executors.local.attempt.attempt_folder import (
 )
 from gpucommons.scheduler.executors.local.attempt.own_files import OwnFiles, send_on_errand
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
+from gpucommons.scheduler.executors.local.copy_turns import TURN_S, CopyTurns
 from gpucommons.scheduler.working_folder.giving_back import Outcome
 
 log = logging.getLogger("gpucommons.scheduler.results")

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import Millis, WorkloadId
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration import receipts
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.cluster import node_views, pool_views, team_views

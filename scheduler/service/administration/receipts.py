@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.errors import UnknownWorkload
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.history import event_view

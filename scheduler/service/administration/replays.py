@@ -14,8 +14,8 @@ from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Millis, Workload
 from gpucommons.scheduler.errors import NotFound, TooManyRequests
 from gpucommons.scheduler.intake.configuration import planned_quotas
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.simulation.apart import apart
 from gpucommons.scheduler.simulation.figures import Figures, Outcome

@@ -12,9 +12,9 @@ from gpucommons.scheduler.core.model.state import Cluster, PutConfig, SetNodeSta
 from gpucommons.scheduler.core.model.types import NodeId, PoolName
 from gpucommons.scheduler.errors import CannotLayOut, Conflict, Misconfigured, UnknownNode
 from gpucommons.scheduler.intake.configuration import plan_config, planned_quotas
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.administration.preview import told_if, what_if
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.service import Pending, Service, check, decision
 from gpucommons.scheduler.service.views.cluster import config_model, node_view, team_views
 

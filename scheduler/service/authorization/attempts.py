@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.errors import Forbidden
-from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 
 
 def _report(principal: Principal) -> AttemptId:

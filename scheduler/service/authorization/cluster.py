@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.errors import Forbidden
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import must_be_admin, read
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import TeamName
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import is_person, read
 from gpucommons.scheduler.store.base import EventSight
 

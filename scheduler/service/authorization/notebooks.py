@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import State, Workload
 from gpucommons.scheduler.errors import Forbidden
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.authorization.sight import (
     is_culler,
     is_hub,

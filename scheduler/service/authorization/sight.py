@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpucommons.scheduler.core.model.types import Kind, TeamName, Workload
 from gpucommons.scheduler.errors import Forbidden, UnknownWorkload
-from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 
 _PEOPLE = (PrincipalKind.USER, PrincipalKind.LOCAL)
 

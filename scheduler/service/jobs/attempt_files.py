@@ -8,8 +8,8 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import FilesKept
 from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Misconfigured, NotFound
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.lookup import current_attempt
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.whereabouts import executor_of

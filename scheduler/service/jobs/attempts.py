@@ -16,8 +16,8 @@ from gpucommons.scheduler.curves.points import Counter, Point, Source, Unit
 from gpucommons.scheduler.curves.storing import progress_of, stored_point
 from gpucommons.scheduler.curves.trainer_status import point_of
 from gpucommons.scheduler.errors import StaleAttempt
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import current_attempt
 from gpucommons.scheduler.service.service import Pending, Service

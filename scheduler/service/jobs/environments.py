@@ -12,9 +12,9 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.environments.base import Wanted
 from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.files.confined_files import ShortHeaders
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.scripts import frameworks
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.service import Service
 
 #: Found in every environment, or put there.

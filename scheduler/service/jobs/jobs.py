@@ -26,8 +26,8 @@ from gpucommons.scheduler.errors import InvalidTransition, Misconfigured
 from gpucommons.scheduler.intake import Found, check_pending, job_spec, resized_spec
 from gpucommons.scheduler.models.jobs.jobs import OBJECT_LABEL
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.jobs import snapshots
 from gpucommons.scheduler.service.jobs.environments import settled, with_warnings
 from gpucommons.scheduler.service.jobs.results import results_view

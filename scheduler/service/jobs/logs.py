@@ -9,8 +9,8 @@ from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.types import Attempt, Millis, Workload
 from gpucommons.scheduler.curves.choice import best_source, in_order
 from gpucommons.scheduler.errors import NotFound
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.lookup import find_job, workload_of
 from gpucommons.scheduler.service.service import Pending, Service
 from gpucommons.scheduler.service.views.history import curve_view

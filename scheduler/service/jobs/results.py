@@ -13,8 +13,8 @@ from gpucommons.scheduler.core.model.types import Attempt, Workload
 from gpucommons.scheduler.errors import Conflict, Forbidden, TooLarge
 from gpucommons.scheduler.files.confined_files import MAX_MEMBERS
 from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.jobs.attempt_files import files_of
 from gpucommons.scheduler.service.lookup import find_job
 from gpucommons.scheduler.service.service import OwnResults, Service

@@ -12,8 +12,8 @@ from gpucommons.scheduler.core.model.resources import Team
 from gpucommons.scheduler.core.model.types import UserName, Workload
 from gpucommons.scheduler.errors import Forbidden
 from gpucommons.scheduler.files.snapshots import Comparing, Receiving
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.lookup import workload_of
 from gpucommons.scheduler.service.service import Service
 

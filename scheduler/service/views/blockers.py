@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import Workload
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service.views.in_the_way import shows_names
 
 _ACTIONS = {

@@ -8,7 +8,7 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.types import TeamName
 from gpucommons.scheduler.curves.choice import without_repeats
-from gpucommons.scheduler.service.authorization.principal import Principal
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.store.base import LogPoint, StoredEvent, UsageSum
 
 _HOUR_MS = 3_600_000

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import AttemptId, Workload
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
-from gpucommons.scheduler.service.authorization.principal import Principal
 
 
 @dataclass(slots=True)

@@ -20,12 +20,7 @@ from gpucommons.scheduler.api.authentication import (
 )
 from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
 from gpucommons.scheduler.hub.hub import HubUser
-from gpucommons.scheduler.service.authorization.principal import (
-    PrincipalKind,
-    Right,
-    read_rights,
-    resolve,
-)
+from gpucommons.scheduler.principal import PrincipalKind, Right, read_rights, resolve
 
 
 class Clock:

@@ -18,8 +18,8 @@ from gpucommons.scheduler.api.limits import turns
 from gpucommons.scheduler.api.limits.waiting import Waiting
 from gpucommons.scheduler.core.whatif import counterfactuals
 from gpucommons.scheduler.errors import TooManyRequests
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.administration import history, receipts
-from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.jobs import jobs
 
 TOO_BIG = {"milli_gpu": 4000}

@@ -16,8 +16,8 @@ from storages import LinkedMemory
 from gpucommons.scheduler import models
 from gpucommons.scheduler.environments.base import AsAsked
 from gpucommons.scheduler.files.snapshots import Receiving, SnapshotPlace, Snapshots
+from gpucommons.scheduler.principal import PrincipalKind
 from gpucommons.scheduler.service.administration import settings
-from gpucommons.scheduler.service.authorization.principal import PrincipalKind
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.storage.folder import FolderStorage
 from gpucommons.scheduler.storage.snapshots import StoredSnapshots

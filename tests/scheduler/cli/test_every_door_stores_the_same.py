@@ -20,7 +20,7 @@ from gpucommons.labextension.widgets import TrainPanel
 from gpucommons.scheduler.client import AsyncSchedulerClient, SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.core.model.types import WorkloadId
-from gpucommons.scheduler.environments.machine import MachineEnvironments
+from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
 from gpucommons.scheduler.store.codec import encode
 
 FORM = Path(labextension.__file__).parent / "src" / "testing"

@@ -21,8 +21,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.curves.following import LogFollowing
 from gpucommons.scheduler.errors import NotFound
-from gpucommons.scheduler.executors.base import LogChunk
-from gpucommons.scheduler.executors.log_reader import cut_log
+from gpucommons.scheduler.files.log_reader import LogChunk, cut_log
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.store.memory import MemoryStore
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.environments import machine
 from gpucommons.scheduler.environments.base import Wanted
-from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured
+from gpucommons.scheduler.executors.local import machine_environments as machine
 from gpucommons.scheduler.executors.local.attempt.plan import Account
+from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the account")
 

@@ -18,9 +18,9 @@ from service_world import ServiceWorld, a_request, done
 from gpucommons.scheduler import models
 from gpucommons.scheduler.environments.base import Wanted
 from gpucommons.scheduler.environments.images import Images
-from gpucommons.scheduler.environments.machine import MachineEnvironments
 from gpucommons.scheduler.errors import Misconfigured, PolicyRefused
 from gpucommons.scheduler.executors.local.launch_plan import Surroundings, make_plan
+from gpucommons.scheduler.executors.local.machine_environments import MachineEnvironments
 from gpucommons.scheduler.service.administration import settings
 from gpucommons.scheduler.service.jobs import jobs
 from gpucommons.scheduler.training import alone, run

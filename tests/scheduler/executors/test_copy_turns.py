@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpucommons.scheduler.executors.copy_turns import CopyTurns
+from gpucommons.scheduler.executors.local.copy_turns import CopyTurns
 
 TURN_S = 600.0
 

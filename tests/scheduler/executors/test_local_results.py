@@ -18,10 +18,10 @@ from launches import a_launch, ended, lines, python, stopping, until
 from gpucommons.scheduler.core.model.types import AttemptId, Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.errors import Conflict, TooLarge
 from gpucommons.scheduler.executors.base import Launch
-from gpucommons.scheduler.executors.copy_turns import CopyTurns
 from gpucommons.scheduler.executors.local import local_results
 from gpucommons.scheduler.executors.local.attempt.own_files import send_on_errand
 from gpucommons.scheduler.executors.local.attempt.plan import Plan
+from gpucommons.scheduler.executors.local.copy_turns import CopyTurns
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 from gpucommons.scheduler.executors.local.local_results import LocalResults
 from gpucommons.scheduler.working_folder.giving_back import MARK

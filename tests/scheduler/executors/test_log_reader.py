@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gpucommons.scheduler.executors.log_reader import cut_log, read_tail
+from gpucommons.scheduler.files.log_reader import cut_log, read_tail
 
 
 @pytest.mark.parametrize(

@@ -22,10 +22,10 @@ from gpucommons.scheduler.forecast.forecaster import FRESH_MS, REFRESH_S, STALE_
 from gpucommons.scheduler.forecast.ledger import EstimateLedger
 from gpucommons.scheduler.forecast.past import Past
 from gpucommons.scheduler.forecast.runs import History
-from gpucommons.scheduler.forecast.windows import Calibration, Estimate
+from gpucommons.scheduler.forecast.windows import Calibration
 from gpucommons.scheduler.service import idle, leases, why
 from gpucommons.scheduler.service.jobs import jobs
-from gpucommons.scheduler.store.base import WorkloadFilter
+from gpucommons.scheduler.store.base import Estimate, WorkloadFilter
 
 T = TypeVar("T")
 MINUTE = 60_000

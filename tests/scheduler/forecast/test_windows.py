@@ -19,13 +19,12 @@ from gpucommons.scheduler.forecast.windows import (
     MOST_STRETCH,
     Basis,
     Calibration,
-    Estimate,
-    Window,
     apart,
     calibrate,
     calibrated,
     raw_window,
 )
+from gpucommons.scheduler.store.base import Estimate, Window
 
 MINUTE, HOUR, DAY = 60_000, 3_600_000, 86_400_000
 NOW = Millis(300 * DAY)

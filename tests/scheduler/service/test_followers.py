@@ -11,7 +11,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, UserName, WorkloadI
 from gpucommons.scheduler.errors import StaleAttempt, Unavailable
 from gpucommons.scheduler.executors.fake import FakeExecutor
 from gpucommons.scheduler.loop.loop import Loop, Surroundings
-from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.jobs import attempts, jobs
 from gpucommons.scheduler.service.service import Service
 

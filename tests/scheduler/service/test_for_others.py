@@ -5,8 +5,8 @@ from service_world import ADMIN, SUBMIT, ServiceWorld, a_request, done
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.errors import BadRequest, Conflict, Forbidden, Misconfigured, UnknownTeam
+from gpucommons.scheduler.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.administration import history, settings
-from gpucommons.scheduler.service.authorization.principal import Principal, PrincipalKind
 from gpucommons.scheduler.service.jobs import jobs
 
 KEEPER = "gpucommons-operator"

@@ -11,8 +11,8 @@ from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.state import CheckpointReported
 from gpucommons.scheduler.core.model.types import Attempt, Checkpoint, WorkloadId
 from gpucommons.scheduler.errors import Forbidden, InvalidTransition, Misconfigured, UnknownWorkload
+from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import quotes
-from gpucommons.scheduler.service.authorization.principal import Principal
 from gpucommons.scheduler.service.jobs import jobs, logs
 from gpucommons.scheduler.store.base import LogPoint
 from gpucommons.scheduler.upkeep.retention import Known

@@ -11,9 +11,9 @@ from launches import a_launch
 from versitygw import S3Server
 
 from gpucommons.scheduler.errors import BadRequest, SchedulerError, Unavailable
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace, plan_pod
 from gpucommons.scheduler.storage.bucket import BucketStorage, open_bucket
 from gpucommons.scheduler.storage.opening import open_storage
-from gpucommons.scheduler.storage.pod import PodPlace, plan_pod
 
 SECRET = "s3cr3t-of-the-bucket"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpucommons.scheduler.storage.home_volumes import Claim, home_trouble
+from gpucommons.scheduler.executors.kubernetes.manifests.home_volumes import Claim, home_trouble
 
 
 def a_claim(*modes: str, **mounted: str) -> Claim:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
+from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
 from gpucommons.scheduler.executors.kubernetes.objects.seen import JobSeen, PodSeen, Why
 from gpucommons.scheduler.failures import Failure, headline
 from gpucommons.scheduler.in_pod.worker import NOT_BEGUN
-from gpucommons.scheduler.storage.pod import PYTHON
 
 #: A container that waits for one of these does not get over it by itself.
 HOPELESS = frozenset(

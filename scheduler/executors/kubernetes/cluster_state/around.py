@@ -16,8 +16,8 @@ from gpucommons.scheduler.executors.kubernetes.manifests.job_files import (
     JobFiles,
     PlannedFiles,
 )
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.settings import OWN_IMAGE
-from gpucommons.scheduler.storage.pod import PodPlace
 
 
 def _now_ms() -> int:

@@ -14,10 +14,10 @@ from gpucommons.scheduler.executors.kubernetes.api_server.connection import (
     Connection,
 )
 from gpucommons.scheduler.executors.kubernetes.manifests.environment import literally
+from gpucommons.scheduler.executors.kubernetes.manifests.home_volumes import Claim, home_trouble
 from gpucommons.scheduler.executors.kubernetes.manifests.job_files import JobFiles
 from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Files
 from gpucommons.scheduler.executors.kubernetes.settings import HomeVolume, KubernetesSettings
-from gpucommons.scheduler.storage.home_volumes import Claim, home_trouble
 
 _VOLUME = "gpucommons-home"
 _PAGE = 500

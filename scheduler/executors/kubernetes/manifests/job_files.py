@@ -12,8 +12,8 @@ from typing import Protocol
 
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.kubernetes.manifests.manifests import Files
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import WORK, PodPlace, plan_pod
 from gpucommons.scheduler.executors.kubernetes.settings import KubernetesSettings
-from gpucommons.scheduler.storage.pod import WORK, PodPlace, plan_pod
 
 
 class JobFiles(Protocol):

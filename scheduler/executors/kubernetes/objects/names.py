@@ -43,6 +43,8 @@ HOSTNAME = "kubernetes.io/hostname"
 
 #: Name of the container that runs the job's command.
 CONTAINER = "worker"
+#: What a job's image must call its Python, 3.8 or newer.
+PYTHON = "python3"
 #: Of a reservation pod.
 RESERVATION = "reservation"
 NO_DEVICE = "void"

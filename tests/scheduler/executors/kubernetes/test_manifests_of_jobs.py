@@ -27,6 +27,7 @@ from gpucommons.scheduler.executors.kubernetes.manifests.laying_out import (
     expected_of,
     lay_out,
 )
+from gpucommons.scheduler.executors.kubernetes.manifests.pod_files import PodPlace
 from gpucommons.scheduler.executors.kubernetes.objects import names
 from gpucommons.scheduler.executors.kubernetes.settings import (
     HomeVolume,
@@ -34,7 +35,6 @@ from gpucommons.scheduler.executors.kubernetes.settings import (
     PodAdditions,
     PoolPlace,
 )
-from gpucommons.scheduler.storage.pod import PodPlace
 
 SETTINGS = KubernetesSettings(environments={"": "python:3", "torch": "torch:2"})
 POOL = Pool(name=PoolName("train"), executor="kubernetes", gpu_kind="A100-40", grace_ms=12_300)

@@ -14,12 +14,11 @@ from typing import Any
 from gpucommons.scheduler.curves.event_watch import TOKEN_FILE
 from gpucommons.scheduler.curves.trainer_status import TRAINER_STATUS_PATH
 from gpucommons.scheduler.executors.base import Launch
+from gpucommons.scheduler.executors.kubernetes.objects.names import PYTHON
 from gpucommons.scheduler.storage.job_files import attempt_folder
 from gpucommons.scheduler.training.folders import folder_name
 
 ROOT = "/gpucommons"
-#: What a job's image must call its Python, 3.8 or newer.
-PYTHON = "python3"
 _OWN_WORK, _KEPT_WORK = "work", "attempt/work"
 WORK = f"{ROOT}/{_OWN_WORK}"
 ATTEMPT = f"{ROOT}/attempt"

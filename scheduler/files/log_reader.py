@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from os import SEEK_END
 from pathlib import Path
 
-from gpucommons.scheduler.executors.base import LogChunk
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LogChunk:
+    """Lines of one worker's log. ``offset`` and ``next_offset`` are bytes."""
+
+    lines: tuple[str, ...]
+    next_offset: int
+    #: True when no more will come.
+    end: bool = False
 
 
 def read_log(path: Path, *, offset: int, limit_bytes: int, over: bool) -> LogChunk:

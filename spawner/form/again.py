@@ -6,17 +6,11 @@ those of the last start: no page need know them, and what became of them meanwhi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from tornado.httputil import url_concat
 
 from gpucommons.spawner.form.options import HUB_FIELDS, LINK_PREFIX, BadOptions
-from gpucommons.spawner.form.refusal import bad_options_refused
-
-if TYPE_CHECKING:
-    from gpucommons.spawner.lease import LeaseMixin
 
 AGAIN = "again"
 
@@ -43,16 +37,3 @@ def options_of_last(given: Mapping[str, object], last: Mapping[str, object]) -> 
         raise BadOptions(message)
     # Its turn has passed.
     return {key: value for key, value in last.items() if key != "ticket"}
-
-
-def reader(spawner: LeaseMixin) -> Callable[[Mapping[str, object]], dict[str, object]]:
-    """What reads forms and links for this spawner."""
-    return partial(_read, spawner)
-
-
-def _read(spawner: LeaseMixin, form_data: Mapping[str, object]) -> dict[str, object]:
-    if not {AGAIN, f"{LINK_PREFIX}{AGAIN}"} & form_data.keys():
-        return spawner.read_form(form_data)
-    last = spawner.orm_spawner.user_options if spawner.orm_spawner else None
-    with bad_options_refused():
-        return options_of_last(form_data, last or {})

@@ -12,17 +12,12 @@ import os
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
-from jupyter_server.auth.decorator import authorized
-from pydantic import Field
-from tornado import web
-
 from gpucommons.labextension.place import Place
-from gpucommons.labextension.routes.handlers import ApiHandler
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import Conflict, SchedulerError, Unavailable
 from gpucommons.scheduler.files.confined_files import Refused, open_folder
-from gpucommons.scheduler.models import JobView, Model, Ref, ResultFileView, View
+from gpucommons.scheduler.models import JobView, ResultFileView, View
 from gpucommons.scheduler.working_folder import words
 from gpucommons.scheduler.working_folder.changes import changes
 from gpucommons.scheduler.working_folder.giving_back import MARK, NAMED, read_mark
@@ -41,13 +36,6 @@ class Fetched(View):
     job: str
     folder: str
     files: int
-
-
-class FetchRequest(Model):
-    """Fetch a job's results again, or to another folder below the home folder."""
-
-    job: Ref
-    folder: str | None = Field(default=None, max_length=512)
 
 
 class Results:
@@ -203,21 +191,3 @@ def _listed(home: Path, folder: str, job_id: str) -> list[tuple[str, int]] | Non
         return None
     found = changes(home / folder, {})
     return [(file.path, file.size_bytes) for file in found.files if file.path != MARK]
-
-
-class FetchResultsHandler(ApiHandler):
-    """``POST gpucommons/fetch-results``."""
-
-    @web.authenticated
-    @authorized
-    async def post(self) -> None:
-        """Fetch into this server's files: its owner only."""
-        try:
-            self.require_owner()
-            request = self.body_as(FetchRequest)
-            job = await self.scheduler().send(calls.job(request.job))
-            found = await self.parts.results.fetch(job, request.folder)
-        except SchedulerError as error:
-            self.refuse(error)
-        else:
-            self.answer(found)

@@ -1,0 +1,145 @@
+"""What a user is asked before a start, and what is made of the answer, whatever runs the server.
+
+The hub asks the spawner three times: for the form, for what a form or a link says, and whether that can
+be started.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from jupyterhub.roles import get_roles_for, roles_to_expanded_scopes
+from traitlets import Bool, Dict, HasTraits, Set, Unicode, default
+
+from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.models import OfferList
+from gpucommons.spawner.form.again import AGAIN, options_of_last
+from gpucommons.spawner.form.form import FormContext, build_form, render_form
+from gpucommons.spawner.form.options import LINK_PREFIX, NotebookOptions, parse_options
+from gpucommons.spawner.form.refusal import bad_options_refused
+from gpucommons.spawner.scopes import ADMIN
+
+
+class StartOptions(HasTraits):
+    """The part of a spawner that asks its user; mixed in before the spawner class."""
+
+    #: As every spawner has them.
+    name: str
+    user: Any
+    orm_spawner: Any
+    user_options: dict[str, object]
+    log: logging.Logger
+
+    scheduler_url = Unicode(
+        help="Address of the scheduler's API, as the hub reaches it. Empty: only CPU notebooks."
+    ).tag(config=True)
+    ticket_url = Unicode(
+        help="Page where users wait in line for a GPU; default: `ticket` of the hub's service."
+    ).tag(config=True)
+    shared_account = Bool(
+        False, help="Users share one operating-system account; every screen says so."
+    ).tag(config=True)
+    environments = Dict(
+        key_trait=Unicode(),
+        value_trait=Unicode(),
+        help="Names of the environments on offer, the default first, and where each is.",
+    ).tag(config=True)
+    cpu_text = Unicode(help="What a notebook without a GPU gets, for the options form.").tag(
+        config=True
+    )
+    other_options = Set(
+        Unicode(), help="Keys of the user's options that something else of this hub handles."
+    ).tag(config=True)
+
+    @default("options_form")
+    def _default_options_form(self) -> object:
+        return options_form
+
+    @default("options_from_form")
+    def _default_options_from_form(self) -> object:
+        return partial(read_start, self)
+
+    @default("apply_user_options")
+    def _default_apply_user_options(self) -> object:
+        return apply_user_options
+
+    def read_form(self, form_data: Mapping[str, object]) -> dict[str, object]:
+        """Read what a form or a link says."""
+        kept = {key: form_data[key] for key in self.other_options if key in form_data}
+        return {**kept, **self.notebook_options(form_data).as_user_options()}
+
+    def notebook_options(self, raw: Mapping[str, object] | None = None) -> NotebookOptions:
+        """The options of this start, or a refusal with status 400."""
+        given = self.user_options if raw is None else raw
+        with bad_options_refused():
+            return parse_options(
+                given, environments=list(self.environments), others=self.other_options
+            )
+
+    async def read_chosen(self) -> None:
+        """Read options that a form sent when its user got into line, as forms are read here.
+
+        Only KubeSpawner's profiles are kept in another way than they are sent, and checked there.
+        """
+
+    def keeps_files(self) -> bool:
+        """Whether it is known that the user's files outlive the server; a home on a disk does."""
+        return True
+
+    async def offers(self) -> OfferList:
+        """What the user of this server may start right now."""
+        raise NotImplementedError
+
+
+async def options_form(spawner: StartOptions) -> str:
+    """What the hub's spawn page shows; without a scheduler it offers CPU and says why."""
+    offers, problem = None, None
+    try:
+        if spawner.scheduler_url:
+            offers = await spawner.offers()
+    except SchedulerError as error:
+        spawner.log.warning("No offers for %s: %s", spawner.user.name, error)
+        problem = (
+            "The GPU scheduler does not answer, so only CPU can be started. Load this page again in"
+            " a moment."
+        )
+    context = FormContext(
+        server_name=spawner.name,
+        environments=list(spawner.environments),
+        last=spawner.orm_spawner.user_options if spawner.orm_spawner else None,
+        cpu_text=spawner.cpu_text,
+        ticket_url=spawner.ticket_url,
+        shared_account=spawner.shared_account,
+        keeps_files=spawner.keeps_files(),
+        gives_quota=_gives_quota(spawner.user),
+        problem=problem,
+    )
+    return render_form(build_form(offers, context, now_ms=time.time_ns() // 1_000_000))
+
+
+def _gives_quota(user: Any) -> bool:
+    """Whether this user is a GPU admin, as the scheduler sees it: by scope. A hub's admin need not be."""
+    orm_user = getattr(user, "orm_user", None)
+    if orm_user is None:
+        return False
+    return ADMIN in roles_to_expanded_scopes(get_roles_for(orm_user), owner=orm_user)
+
+
+async def apply_user_options(spawner: StartOptions, user_options: Mapping[str, object]) -> None:
+    """Refuse bad options before anything is started; the hub hands both doors' options here."""
+    await spawner.read_chosen()
+    # Not `load_user_options`: a start loads them itself, and KubeSpawner's profiles only once.
+    spawner.notebook_options()
+
+
+def read_start(spawner: StartOptions, form_data: Mapping[str, object]) -> dict[str, object]:
+    """Read a form or a link; ``again`` stands for what was started last."""
+    if not {AGAIN, f"{LINK_PREFIX}{AGAIN}"} & form_data.keys():
+        return spawner.read_form(form_data)
+    last = spawner.orm_spawner.user_options if spawner.orm_spawner else None
+    with bad_options_refused():
+        return options_of_last(form_data, last or {})
