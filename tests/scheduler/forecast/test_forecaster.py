@@ -230,7 +230,7 @@ def test_why_says_place_window_and_what_would_start_it(world: Foreseen) -> None:
     assert found.forecast is not None
     assert [way.text for way in found.ways] == found.forecast.ways
     assert found.forecast.ways == [
-        "Would be next with 1 GPU: others would be stopped for it.",
+        "Would start now with 1 GPU.",
     ]
     assert found.at_latest_ms is None
     running = world.cluster.workloads
@@ -252,7 +252,7 @@ def test_on_a_large_cluster_why_leaves_trial_cycles_to_the_thread_of_the_forecas
     found = asked.probe()
     assert found is not None
     assert [way.text for way in found.ways] == [
-        "Would be next with 1 GPU: others would be stopped for it.",
+        "Would start now with 1 GPU.",
     ]
     # What was found is good for a while, and then worked out anew.
     assert why.why_job(world.service, world.ann, waits.name).probe() is not None
