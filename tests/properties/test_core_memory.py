@@ -15,12 +15,19 @@ import builders
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from properties.histories import History, days, rough
+from properties.histories import History, rough
 
 from gpucommons.scheduler.core.advance import advance
 from gpucommons.scheduler.core.cycle_state.memo import Memo
-from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, Outcome
-from gpucommons.scheduler.core.model.types import Millis
+from gpucommons.scheduler.core.model.state import (
+    Action,
+    Cluster,
+    Intent,
+    Observation,
+    Outcome,
+    Verdict,
+)
+from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
@@ -54,6 +61,41 @@ def _both_ways(
     return remembering
 
 
+class _Crowds(History):
+    """A history in which many ask within one cycle: only there is something to remember."""
+
+    def play_crowds(self, crowds: list[list[tuple[str, int, int, int, int]]]) -> None:
+        """Play each list as one cycle, then let the machines report and some time pass."""
+        asked: list[Intent] = []
+
+        def ask(action: Action, by: str = "ann") -> Verdict:
+            intent_id = IntentId(next(self.world.intents))
+            asked.append(
+                Intent(intent_id=intent_id, action=action, by=UserName(by), at_ms=self.world.now)
+            )
+            return Verdict(intent_id=intent_id)
+
+        self.world.ask = ask  # type: ignore[method-assign]
+        for crowd in crowds:
+            for name, *numbers in crowd:
+                getattr(self, f"_{name}")(*numbers)
+            self.world.step(*self.reports(), intents=asked)
+            asked.clear()
+            self._committed()
+            for wait in (1, 10_000, 30_000, 900_000):
+                self.world.wait(wait)
+                self._committed()
+                self.world.step(*self.reports())
+                self._committed()
+
+
+small = st.integers(0, 7)
+submit = st.tuples(st.just("submit"), small, small, small, small)
+crowds = st.lists(
+    st.lists(st.one_of(submit, submit, rough), min_size=6, max_size=16), min_size=3, max_size=6
+)
+
+
 @settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -61,18 +103,18 @@ def _both_ways(
     suppress_health_check=list(HealthCheck),
 )
 @given(
-    days(rough),
+    crowds,
     st.sampled_from([0, 500, 1000]),
     st.sampled_from([64_000, 2000]),
     st.sampled_from([(60_000, 0, 0), (0, 0, 0), (0, 300_000, 0), (0, 300_000, 400)]),
 )
 def test_a_cycle_that_remembers_and_one_that_forgets_decide_the_same(
-    steps: Any, headroom: int, cpu_milli: int, pauses: tuple[int, int, int]
+    crowds: Any, headroom: int, cpu_milli: int, pauses: tuple[int, int, int]
 ) -> None:
     min_run_ms, lend_after_ms, unlent_permille = pauses
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(builders, "advance", _both_ways)
-        history = History(
+        history = _Crowds(
             lambda _: None,
             headroom=headroom,
             cpu_milli=cpu_milli,
@@ -80,4 +122,4 @@ def test_a_cycle_that_remembers_and_one_that_forgets_decide_the_same(
             lend_after_ms=lend_after_ms,
             unlent_permille=unlent_permille,
         )
-        history.play(steps)
+        history.play_crowds(crowds)
