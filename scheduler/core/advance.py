@@ -63,7 +63,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
         # the step is decided again without it.
         refused.update(unmet)
         cycle = cycle.again()
-    cycle.verdicts.extend(
+    cycle.told.verdicts.extend(
         Verdict(intent_id=intent_id, error=NoFreeSlice().code, text=text)
         for intent_id, text in refused.items()
     )
@@ -94,7 +94,7 @@ def _is_awaited(cycle: CycleState, observation: Observation) -> bool:
 def _unmet(cycle: CycleState, intents: Sequence[Intent]) -> dict[IntentId, str]:
     """Starts that were to have a slice in this cycle and have none, with the reason."""
     unmet: dict[IntentId, str] = {}
-    answers = {verdict.intent_id: verdict for verdict in cycle.verdicts}
+    answers = {verdict.intent_id: verdict for verdict in cycle.told.verdicts}
     for intent in intents:
         verdict = answers.get(intent.intent_id)
         if not isinstance(intent.action, Submit) or not intent.action.redeem or verdict is None:

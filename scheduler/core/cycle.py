@@ -51,7 +51,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     for _ in range(_ROUNDS):
         cycle.begin_round()
         _turns(cycle, obstacles)
-        if cycle.another_round:
+        if cycle.turns.another_round:
             continue  # somebody lost a promise, or could have more, after its own turn
         if guarantee.reserves_in_vain(cycle):
             continue  # others may have that place
@@ -102,7 +102,7 @@ def _turns(cycle: CycleState, obstacles: dict[WorkloadId, Reason]) -> None:
     # 7 Move a few jobs where only fragmentation keeps one waiting.
     consolidation.consolidate(cycle, obstacles, guarantees)
     if cycle.index.nominated - claims:
-        cycle.another_round = True  # what is being cleared for them may do for others, too
+        cycle.turns.another_round = True  # what is being cleared for them may do for others, too
 
 
 def _borrow_what_is_idle(
@@ -126,12 +126,12 @@ def _keep_headroom(cycle: CycleState) -> None:
 
 
 def _redeem(cycle: CycleState) -> None:
-    for workload_id in sorted(cycle.redeeming):
+    for workload_id in sorted(cycle.turns.redeeming):
         leases.redeem(cycle, cycle.workloads[workload_id])
 
 
 def _just_admitted(cycle: CycleState) -> list[Workload]:
-    return [one for one in cycle.among(cycle.admitted) if elastic(one.spec)]
+    return [one for one in cycle.among(cycle.turns.admitted) if elastic(one.spec)]
 
 
 def _spare_the_unneeded(cycle: CycleState) -> bool:

@@ -168,10 +168,12 @@ def next_deadline(cycle: CycleState) -> Millis | None:
     overdue = cycle.clock.overdue & cycle.workloads.keys()
     if any(_is_to_end(cycle, cycle.workloads[workload_id]) for workload_id in overdue):
         return Millis(cycle.now_ms + 1)
-    due = [one.until_ms for one in cycle.released if one.until_ms > cycle.now_ms]
+    due = [one.until_ms for one in cycle.carried.released if one.until_ms > cycle.now_ms]
     due.extend(Millis(at) for at in _turns(cycle))
     kept_until = (
-        at for one in cycle.fair_share_reservations.values() for at in (one.until_ms, one.again_ms)
+        at
+        for one in cycle.carried.fair_share_reservations.values()
+        for at in (one.until_ms, one.again_ms)
     )
     due.extend(at for at in kept_until if at > cycle.now_ms)
     due.extend(reclaim_backoff.held_back(cycle).values())

@@ -11,15 +11,17 @@ from gpucommons.scheduler.core.quota import quota
 
 
 class CountedUses:
-    """Uses when they were last counted, and what the workloads that have changed were then."""
+    """Uses as of the last count, and those that whoever gives devices keeps up to date since."""
 
     def __init__(self, before: Cluster, uses: quota.Uses) -> None:
         """``uses``: those of the cluster from which the cycle began."""
         self._before = before
-        self._uses = dict(uses)
+        #: Kept up to date by whoever gives and takes devices; also what is promised for a moment.
+        self.uses: quota.Uses = {}
+        self._counted = dict(uses)
         self._as: dict[WorkloadId, Workload | None] = {}
 
-    def now(
+    def count(
         self,
         nodes: Mapping[NodeId, Node],
         workloads: Mapping[WorkloadId, Workload],
@@ -27,7 +29,8 @@ class CountedUses:
     ) -> quota.Uses:
         """Who holds what, from what it was before and what has changed since."""
         if nodes != self._before.nodes:
-            return quota.uses(nodes, workloads.values())
+            self.uses = quota.uses(nodes, workloads.values())
+            return self.uses
         for workload_id in changed:
             known = self._as if workload_id in self._as else self._before.workloads
             before = known.get(workload_id)
@@ -35,5 +38,6 @@ class CountedUses:
             if now is not before:
                 for workload, sign in ((before, -1), (now, 1)):
                     if workload is not None:
-                        quota.count_workload(self._uses, nodes, workload, sign=sign)
-        return dict(self._uses)
+                        quota.count_workload(self._counted, nodes, workload, sign=sign)
+        self.uses = dict(self._counted)
+        return self.uses

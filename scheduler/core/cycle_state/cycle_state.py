@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.capacity.views import asked
 from gpucommons.scheduler.core.cycle_state.counted_uses import CountedUses
 from gpucommons.scheduler.core.cycle_state.derived_state import DerivedState, Settled
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact, Memo
-from gpucommons.scheduler.core.cycle_state.versions import Versions
+from gpucommons.scheduler.core.cycle_state.parts import Carried, ChangeLog, Rules, Told, Turns
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
 from gpucommons.scheduler.core.model.clock import Clock
 from gpucommons.scheduler.core.model.demand import must_have
@@ -26,11 +26,6 @@ from gpucommons.scheduler.core.model.state import (
     Cluster,
     Derived,
     Event,
-    FairShareClaim,
-    FairShareReservation,
-    Released,
-    Spare,
-    Verdict,
 )
 from gpucommons.scheduler.core.model.types import (
     AttemptId,
@@ -38,12 +33,9 @@ from gpucommons.scheduler.core.model.types import (
     NodeId,
     PoolName,
     TeamName,
-    WorkerPlacement,
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.packing.asks import Ask
-from gpucommons.scheduler.core.packing.learning import LearnedDemand
 from gpucommons.scheduler.core.quota import fair_share, quota
 
 #: Guarantees in force, per pool and team.
@@ -58,46 +50,17 @@ class CycleState:
     now_ms: Millis
     new_ids: Iterator[str]
     workloads: dict[WorkloadId, Workload]
-    teams: dict[TeamName, Team]
-    pools: dict[PoolName, Pool]
     nodes: dict[NodeId, Node]
-    blocks: tuple[Block, ...]
-    policy: Policy
+    rules: Rules
+    carried: Carried
     derived: DerivedState
-    demand: dict[PoolName, LearnedDemand]
-    verdicts: list[Verdict] = field(default_factory=list)
-    events: list[Event] = field(default_factory=list)
-    #: Jobs admitted in this cycle; leases that must start in it or not at all.
-    admitted: set[WorkloadId] = field(default_factory=set)
-    redeeming: set[WorkloadId] = field(default_factory=set)
-    uses: quota.Uses = field(default_factory=dict)
-    #: Places kept for in-guarantee work that waits for other such work.
-    reservations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
-    #: What guarantees gave up a moment ago and nobody may borrow yet.
-    released: tuple[Released, ...] = ()
-    spare: dict[WorkloadId, Spare] = field(default_factory=dict)
-    fair_share_reservations: dict[tuple[TeamName, PoolName], FairShareReservation] = field(
-        default_factory=dict
-    )
-    #: Whose turn it is, and after how many changes of workloads that was seen.
-    fair_share_claims: tuple[FairShareClaim, ...] = ()
-    claims_at: int = -1
-    #: In which pool a team, for so much, has left a place to another, for so much.
-    left: set[tuple[PoolName, tuple[TeamName, int, TeamName, int]]] = field(default_factory=set)
-    #: Somebody lost a promise, or more is being cleared than was asked for: all get another turn.
-    another_round: bool = False
-    #: What came in this cycle and has not been learned from.
-    arrivals: dict[PoolName, list[Ask]] = field(default_factory=dict)
-    #: Workloads put so far, and those of them that the index has not looked at.
-    changed: dict[WorkloadId, None] = field(default_factory=dict)
-    unread: set[WorkloadId] = field(default_factory=set)
-    _counted: CountedUses = field(init=False)
-    versions: Versions = field(default_factory=Versions)
+    log: ChangeLog
+    turns: Turns = field(default_factory=Turns)
+    told: Told = field(default_factory=Told)
     memo: Memo[CycleState] = field(init=False)
 
     def __post_init__(self) -> None:
         """Remember nothing yet."""
-        self._counted = CountedUses(self.before, self.derived.uses)
         self.memo = Memo(self, _READS)
 
     @classmethod
@@ -116,30 +79,50 @@ class CycleState:
             now_ms=now_ms,
             new_ids=new_ids,
             workloads=dict(cluster.workloads),
-            teams=dict(cluster.teams),
-            pools=dict(cluster.pools),
             nodes=dict(cluster.nodes),
-            blocks=cluster.blocks,
-            policy=cluster.policy,
-            released=cluster.released,
-            spare=dict(cluster.spare),
-            fair_share_reservations=dict(cluster.fair_share_reservations),
+            rules=Rules.of(cluster),
+            carried=Carried.of(cluster),
             derived=derived,
-            demand=dict(cluster.demand),
+            log=ChangeLog(CountedUses(cluster, derived.uses)),
         )
 
     def again(self) -> CycleState:
         """Return a new cycle state of the same cluster, as if this one had never been."""
         derived = self.derived
-        derived.index.look(self.before.workloads, self.changed)
-        derived.clock.fresh.update(self.changed)
-        derived.stale.update(self.changed)
+        derived.index.look(self.before.workloads, self.log.changed)
+        derived.clock.fresh.update(self.log.changed)
+        derived.stale.update(self.log.changed)
         return self._with(self.before, derived, self.now_ms, self.new_ids)
 
     @property
     def capacity(self) -> Capacity:
         """What is held and free; true after :meth:`survey`."""
         return self.derived.capacity
+
+    @property
+    def uses(self) -> quota.Uses:
+        """What teams hold or were promised; whoever gives and takes devices counts them here."""
+        return self.log.counted.uses
+
+    @property
+    def teams(self) -> dict[TeamName, Team]:
+        """All teams, by name."""
+        return self.rules.teams
+
+    @property
+    def pools(self) -> dict[PoolName, Pool]:
+        """All pools, by name."""
+        return self.rules.pools
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Where fixed quota lies."""
+        return self.rules.blocks
+
+    @property
+    def policy(self) -> Policy:
+        """The policy for all teams."""
+        return self.rules.policy
 
     @property
     def clock(self) -> Clock:
@@ -149,9 +132,9 @@ class CycleState:
     @property
     def index(self) -> WorkloadIndex:
         """Who stands where, now."""
-        if self.unread:
-            self.derived.index.look(self.workloads, self.unread)
-            self.unread = set()
+        if self.log.unread:
+            self.derived.index.look(self.workloads, self.log.unread)
+            self.log.unread = set()
         return self.derived.index
 
     def among(self, workload_ids: Iterable[WorkloadId]) -> list[Workload]:
@@ -176,11 +159,11 @@ class CycleState:
     @property
     def state(self) -> tuple[int, int]:
         """Equal as long as no workload and no node has changed."""
-        return self.versions.workloads, self.capacity.changes
+        return self.log.versions.workloads, self.capacity.changes
 
     def _note(self, before: Workload | None, after: Workload | None) -> None:
         """Count which facts have changed with a workload, and touch the nodes that look otherwise now."""
-        for changed in self.versions.note(before, after):
+        for changed in self.log.versions.note(before, after):
             holder = self.holder_of(changed)
             attempt = None if holder is None else holder.current
             for one in () if attempt is None else attempt.placements:
@@ -188,9 +171,8 @@ class CycleState:
                     self.capacity.nodes[one.node_id].touch()
 
     def _changed(self, workload_id: WorkloadId) -> None:
-        self.versions.workloads += 1
-        self.changed[workload_id] = None
-        self.unread.add(workload_id)
+        self.log.changed[workload_id] = None
+        self.log.unread.add(workload_id)
         self.derived.stale.add(workload_id)
         self.derived.clock.fresh.add(workload_id)
 
@@ -198,7 +180,7 @@ class CycleState:
         """Learn from a new job what work comes to the pool it likes most."""
         spec = workload.spec
         asks = (asked(worker) for worker in must_have(spec))
-        self.arrivals.setdefault(spec.pools[0], []).extend(asks)
+        self.carried.arrived(spec.pools[0], asks)
 
     def holder_of(self, attempt_id: AttemptId) -> Workload | None:
         """The workload whose current attempt this is."""
@@ -218,7 +200,7 @@ class CycleState:
     ) -> None:
         """Add an event."""
         attempt = None if workload is None else workload.current
-        self.events.append(
+        self.told.events.append(
             Event(
                 at_ms=self.now_ms,
                 kind=kind,
@@ -233,31 +215,29 @@ class CycleState:
 
     def survey(self) -> None:
         """Look at the devices anew: after this, :attr:`capacity` and :attr:`uses` are true."""
-        self.versions.survey += 1
-        self.reservations.clear()
+        self.log.versions.survey += 1
+        self.turns.reservations.clear()
         derived = self.derived
         if derived.capacity.lies_on(self.nodes):
-            derived.capacity.follow(self.workloads, derived.stale, self.blocks)
+            derived.capacity.follow(self.workloads, derived.stale, self.rules.blocks)
         else:
             derived.capacity = Capacity.of(
-                self.nodes.values(), self.workloads.values(), self.blocks
+                self.nodes.values(), self.workloads.values(), self.rules.blocks
             )
         derived.stale.clear()
-        for pool, asks in self.arrivals.items():
-            self.demand[pool] = self.demand.get(pool, LearnedDemand()).after(*asks)
-        self.arrivals.clear()
-        derived.capacity.known = {pool: learned.known for pool, learned in self.demand.items()}
-        self.uses = self._counted.now(self.nodes, self.workloads, self.changed)
+        demand = self.carried.learn()
+        derived.capacity.known = {pool: learned.known for pool, learned in demand.items()}
+        self.log.counted.count(self.nodes, self.workloads, self.log.changed)
 
     def begin_round(self) -> None:
         """Keep no places from before: each round keeps those that it finds nothing better for."""
-        self.another_round = False
-        self.reservations.clear()
+        self.turns.another_round = False
+        self.turns.reservations.clear()
         self.capacity.unreserve()
 
     def count(self) -> None:
         """Count uses anew, and look at no device: for a step that decides nothing."""
-        self.uses = self._counted.now(self.nodes, self.workloads, self.changed)
+        self.log.counted.count(self.nodes, self.workloads, self.log.changed)
 
     def use(self, team: TeamName, pool: PoolName) -> quota.Use:
         """What a team holds or was promised in a pool."""
@@ -269,8 +249,8 @@ class CycleState:
         """What teams had and have of a pool's surplus; the same ones while nothing changes."""
         found = self.memo.get(_ACCOUNTS, pool)
         if found is None or found.usage is not usage:
-            half_life_ms = fair_share.half_life_of(self.pools, pool)
-            found = fair_share.Accounts(self.teams, pool, half_life_ms, usage, dict(uses))
+            half_life_ms = fair_share.half_life_of(self.rules.pools, pool)
+            found = fair_share.Accounts(self.rules.teams, pool, half_life_ms, usage, dict(uses))
         elif found.uses == uses:
             return found
         else:
@@ -303,45 +283,45 @@ class CycleState:
     def finish(self, wake_ms: int | None) -> tuple[Cluster, Changes]:
         """Return the next cluster and what to write for it. The cycle state is spent."""
         before = self.before
-        uses = self._counted.now(self.nodes, self.workloads, self.changed)
+        uses = self.log.counted.count(self.nodes, self.workloads, self.log.changed)
         usage = self._usage_to_write(uses)
         changes = Changes(
             now_ms=self.now_ms,
             workloads=self._changed_workloads(),
-            teams=tuple(t for n, t in self.teams.items() if before.teams.get(n) != t),
-            removed_teams=tuple(n for n in before.teams if n not in self.teams),
-            pools=tuple(p for n, p in self.pools.items() if before.pools.get(n) != p),
+            teams=tuple(t for n, t in self.rules.teams.items() if before.teams.get(n) != t),
+            removed_teams=tuple(n for n in before.teams if n not in self.rules.teams),
+            pools=tuple(p for n, p in self.rules.pools.items() if before.pools.get(n) != p),
             nodes=self._changed_nodes(),
             removed_nodes=tuple(n for n in before.nodes if n not in self.nodes),
-            blocks=self.blocks if self.blocks != before.blocks else None,
-            policy=self.policy if self.policy != before.policy else None,
+            blocks=self.rules.blocks if self.rules.blocks != before.blocks else None,
+            policy=self.rules.policy if self.rules.policy != before.policy else None,
             usage=usage,
-            demand={p: d for p, d in self.demand.items() if before.demand.get(p) is not d},
-            verdicts=tuple(self.verdicts),
-            events=tuple(self.events),
+            demand={p: d for p, d in self.carried.demand.items() if before.demand.get(p) is not d},
+            verdicts=tuple(self.told.verdicts),
+            events=tuple(self.told.events),
         )
         for workload_id in self._forgotten():
             self.forget(workload_id)
-        self.derived.index.look(self.workloads, self.unread)
+        self.derived.index.look(self.workloads, self.log.unread)
         self.derived.uses = uses
         self.derived.settled = Settled(
             1 << 62 if wake_ms is None else wake_ms,  # later than any time
-            (self.teams, self.pools, self.blocks, self.policy),
+            (self.rules.teams, self.rules.pools, self.rules.blocks, self.rules.policy),
         )
         cluster = replace(
             before,
-            pools=self.pools,
+            pools=self.rules.pools,
             nodes=self.nodes,
-            teams=self.teams,
+            teams=self.rules.teams,
             workloads=self.workloads,
-            blocks=self.blocks,
-            policy=self.policy,
+            blocks=self.rules.blocks,
+            policy=self.rules.policy,
             usage=before.usage if usage is None else usage,
             usage_at_ms=before.usage_at_ms if usage is None else self.now_ms,
-            released=self.released,
-            spare=self.spare,
-            fair_share_reservations=self.fair_share_reservations,
-            demand=self.demand,
+            released=self.carried.released,
+            spare=self.carried.spare,
+            fair_share_reservations=self.carried.fair_share_reservations,
+            demand=self.carried.demand,
             now_ms=self.now_ms,
             derived=Derived(self.derived, (self.workloads, self.nodes)),
         )
@@ -350,7 +330,7 @@ class CycleState:
 
     def _changed_workloads(self) -> tuple[Workload, ...]:
         before = self.before.workloads
-        found = ((i, self.workloads.get(i)) for i in sorted(self.changed))
+        found = ((i, self.workloads.get(i)) for i in sorted(self.log.changed))
         return tuple(one for i, one in found if one is not None and one != before.get(i))
 
     def _changed_nodes(self) -> tuple[Node, ...]:
@@ -385,16 +365,16 @@ _USAGE: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry("usage now")
 
 #: How each fact is recognised: by something that stays equal until it changes.
 _READS: dict[Fact, Callable[[CycleState], object]] = {
-    Fact.SURVEY: lambda cycle: cycle.versions.survey,
-    Fact.WORKLOADS: lambda cycle: cycle.versions.workloads,
-    Fact.PROMISES: lambda cycle: cycle.versions.promises,
-    Fact.ENDING_NOTEBOOKS: lambda cycle: cycle.versions.ending_notebooks,
-    Fact.WITHDRAWALS: lambda cycle: cycle.versions.withdrawals,
+    Fact.SURVEY: lambda cycle: cycle.log.versions.survey,
+    Fact.WORKLOADS: lambda cycle: cycle.log.versions.workloads,
+    Fact.PROMISES: lambda cycle: cycle.log.versions.promises,
+    Fact.ENDING_NOTEBOOKS: lambda cycle: cycle.log.versions.ending_notebooks,
+    Fact.WITHDRAWALS: lambda cycle: cycle.log.versions.withdrawals,
     Fact.BORROWERS: lambda cycle: cycle.index.lent_changes,
     Fact.CAPACITY: lambda cycle: cycle.capacity.changes,
     Fact.FREED: lambda cycle: cycle.capacity.freed,
     Fact.HEADROOM: lambda cycle: cycle.capacity.headroom_laid,
-    Fact.BLOCKS: lambda cycle: cycle.blocks,
-    Fact.RELEASED: lambda cycle: cycle.released,
-    Fact.FAIR_SHARE_CLAIMS: lambda cycle: cycle.fair_share_claims,
+    Fact.BLOCKS: lambda cycle: cycle.rules.blocks,
+    Fact.RELEASED: lambda cycle: cycle.carried.released,
+    Fact.FAIR_SHARE_CLAIMS: lambda cycle: cycle.turns.fair_share_claims,
 }

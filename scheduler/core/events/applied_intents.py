@@ -60,7 +60,7 @@ def apply(cycle: CycleState, intent: Intent) -> None:
         verdict = Verdict(intent_id=intent.intent_id, error=refusal.code, text=str(refusal))
     else:
         verdict = Verdict(intent_id=intent.intent_id, workload_id=workload_id)
-    cycle.verdicts.append(verdict)
+    cycle.told.verdicts.append(verdict)
 
 
 def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | None:

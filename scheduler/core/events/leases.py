@@ -110,7 +110,7 @@ def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> W
     old = of_server(cycle, new.spec)
     if old is not None and _will_do(old, new.spec, redeem=redeem):
         if redeem:
-            cycle.redeeming.add(old.workload_id)
+            cycle.turns.redeeming.add(old.workload_id)
         return old.workload_id
     if not redeem:
         _check_tickets(cycle, new.spec)
@@ -141,7 +141,7 @@ def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> W
     cycle.put(new)
     cycle.tell("submitted", "A notebook asks for a GPU.", new, by=by)
     if redeem:
-        cycle.redeeming.add(new.workload_id)
+        cycle.turns.redeeming.add(new.workload_id)
     return new.workload_id
 
 

@@ -102,7 +102,7 @@ def _unknown_pool(cycle: CycleState, pool: PoolName) -> UnknownPool:
 def _save_teams(cycle: CycleState, teams: dict[TeamName, Team], by: str) -> None:
     quota.check_tree(teams)
     blocks = lay_out_all(cycle, teams)
-    before, cycle.teams = cycle.teams, teams
+    before, cycle.rules.teams = cycle.teams, teams
     _tell_changes(cycle, before, by)
     use_layout(cycle, blocks)
 
@@ -189,7 +189,7 @@ def lay_out_all(cycle: CycleState, teams: Teams) -> tuple[Block, ...]:
 def use_layout(cycle: CycleState, blocks: tuple[Block, ...]) -> None:
     """Put a layout into force; promises in pools whose blocks moved are decided anew."""
     moved = {block.pool for block in set(blocks) ^ set(cycle.blocks)}
-    cycle.blocks = blocks
+    cycle.rules.blocks = blocks
     cycle.survey()
     for workload in cycle.among(cycle.index.nominated):
         promise = workload.nomination
@@ -202,7 +202,7 @@ def use_layout(cycle: CycleState, blocks: tuple[Block, ...]) -> None:
 
 def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
     """Save pools, teams and policy together."""
-    before, told = dict(cycle.pools), len(cycle.events)
+    before, told = dict(cycle.pools), len(cycle.told.events)
     # First, because teams may have quotas in pools that come with them.
     pools.put_pools(cycle, PutPools(pools=action.pools), by)
     if action.teams or action.removed_teams:
@@ -211,7 +211,7 @@ def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:
         except SchedulerError:
             cycle.pools.clear()
             cycle.pools.update(before)
-            del cycle.events[told:]
+            del cycle.told.events[told:]
             raise
     if action.policy is not None:
         put_policy(cycle, PutPolicy(policy=action.policy), by)
@@ -221,7 +221,7 @@ def put_policy(cycle: CycleState, action: PutPolicy, by: str) -> None:
     """Change the hub-wide policy."""
     change = changes.of_policy(cycle.policy, action.policy)
     if change.text:
-        cycle.policy = action.policy
+        cycle.rules.policy = action.policy
         text = f"The hub-wide policy: {change.text}."
         cycle.tell("policy-changed", text, by=by, data=change.data)
 

@@ -140,7 +140,7 @@ def _consider(
 ) -> None:
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
     # A place that is kept for it is in the way of others only.
-    alone = workload.workload_id in cycle.reservations
+    alone = workload.workload_id in cycle.turns.reservations
     for pool in workload.spec.pools:
         if pool not in cycle.pools or _unused(cycle, pool) < need:
             continue  # not scattered but too little
@@ -201,7 +201,7 @@ def _find(
         return may_be_moved(cycle, one, hold_class) and _may_move_for(hold_class, one)
 
     # What is kept for it is not in its way.
-    kept = cycle.reservations.get(workload.workload_id, ())
+    kept = cycle.turns.reservations.get(workload.workload_id, ())
     for one in kept:
         cycle.capacity.lift(one)
     candidates = cycle.memo.remember(

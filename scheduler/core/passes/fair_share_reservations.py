@@ -57,16 +57,18 @@ def decide(
     cycle: CycleState, obstacles: Mapping[WorkloadId, Reason], may_borrow: MayBorrow
 ) -> bool:
     """See whose turn it is by what is held now; says whether it is not as it was taken to be."""
-    if cycle.claims_at == cycle.versions.workloads:
+    if cycle.turns.claims_at == cycle.log.versions.workloads:
         return False
-    cycle.claims_at = cycle.versions.workloads
+    cycle.turns.claims_at = cycle.log.versions.workloads
     found = tuple(_places(cycle, obstacles, may_borrow))
-    still = all(reclaim.accounts(cycle, pool).is_a_turn_ahead(*left) for pool, left in cycle.left)
-    cycle.left.clear()
-    if still and found == cycle.fair_share_claims:
+    still = all(
+        reclaim.accounts(cycle, pool).is_a_turn_ahead(*left) for pool, left in cycle.turns.left
+    )
+    cycle.turns.left.clear()
+    if still and found == cycle.turns.fair_share_claims:
         return False
-    cycle.fair_share_claims = found
-    cycle.fair_share_reservations = {(one.team, one.pool): one.reservation for one in found}
+    cycle.turns.fair_share_claims = found
+    cycle.carried.fair_share_reservations = {(one.team, one.pool): one.reservation for one in found}
     return True
 
 
@@ -203,14 +205,14 @@ def _holds(node: NodeCapacity, worker: Worker, taken_milli_gpu: int) -> bool:
 def _left(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[FairShareClaim]:
     """Places of a pool that a job leaves to others; a nominee's own turn has come."""
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
-    if not cycle.fair_share_claims or not need or workload.nomination is not None:
+    if not cycle.turns.fair_share_claims or not need or workload.nomination is not None:
         return
     accounts = reclaim.accounts(cycle, pool)
-    for one in cycle.fair_share_claims:
+    for one in cycle.turns.fair_share_claims:
         if one.pool == pool and one.team != team and one.devices:
             asked = (team, need, one.team, one.need_milli_gpu)
             if accounts.is_a_turn_ahead(*asked):
-                cycle.left.add((pool, asked))
+                cycle.turns.left.add((pool, asked))
                 yield one
 
 

@@ -35,7 +35,7 @@ _AGAIN_MS = 1_000
 
 def grow(cycle: CycleState) -> None:
     """Stop the jobs that grow now, at most one in each pool, and remember since when others could."""
-    before, cycle.spare = cycle.spare, {}
+    before, cycle.carried.spare = cycle.carried.spare, {}
     if not cycle.index.growable:
         return
     wanted = frozenset(_waited_for(cycle))
@@ -61,12 +61,12 @@ def grow(cycle: CycleState) -> None:
             again_ms = Millis(max(due_ms, cycle.now_ms + _AGAIN_MS))
             idle[pool, workload.workload_id] = Spare(since_ms=since_ms, due_ms=again_ms)
     # Room that one of them is about to take is idle for none of the others, those before it too.
-    cycle.spare = {one: spare for (pool, one), spare in idle.items() if pool not in growing}
+    cycle.carried.spare = {one: spare for (pool, one), spare in idle.items() if pool not in growing}
 
 
 def next_growth(cycle: CycleState) -> Iterator[int]:
     """When somebody may grow who has saved its work; who has not is looked at when it saves."""
-    for workload_id, spare in cycle.spare.items():
+    for workload_id, spare in cycle.carried.spare.items():
         workload = cycle.workloads.get(workload_id)
         attempt = None if workload is None else workload.current
         if workload is not None and attempt is not None and _has_saved(workload, attempt):

@@ -194,7 +194,7 @@ def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> N
         if found is None:
             cycle.memo.keep(_NOTHING_TO_RESERVE, asked, value=True)
             continue
-        cycle.reservations[workload.workload_id] = found[1]
+        cycle.turns.reservations[workload.workload_id] = found[1]
         for one in found[1]:
             cycle.capacity.reserve(one)
         return
@@ -204,7 +204,7 @@ def _has_reserved(cycle: CycleState, team: TeamName, pool: PoolName) -> bool:
     """A place is kept for another job of the team there."""
     return any(
         cycle.workloads[one].spec.team == team and cycle.nodes[places[0].node_id].pool == pool
-        for one, places in cycle.reservations.items()
+        for one, places in cycle.turns.reservations.items()
     )
 
 
@@ -214,18 +214,18 @@ def reserves_in_vain(cycle: CycleState) -> bool:
     Its own team has used the guarantee since, or who was let in to borrow there becomes
     in-guarantee as soon as turns are taken anew.
     """
-    if not cycle.reservations:
+    if not cycle.turns.reservations:
         return False
     guarantees = in_force(cycle)
-    lowest = min(priority(cycle.workloads[one]) for one in cycle.reservations)
+    lowest = min(priority(cycle.workloads[one]) for one in cycle.turns.reservations)
     return any(
         not covers(cycle, cycle.workloads[one], guarantees, cycle.nodes[places[0].node_id].pool)
-        for one, places in cycle.reservations.items()
+        for one, places in cycle.turns.reservations.items()
     ) or any(
         priority(one) >= lowest
         and entitled(cycle, one)
         and _fit_inside(cycle, one, guarantees, kept=False)
-        for one in cycle.among(cycle.admitted)
+        for one in cycle.among(cycle.turns.admitted)
     )
 
 

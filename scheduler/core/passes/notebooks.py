@@ -74,7 +74,7 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
     promise(cycle, workload)
     if workload.nomination is not None:
         return True
-    return workload.workload_id not in cycle.redeeming and _reclaim(cycle, workload)
+    return workload.workload_id not in cycle.turns.redeeming and _reclaim(cycle, workload)
 
 
 def starts_now(cycle: CycleState, workload: Workload) -> bool:
@@ -343,5 +343,5 @@ def _swap(cycle: CycleState, option: _Option) -> None:
         return moved(block, old) if region_of(block) == option.home else block
 
     blocks = tuple(swapped(block) for block in cycle.blocks)
-    cycle.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
+    cycle.rules.blocks = tuple(sorted(blocks, key=lambda b: (b.node_id, b.device_ids, b.offset)))
     cycle.capacity.set_blocks(cycle.blocks)

@@ -132,7 +132,7 @@ def admit(
     _has_its_place(cycle, workload)
     if workload.nomination is not None:
         unpromise(cycle, workload)
-        cycle.another_round = True
+        cycle.turns.another_round = True
     ordered = in_order(workload, placements)
     attempt = _new_attempt(cycle, workload, ordered, hold_class)
     lease = is_lease(workload)
@@ -146,7 +146,7 @@ def admit(
         moved = move(workload, State.GRANTED, cycle.now_ms, redeem_by_ms=until_ms, **changes)
     else:
         moved = admitted(workload, cycle.now_ms, **changes)
-        cycle.admitted.add(workload.workload_id)
+        cycle.turns.admitted.add(workload.workload_id)
     workload = cycle.put(moved)
     cycle.capacity.add(workload, attempt)
     quota.count(
@@ -165,8 +165,8 @@ def admit(
 
 def _has_its_place(cycle: CycleState, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
-    if workload.workload_id in cycle.reservations:
-        cycle.another_round = True
+    if workload.workload_id in cycle.turns.reservations:
+        cycle.turns.another_round = True
 
 
 def _new_attempt(
@@ -250,7 +250,7 @@ def _offer_the_rest(cycle: CycleState, plan: Plan) -> None:
         for key in candidate.keys
     )
     if given > sum(placed_milli_gpu(one) for one in plan.placements):
-        cycle.another_round = True
+        cycle.turns.another_round = True
 
 
 def withdraw(cycle: CycleState, workload: Workload) -> Workload:
@@ -258,7 +258,7 @@ def withdraw(cycle: CycleState, workload: Workload) -> Workload:
     if workload.nomination is None:
         return workload
     unpromise(cycle, workload)
-    cycle.another_round = True
+    cycle.turns.another_round = True
     if workload.state is State.NOMINATED:
         return cycle.put(move(workload, State.QUEUED, cycle.now_ms, nomination=None))
     return cycle.put(replace(workload, nomination=None))

@@ -58,7 +58,7 @@ def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
                 hold_class=hold_class,
                 until_ms=until_ms,
             )
-            cycle.released = (*cycle.released, given_up)
+            cycle.carried.released = (*cycle.carried.released, given_up)
 
 
 def is_kept(cycle: CycleState, workload: Workload, attempt: Attempt) -> bool:
@@ -76,7 +76,7 @@ def is_kept(cycle: CycleState, workload: Workload, attempt: Attempt) -> bool:
 def _released_bits(cycle: CycleState) -> dict[tuple[NodeId, DeviceId], int]:
     """What was given up and is not lent yet: asked for all that end at once."""
     found: dict[tuple[NodeId, DeviceId], int] = {}
-    for one in cycle.released:
+    for one in cycle.carried.released:
         for device_id in one.placement.device_ids:
             where = (one.placement.node_id, device_id)
             found[where] = found.get(where, 0) | mask_of(one.placement)
@@ -108,7 +108,7 @@ def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
     """
     unused: dict[tuple[TeamName, PoolName, HoldClass], int] = {}
     kept = []
-    for one in reversed(cycle.released):
+    for one in reversed(cycle.carried.released):
         node = cycle.nodes.get(one.placement.node_id)
         if node is None or one.until_ms <= cycle.now_ms:
             continue
@@ -126,8 +126,8 @@ def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
         elif one.hold_class is HoldClass.GUARANTEED:
             continue
         kept.append(one)
-    if len(kept) < len(cycle.released):
-        cycle.released = tuple(kept[::-1])
+    if len(kept) < len(cycle.carried.released):
+        cycle.carried.released = tuple(kept[::-1])
     for pool in cycle.pools:
         _keep_a_few(cycle, pool, guarantees.get(pool, {}))
 
