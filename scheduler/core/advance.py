@@ -9,6 +9,7 @@ from gpucommons.scheduler.core.cycle import decide
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import applied_intents, due_actions
 from gpucommons.scheduler.core.events import observations as observed
+from gpucommons.scheduler.core.eviction.policies import may_be_stopped
 from gpucommons.scheduler.core.model.lifecycle import is_final
 from gpucommons.scheduler.core.model.state import (
     AttemptSignalled,
@@ -22,7 +23,6 @@ from gpucommons.scheduler.core.model.state import (
     Verdict,
 )
 from gpucommons.scheduler.core.model.types import AttemptState, IntentId, Millis, State
-from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
 from gpucommons.scheduler.errors import NoFreeSlice
 
 #: Reports after which nothing is free that was not, and nobody asks for more than before.

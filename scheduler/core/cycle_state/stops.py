@@ -7,7 +7,6 @@ SIGTERM on (the grace) it is preempting, pausing or cancelling and cannot.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
@@ -56,17 +55,12 @@ def notice_signal(workload: Workload, pool: Pool) -> str:
     return "" if is_lease(workload) or name == "none" else name
 
 
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Why an attempt has to go, for whom and by which right."""
-
-    why: str
-    text: str
-    rule: str
-    beneficiary: WorkloadId
-
-
-def announce(cycle: CycleState, workload: Workload, notice: Notice) -> Workload:
+def announce(
+    cycle: CycleState,
+    workload: Workload,
+    cause: eviction_cause.EvictionCause,
+    beneficiary: WorkloadId,
+) -> Workload:
     """Give notice to an attempt for the sake of another workload; an earlier notice counts on."""
     attempt = workload.current
     if attempt is None:
@@ -74,31 +68,31 @@ def announce(cycle: CycleState, workload: Workload, notice: Notice) -> Workload:
     before = attempt.stop
     if before is not None and (
         before.signalled
-        or before.why in {notice.why, "preempt", "reclaim"}
-        or {before.why, notice.why} == GOES_ON
+        or before.why in {cause.why, "preempt", "reclaim"}
+        or {before.why, cause.why} == GOES_ON
     ):
         return workload
     pool = pool_settings(cycle, attempt)
     announced = cycle.now_ms if before is None else before.announced_ms
     stop = Stop(
-        why=notice.why,
-        text=notice.text,
-        rule=notice.rule,
+        why=cause.why,
+        text=cause.text,
+        rule=cause.rule,
         announced_ms=announced,
         term_ms=Millis(announced + pool.notice_ms),
         kill_ms=Millis(announced + pool.notice_ms + pool.grace_ms),
-        beneficiary=notice.beneficiary,
+        beneficiary=beneficiary,
         notice_signal=notice_signal(workload, pool),
     )
     workload = cycle.put(with_attempt(workload, evolve(attempt, stop=stop, spared_ms=None)))
     cycle.tell(
         "stop-announced",
-        f"{workload.spec.name} will be stopped {notice.text}.",
+        f"{workload.spec.name} will be stopped {cause.text}.",
         workload,
         data={
-            "why": notice.why,
-            "rule": notice.rule,
-            "beneficiary_id": notice.beneficiary,
+            "why": cause.why,
+            "rule": cause.rule,
+            "beneficiary_id": beneficiary,
             "term_ms": stop.term_ms,
             "kill_ms": stop.kill_ms,
         },

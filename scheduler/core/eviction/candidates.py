@@ -7,11 +7,13 @@ anew (a node's holds when the node was touched, a workload's candidates when it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
+from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.model.demand import (
     bounds,
     class_of_worker,
@@ -26,7 +28,6 @@ from gpucommons.scheduler.core.model.types import (
     HoldClass,
     NodeId,
     PoolName,
-    TeamName,
     Workload,
     WorkloadId,
 )
@@ -34,12 +35,10 @@ from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 from gpucommons.scheduler.core.queue import lending
 from gpucommons.scheduler.core.quota.quota import Use
 
-#: May this workload's workers of this class be taken?
-Takeable = Callable[[Workload, HoldClass], bool]
-#: By what right something is taken: searches by one right share what they learn.
-Cause = tuple[Hashable, ...]
 #: Work lost, whole jobs stopped anew, jobs touched anew, candidates; of equals the newest goes.
 Cost = tuple[int, int, int, int, int]
+#: To move jobs, so many nodes are looked at for a place: where most is free, least has to move.
+_NODES_FOR_MOVES = 64
 #: Ids are compared as numbers of so many bytes: a UUID as text.
 _ID_LENGTH = 36
 _NO_COST: Cost = (0, 0, 0, 0, 0)
@@ -91,28 +90,29 @@ def sparing_order(candidate: EvictionCandidate) -> tuple[bool, int, bool, int, s
 
 
 class EvictionCandidates:
-    """Everything in a pool that may be taken by one right."""
+    """Everything in a pool that may be taken under one policy."""
 
     def __init__(
         self,
         cycle: CycleState,
         pool: PoolName,
-        takeable: Takeable,
-        team: TeamName | None = None,
-        *,
-        to_borrow: bool = False,
+        policy: EvictionPolicy,
+        without: frozenset[NodeId] = frozenset(),
     ) -> None:
-        """``team``: nobody else's work may be taken, so nobody else's is asked about. ``to_borrow``: what
-        ends and is not lent at once is not to be had.
-        """
+        """``without``: nodes on which no place is wanted for moves."""
         self.cycle = cycle
-        self._team = team
-        self._to_borrow = to_borrow
+        self._policy = policy
+        #: Where a place is looked for.
         self.nodes: Mapping[NodeId, NodeCapacity] = {
             node.node.node_id: node for node in cycle.capacity.usable(pool)
         }
-        self._takeable = takeable
-        #: Jobs that go on undisturbed are the same to all rights.
+        if policy.moves:
+            _, free = free_per_node(cycle.capacity, pool, HoldClass.FIXED)
+            most = sorted(zip(-free, self.nodes, strict=True))
+            wanted = [i for less, i in most if less and i not in without]
+            near = set(wanted[:_NODES_FOR_MOVES])
+            self.nodes = {i: node for i, node in self.nodes.items() if i in near}
+        #: Jobs that go on undisturbed are the same to all policies.
         self._whole = cycle.memo.remember(_WHOLE_JOBS, None, dict)
         #: What was found on nodes that have not changed since.
         self._seen: dict[
@@ -148,9 +148,9 @@ class EvictionCandidates:
         return found
 
     def _in_question(self, node: NodeCapacity) -> Iterable[tuple[HoldKey, Hold]]:
-        """Holds of the team, and of those who end anyway."""
-        team = self._team
-        if team is None:
+        """Holds that the policy may ask about: within a team its own, and those that end anyway."""
+        team = self._policy.team
+        if not self._policy.within_team:
             return node.holds.items()
         ending = self.cycle.index.stopping
         return [
@@ -209,23 +209,24 @@ class EvictionCandidates:
 
     def _split(self, workload: Workload) -> Iterator[EvictionCandidate]:
         attempt, promise = workload.current, workload.nomination
+        may_stop = self._policy.may_stop
         if attempt is not None:
             # One that lies partly on a node that takes no work cannot be seen to end.
             if not all(one.node_id in self.nodes for one in attempt.placements):
                 return
-            if attempt.stop is not None or elastic(workload.spec):
+            if not self._policy.moves and (attempt.stop is not None or elastic(workload.spec)):
                 yield from self._of_attempt(workload, attempt)
-            elif self._takeable(workload, attempt.hold_class):
-                yield self._whole_unit(workload, attempt)
+            elif may_stop(workload, attempt.hold_class):
+                yield self._whole_job(workload, attempt)
         elif (
             promise is not None
             and promise.placements[0].node_id in self.nodes
-            and self._takeable(workload, promise.hold_class)
+            and may_stop(workload, promise.hold_class)
         ):
             yield EvictionCandidate(workload.workload_id, (), 0, promise.decided_ms)
 
-    def _whole_unit(self, workload: Workload, attempt: Attempt) -> EvictionCandidate:
-        """A job that goes on undisturbed and is taken whole or not at all, by whatever right."""
+    def _whole_job(self, workload: Workload, attempt: Attempt) -> EvictionCandidate:
+        """A job that goes on undisturbed and is taken whole or not at all, under whatever policy."""
         known = self._whole.get(workload.workload_id)
         if known is None or known[0] is not workload:
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
@@ -239,14 +240,17 @@ class EvictionCandidates:
         resizing = stop is not None and stop.why in GOES_ON
         final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
         if final and not resizing:
-            if self._to_borrow and lending.is_kept(self.cycle, workload, attempt):
+            # What ends and is not lent at once is not to be had by a borrower.
+            to_borrow = self._policy.hold_class is HoldClass.OVER_QUOTA
+            if to_borrow and lending.is_kept(self.cycle, workload, attempt):
                 return
             keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
             yield EvictionCandidate(workload.workload_id, keys, 0, attempt.reserved_ms, ending=True)
             return
-        takes = {attempt.hold_class: self._takeable(workload, attempt.hold_class)}
+        may_stop = self._policy.may_stop
+        takes = {attempt.hold_class: may_stop(workload, attempt.hold_class)}
         if stop is not None or any(one.surplus for one in attempt.placements):
-            takes[HoldClass.OVER_QUOTA] = self._takeable(workload, HoldClass.OVER_QUOTA)
+            takes[HoldClass.OVER_QUOTA] = may_stop(workload, HoldClass.OVER_QUOTA)
         if not any(takes.values()):
             return
         # Notice was given for somebody who still waits: it ends without a further loss.
@@ -314,26 +318,27 @@ def held_by(cycle: CycleState, candidate: EvictionCandidate) -> Use:
     return use
 
 
-def candidates_of(  # noqa: PLR0913 - what tells one right from another
+def candidates_of(
     cycle: CycleState,
-    cause: Cause,
     pool: PoolName,
-    takeable: Takeable,
-    team: TeamName | None = None,
-    *,
-    to_borrow: bool = False,
+    policy: EvictionPolicy,
+    without: frozenset[NodeId] = frozenset(),
 ) -> EvictionCandidates:
-    """Return the candidates that a right may take, remembered for the cycle under the right's name."""
+    """Return the candidates under a policy, remembered for the cycle under the policy's name."""
+    entry, where = (_MOVABLE, without) if policy.moves else (_CANDIDATES, None)
     return cycle.memo.remember(
-        _CANDIDATES,
-        (pool, cause),
-        lambda: EvictionCandidates(cycle, pool, takeable, team, to_borrow=to_borrow),
+        entry,
+        (pool, policy.name, where),
+        lambda: EvictionCandidates(cycle, pool, policy, without),
     )
 
 
+_Asked = tuple[PoolName, tuple[Hashable, ...], frozenset[NodeId] | None]
 #: They look again at nodes and workloads that have changed.
-_CANDIDATES: Entry[tuple[PoolName, Cause], EvictionCandidates] = Entry(
-    "candidates", Fact.SURVEY, Fact.RELEASED
+_CANDIDATES: Entry[_Asked, EvictionCandidates] = Entry("candidates", Fact.SURVEY, Fact.RELEASED)
+#: Where a place is looked for depends on what is free.
+_MOVABLE: Entry[_Asked, EvictionCandidates] = Entry(
+    "movable jobs", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
 )
 _WHOLE_JOBS: Entry[None, dict[WorkloadId, tuple[Workload, EvictionCandidate]]] = Entry(
     "whole jobs", Fact.SURVEY

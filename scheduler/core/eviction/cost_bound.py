@@ -26,7 +26,7 @@ class EvictionCostBound:
         self._whole: dict[NodeId, tuple[int, list[int]]] = {}
 
     def least_lost(self, node: NodeCapacity, worker: Worker) -> int | None:
-        """Work thrown away at least for a worker here; None where there is no place in any case."""
+        """Work thrown away at least for a worker here; None where there is no place at all."""
         if not worker.milli_gpu:
             return 0
         if not worker.whole_gpus:
@@ -75,8 +75,8 @@ def cost_bound_of(search: Search) -> EvictionCostBound:
     """The floors of a search's right and class, remembered for the cycle."""
     return search.cycle.memo.remember(
         _COST_BOUNDS,
-        (search.candidates, search.hold_class),
-        lambda: EvictionCostBound(search.candidates, search.hold_class),
+        (search.candidates, search.policy.hold_class),
+        lambda: EvictionCostBound(search.candidates, search.policy.hold_class),
     )
 
 

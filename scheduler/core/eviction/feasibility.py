@@ -7,14 +7,16 @@ those are quickly added up: what is free on each node, and what each borrower ha
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from gpucommons.scheduler.core.capacity.views import View, free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, held_by
+from gpucommons.scheduler.core.eviction.candidates import held_by
+from gpucommons.scheduler.core.eviction.policies import may_be_stopped
+from gpucommons.scheduler.core.eviction.search import Search
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import mask_of
 from gpucommons.scheduler.core.model.types import (
@@ -22,13 +24,9 @@ from gpucommons.scheduler.core.model.types import (
     PoolName,
     TeamName,
     WorkerPlacement,
-    Workload,
 )
 from gpucommons.scheduler.core.packing.rows import Ints
 from gpucommons.scheduler.core.placement.admission import EvictionCandidate
-
-#: May this workload's devices be taken now?
-Takeable = Callable[[CycleState, Workload], bool]
 
 
 def could_fit(
@@ -36,14 +34,13 @@ def could_fit(
     pool: PoolName,
     workers: Sequence[Worker],
     budget: Mapping[TeamName, int],
-    takeable: Takeable,
 ) -> bool:
     """No is certain: as borrowers they fit nowhere though every team gave up to its budget.
 
     Yes only means that it is worth a closer look.
     """
     view, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
-    lent = cycle.memo.remember(_LENT, (pool, takeable), lambda: _add_up_lent(cycle, view, takeable))
+    lent = cycle.memo.remember(_LENT, pool, lambda: _add_up_lent(cycle, view))
     within = free + cycle.memo.remember(_ENDING, pool, lambda: _add_up_ending(cycle, view))
     most = int(within.sum())
     gives = bool(cycle.index.stopping)
@@ -62,18 +59,12 @@ def could_fit(
     )
 
 
-def could_fit_without(
-    cycle: CycleState,
-    pool: PoolName,
-    workers: tuple[Worker, ...],
-    hold_class: HoldClass,
-    candidates: EvictionCandidates,
-) -> bool:
+def could_fit_without(search: Search) -> bool:
     """No is certain: less is free, and would be if all of these candidates went, than is asked for."""
-    need = milli_gpu(workers)
-    _, free = free_per_node(cycle.capacity, pool, hold_class)
-    left = need - int(free.sum())
-    for candidate in candidates.all() if left > 0 else ():
+    cycle = search.cycle
+    _, free = free_per_node(cycle.capacity, search.pool, search.policy.hold_class)
+    left = milli_gpu(tuple(search.workers)) - int(free.sum())
+    for candidate in search.candidates.all() if left > 0 else ():
         left -= _given(cycle, candidate)
         if left <= 0:
             break
@@ -101,15 +92,15 @@ def _unpromised(cycle: CycleState, placement: WorkerPlacement) -> int:
 _Lent = dict[TeamName, list[tuple[int, Ints]]]
 
 
-_LENT: Entry[tuple[PoolName, Takeable], _Lent] = Entry("lent", Fact.SURVEY, Fact.BORROWERS)
+_LENT: Entry[PoolName, _Lent] = Entry("lent", Fact.SURVEY, Fact.BORROWERS)
 #: On each node, in milli-GPU.
 _ENDING: Entry[PoolName, Ints] = Entry("ending", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY)
 
 
-def _add_up_lent(cycle: CycleState, view: View, takeable: Takeable) -> _Lent:
+def _add_up_lent(cycle: CycleState, view: View) -> _Lent:
     sums: dict[tuple[TeamName, int], list[int]] = {}
     for workload_id, lent in cycle.index.lent.items():
-        if takeable(cycle, cycle.workloads[workload_id]):
+        if may_be_stopped(cycle, cycle.workloads[workload_id]):
             here = sums.setdefault((lent.team, lent.part), [0] * len(view.ordinals))
             for node_id, milli in lent.nodes:
                 number = view.ordinals.get(node_id)

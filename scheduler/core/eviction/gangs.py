@@ -58,24 +58,24 @@ class _Gang:
         self.paid: set[WorkloadId] = set()
         self._counts: dict[tuple[NodeId, int], int] = {}
 
-    def case(self, node_id: NodeId) -> NodeEvictionTrial:
+    def trial(self, node_id: NodeId) -> NodeEvictionTrial:
         """A node as the search sees it."""
-        return self.search.case(self.nodes[node_id])
+        return self.search.trial(self.nodes[node_id])
 
-    def cases(self) -> Iterator[NodeEvictionTrial]:
+    def trials(self) -> Iterator[NodeEvictionTrial]:
         """All nodes, each looked at when its turn comes."""
-        return map(self.search.case, self.nodes.values())
+        return map(self.search.trial, self.nodes.values())
 
     def least_lost(self, node_id: NodeId) -> int | None:
-        """What a worker costs at least on a node; None where it has no place in any case."""
+        """What a worker costs at least on a node; None where it has no place at all."""
         return cost_bound_of(self.search).least_lost(self.nodes[node_id], self.worker)
 
     def victims(self) -> tuple[EvictionCandidate, ...] | None:
         """Who has to go; None where nothing helps."""
-        if self._capacity(lambda case: case.everything) < self.count:
+        if self._capacity(lambda trial: trial.everything) < self.count:
             return None
         candidates = None
-        if self.search.shortfall.anything or self._are_few():
+        if self.search.policy.shortfall.anything or self._are_few():
             candidates = self._candidates()
             if not self.search.enough(candidates):
                 return None
@@ -83,7 +83,7 @@ class _Gang:
                 return self._best_set(candidates)
         taken = self._greedy()
         if taken is None:
-            if self.search.budget is not None:
+            if self.search.policy.budget is not None:
                 return None
             taken = dict.fromkeys(self._candidates())
         if not self.search.enough(taken):
@@ -93,8 +93,8 @@ class _Gang:
     def _capacity(self, gone: Callable[[NodeEvictionTrial], int]) -> int:
         """How many workers fit when these are gone; counted no further than needed."""
         total = 0
-        for case in self.cases():
-            total += case.capacity(self.worker, gone(case))
+        for trial in self.trials():
+            total += trial.capacity(self.worker, gone(trial))
             if total >= self.count:
                 break
         return total
@@ -103,7 +103,7 @@ class _Gang:
         """How many workers fit on a node when these are gone; remembered."""
         found = self._counts.get((node_id, gone))
         if found is None:
-            found = self.case(node_id).capacity(self.worker, gone)
+            found = self.trial(node_id).capacity(self.worker, gone)
             self._counts[node_id, gone] = found
         return found
 
@@ -119,18 +119,18 @@ class _Gang:
     def _are_few(self) -> bool:
         """Whether a handful of candidates holds all there is; counted no further than needed."""
         found: set[EvictionCandidate] = set()
-        for case in self.cases():
+        for trial in self.trials():
             # A gang is one candidate, on however many nodes it lies.
-            found.update(part.candidate for part in case.parts)
+            found.update(part.candidate for part in trial.parts)
             if len(found) > FEW:
                 return False
         return True
 
     def _candidates(self) -> list[EvictionCandidate]:
         """Candidates that hold something of a node, and those whose quota counts."""
-        if self.search.shortfall.anything:
+        if self.search.policy.shortfall.anything:
             return self.search.candidates.all()
-        return list(dict.fromkeys(part.candidate for c in self.cases() for part in c.parts))
+        return list(dict.fromkeys(part.candidate for c in self.trials() for part in c.parts))
 
     def _best_set(
         self, candidates: Sequence[EvictionCandidate]
@@ -142,7 +142,7 @@ class _Gang:
         for taken in sorted(sets, key=rank):
             if not (self.search.enough(taken) and self.search.allowed(taken)):
                 continue
-            if self._capacity(lambda case, gone=taken: case.mask_of(gone)) >= self.count:  # type: ignore[misc]
+            if self._capacity(lambda trial, gone=taken: trial.mask_of(gone)) >= self.count:  # type: ignore[misc]
                 return taken
         return None
 
@@ -168,7 +168,7 @@ class _Gang:
         self, taken: dict[EvictionCandidate, None], candidates: Sequence[EvictionCandidate]
     ) -> None:
         """Quota is still short: more of the team's own work goes, the cheapest first."""
-        team = self.search.shortfall.team
+        team = self.search.policy.team
         for candidate in sorted(candidates, key=sparing_order):
             if self.search.enough(taken):
                 return
@@ -177,14 +177,14 @@ class _Gang:
 
     def _spared(self, taken: dict[EvictionCandidate, None]) -> tuple[EvictionCandidate, ...] | None:
         """Spare everyone, the dearest first, without whom the gang still fits."""
-        gone = {i: self.case(i).mask_of(taken) for i in self._in_play(taken)}
-        fits = {i: self.case(i).capacity(self.worker, mask) for i, mask in gone.items()}
+        gone = {i: self.trial(i).mask_of(taken) for i in self._in_play(taken)}
+        fits = {i: self.trial(i).capacity(self.worker, mask) for i, mask in gone.items()}
         total = sum(fits.values())
         left = dict(taken)
         for candidate in sorted(taken, key=sparing_order, reverse=True):
             there = self.search.candidates.nodes_of(candidate) & self.nodes.keys()
-            after = {i: gone[i] & ~self.case(i).mask_of((candidate,)) for i in there}
-            counts = {i: self.case(i).capacity(self.worker, mask) for i, mask in after.items()}
+            after = {i: gone[i] & ~self.trial(i).mask_of((candidate,)) for i in there}
+            counts = {i: self.trial(i).capacity(self.worker, mask) for i, mask in after.items()}
             lost = sum(fits[i] - found for i, found in counts.items())
             if total - lost < self.count:
                 continue
@@ -209,13 +209,13 @@ class _Gang:
         """Where the workers lie once the victims are gone: node by node."""
         left = list(workers)
         found: list[WorkerPlacement] = []
-        for case in map(self.case, self._in_play(taken)):
-            gone = case.mask_of(taken)
-            count = min(len(left), case.capacity(self.worker, gone)) if left else 0
+        for trial in map(self.trial, self._in_play(taken)):
+            gone = trial.mask_of(taken)
+            count = min(len(left), trial.capacity(self.worker, gone)) if left else 0
             if not count:
                 continue
             mine, left = left[:count], left[count:]
-            slots = _spots(case, gone, mine, self.search)
+            slots = _spots(trial, gone, mine, self.search)
             found.extend(placed(worker, slot) for worker, slot in zip(mine, slots, strict=True))
         by_worker = {(one.role, one.index): one for one in found}
         return tuple(by_worker[worker.role, worker.index] for worker in workers)
@@ -244,11 +244,11 @@ class _Line:
     def _look(self, node_id: NodeId) -> None:
         """Look at a node anew: what was known of it is out of date."""
         self._versions[node_id] += 1
-        option = self._gang.case(node_id).option(
+        option = self._gang.trial(node_id).option(
             self._gang.worker,
             self._gone[node_id],
             self._used_of(node_id),
-            None if self._gang.search.budget is None else self._allowed,
+            None if self._gang.search.policy.budget is None else self._allowed,
         )
         if option is not None:
             heappush(self._heap, (option.rank, node_id, self._versions[node_id], option))
@@ -265,7 +265,7 @@ class _Line:
             if version != self._versions[node_id]:
                 continue
             if option is not None and (
-                self._gang.search.budget is None or self._allowed(option.candidates)
+                self._gang.search.policy.budget is None or self._allowed(option.candidates)
             ):
                 return node_id, option
             self._look(node_id)
@@ -275,23 +275,23 @@ class _Line:
         """Put a worker there; its victims are gone from all of these nodes."""
         self._used_of(node_id).add(self._gang.worker, option)
         for other in sorted(changed):
-            self._gone[other] |= self._gang.case(other).mask_of(option.candidates)
+            self._gone[other] |= self._gang.trial(other).mask_of(option.candidates)
             self._look(other)
 
 
 def _spots(
-    case: NodeEvictionTrial, gone: int, workers: Sequence[Worker], search: Search
+    trial: NodeEvictionTrial, gone: int, workers: Sequence[Worker], search: Search
 ) -> list[PlacementSlot]:
     size = workers[0].whole_gpus
-    whole = case.whole_free(workers[0], gone) if size else []
+    whole = trial.whole_free(workers[0], gone) if size else []
     if size and len(whole) == size * len(workers):
         # All that is free there is needed: nothing to choose.
         parts = [tuple(whole[at : at + size]) for at in range(0, len(whole), size)]
-        return [PlacementSlot(case.node, ids, 0, WHOLE_MILLI_GPU) for ids in parts]
-    node = case.cleared(gone)
+        return [PlacementSlot(trial.node, ids, 0, WHOLE_MILLI_GPU) for ids in parts]
+    node = trial.cleared(gone)
     found: list[PlacementSlot] = []
     for worker in workers:
-        slot = best_slot([node], worker, search.hold_class)
+        slot = best_slot([node], worker, search.policy.hold_class)
         if slot is None:
             break
         take(slot, worker)
@@ -301,7 +301,7 @@ def _spots(
     # Shares of odd sizes fit as counted only when they lie close together, from the left.
     used, found = Used(), []
     for worker in workers:
-        option = case.option(worker, gone, used)
+        option = trial.option(worker, gone, used)
         if option is not None and not option.candidates:
             used.add(worker, option)
             milli_gpu = min(worker.milli_gpu, 1000)
@@ -336,11 +336,11 @@ class _Trials:
     def __init__(self, kinds: Sequence[_Gang]) -> None:
         self._kinds = kinds
         self._search = kinds[0].search
-        self._cases = {node_id: kinds[0].case(node_id) for node_id in kinds[0].nodes}
+        self._trials = {node_id: kinds[0].trial(node_id) for node_id in kinds[0].nodes}
         #: On which nodes each candidate lies, and its bit there.
         self._lying: dict[EvictionCandidate, list[tuple[NodeId, int]]] = {}
-        for node_id, case in self._cases.items():
-            for number, part in enumerate(case.parts):
+        for node_id, trial in self._trials.items():
+            for number, part in enumerate(trial.parts):
                 self._lying.setdefault(part.candidate, []).append((node_id, 1 << number))
         self._cleared: dict[tuple[NodeId, int], NodeCapacity] = {}
 
@@ -349,7 +349,7 @@ class _Trials:
         search = self._search
         if not search.enough(gone) or not search.allowed(gone):
             return ()
-        masks = dict.fromkeys(self._cases, 0)
+        masks = dict.fromkeys(self._trials, 0)
         for candidate in gone:
             for node_id, bit in self._lying.get(candidate, ()):
                 masks[node_id] |= bit
@@ -361,14 +361,14 @@ class _Trials:
             for node_id, mask in masks.items()
             if any(kind.count_on(node_id, mask) for kind in self._kinds)
         }
-        found = place(Capacity(nodes), search.workers, search.hold_class, search.pool)
+        found = place(Capacity(nodes), search.workers, search.policy.hold_class, search.pool)
         # What has no GPU counts beside those that have one: only now is known beside which.
         return found if search.kept(found) else ()
 
     def _node(self, node_id: NodeId, mask: int) -> NodeCapacity:
         found = self._cleared.get((node_id, mask))
         if found is None:
-            found = self._cleared[node_id, mask] = self._cases[node_id].cleared(mask)
+            found = self._cleared[node_id, mask] = self._trials[node_id].cleared(mask)
         return found
 
 

@@ -1,4 +1,4 @@
-"""What a search for victims looks for: places for workers of one class, by one right."""
+"""What a search for victims looks for: places for workers, under one policy."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from dataclasses import dataclass, field
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, held_by
+from gpucommons.scheduler.core.eviction.candidates import (
+    EvictionCandidates,
+    candidates_of,
+    held_by,
+)
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
+from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.model.demand import Worker, must_have
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
@@ -31,46 +36,37 @@ _TRIALS: Entry[tuple[EvictionCandidates, HoldClass], dict[NodeId, NodeEvictionTr
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaShortfall:
-    """Quota that a team must get back from its own work before more of it may start."""
-
-    team: TeamName
-    #: Milli-GPU in the guarantee.
-    guaranteed: int = 0
-    #: Milli-GPU below the limit.
-    training: int = 0
-
-    @property
-    def anything(self) -> bool:
-        """Quota is short."""
-        return self.guaranteed > 0 or self.training > 0
-
-
-@dataclass(frozen=True, slots=True)
 class Search:
     """Places wanted, and what may be taken for them."""
 
     cycle: CycleState
     pool: PoolName
     workers: Sequence[Worker]
-    hold_class: HoldClass
+    policy: EvictionPolicy
     candidates: EvictionCandidates
-    shortfall: QuotaShortfall
-    #: Milli-GPU that may be taken from each team; None = whatever is takeable.
-    budget: Mapping[TeamName, int] | None = None
     #: Nodes on which no place is looked for.
     without: frozenset[NodeId] = frozenset()
     _gives: dict[EvictionCandidate, tuple[TeamName, int, int]] = field(default_factory=dict)
 
-    def case(self, node: NodeCapacity) -> NodeEvictionTrial:
-        """A node as this search sees it; the same for all searches of a cycle by this right."""
-        key = (self.candidates, self.hold_class)
+    @classmethod
+    def of(cls, cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy) -> Search:
+        """Look for places for what a job must have."""
+        without: frozenset[NodeId] = frozenset()
+        if policy.hold_class is HoldClass.GUARANTEED:
+            without = proportions.too_lean(cycle, spec, pool)
+        found = candidates_of(cycle, pool, policy, without)
+        return cls(cycle, pool, must_have(spec), policy, found, without)
+
+    def trial(self, node: NodeCapacity) -> NodeEvictionTrial:
+        """A node as this search sees it; the same for all searches of a cycle for these candidates."""
+        hold_class = self.policy.hold_class
+        key = (self.candidates, hold_class)
         known = self.cycle.memo.remember(_TRIALS, key, dict)
         here = self.candidates.on(node)
         found = known.get(node.node.node_id)
         if found is None or found.here is not here:
             found = known[node.node.node_id] = NodeEvictionTrial(
-                self.cycle.capacity, node, here, self.hold_class
+                self.cycle.capacity, node, here, hold_class
             )
         return found
 
@@ -92,20 +88,21 @@ class Search:
 
     def enough(self, gone: Iterable[EvictionCandidate]) -> bool:
         """Quota suffices once these are gone."""
-        if not self.shortfall.anything:
+        short = self.policy.shortfall
+        if not short.anything:
             return True
         guaranteed = training = 0
         for candidate in gone:
             team, in_guarantee, in_all = self.gives(candidate)
-            if team == self.shortfall.team:
+            if team == self.policy.team:
                 guaranteed, training = guaranteed + in_guarantee, training + in_all
-        return guaranteed >= self.shortfall.guaranteed and training >= self.shortfall.training
+        return guaranteed >= short.guaranteed and training >= short.training
 
     def allowed(self, taken: Iterable[EvictionCandidate]) -> bool:
         """No team gives more than it may be asked to; what ends anyway is nobody's loss."""
-        if self.budget is None:
+        if self.policy.budget is None:
             return True
-        left = dict(self.budget)
+        left = dict(self.policy.budget)
         for candidate in taken:
             if not candidate.ending:
                 team, _, milli_gpu = self.gives(candidate)
@@ -114,24 +111,6 @@ class Search:
 
     def kept(self, placements: Iterable[WorkerPlacement]) -> bool:
         """Inside a guarantee nobody has more of a node than goes with its GPUs there."""
-        return self.hold_class is not HoldClass.GUARANTEED or proportions.are_kept(
-            self.cycle, self.shortfall.team, self.pool, placements
+        return self.policy.hold_class is not HoldClass.GUARANTEED or proportions.are_kept(
+            self.cycle, self.policy.team, self.pool, placements
         )
-
-
-def inside_guarantee(
-    spec: Spec,
-    pool: PoolName,
-    candidates: EvictionCandidates,
-    shortfall: QuotaShortfall,
-) -> Search:
-    """Look for a place inside a guarantee, only on nodes on which a job may be inside it."""
-    return Search(
-        candidates.cycle,
-        pool,
-        must_have(spec),
-        HoldClass.GUARANTEED,
-        candidates,
-        shortfall,
-        without=proportions.too_lean(candidates.cycle, spec, pool),
-    )

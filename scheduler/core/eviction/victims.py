@@ -27,22 +27,22 @@ _Entry = tuple[tuple[Any, ...], int, int, tuple[NodeEvictionTrial, Option] | Non
 
 def cheapest(search: Search) -> Found | None:
     """Return the candidates that must go and the place they leave, or None where nothing helps."""
-    if len(search.workers) > 1 or search.shortfall.anything:
+    if len(search.workers) > 1 or search.policy.shortfall.anything:
         return for_gang(search)
     found = _offers(search).best(search)
     if found is None:
         return None
-    case, option = found
+    trial, option = found
     worker = search.workers[0]
-    slot = option.slot(case.node, worker)
-    if not worker.whole_gpus or not case.only_place(option):
-        slot = best_slot([case.cleared(option.mask)], worker, search.hold_class) or slot
+    slot = option.slot(trial.node, worker)
+    if not worker.whole_gpus or not trial.only_place(option):
+        slot = best_slot([trial.cleared(option.mask)], worker, search.policy.hold_class) or slot
     return option.candidates, (placed(worker, slot),)
 
 
 def _offers(search: Search) -> _Offers:
     worker = evolve(search.workers[0], role="", index=0)
-    key = (search.candidates, worker, search.hold_class, search.without)
+    key = (search.candidates, worker, search.policy.hold_class, search.without)
     return search.cycle.memo.remember(_OFFERS, key, lambda: _Offers(search, worker))
 
 
@@ -68,11 +68,11 @@ class _Offers:
 
     def _exact(self, search: Search, number: int) -> list[_Entry]:
         node = search.candidates.nodes[self._names[number]]
-        case = search.case(node)
-        option = case.option(self._worker)
+        trial = search.trial(node)
+        option = trial.option(self._worker)
         if option is None:
             return []
-        return [(option.rank, number, self._versions[number], (case, option))]
+        return [(option.rank, number, self._versions[number], (trial, option))]
 
     def _refresh(self, search: Search) -> None:
         capacity = search.cycle.capacity
@@ -101,15 +101,15 @@ class _Offers:
                 for entry in self._exact(search, number):
                     heappush(self._heap, entry)
                 continue
-            case, option = found
+            trial, option = found
             if search.allowed(option.candidates):
-                best = (option.rank, number, case, option)
+                best = (option.rank, number, trial, option)
                 break
             over_budget.append(heappop(self._heap))
             # Its cheapest place asks too much of somebody; a dearer one there may not.
-            other = case.option(self._worker, allowed=search.allowed)
+            other = trial.option(self._worker, allowed=search.allowed)
             if other is not None and (best is None or (other.rank, number) < best[:2]):
-                best = (other.rank, number, case, other)
+                best = (other.rank, number, trial, other)
         for entry in over_budget:
             heappush(self._heap, entry)
         return None if best is None else best[2:]

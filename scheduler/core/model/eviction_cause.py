@@ -1,4 +1,4 @@
-"""By which right work is stopped for somebody, in the words of notices and receipts."""
+"""Why work is stopped for somebody, in the words of notices and receipts."""
 
 from __future__ import annotations
 
@@ -49,8 +49,13 @@ def of_priority(name: str) -> EvictionCause:
     return EvictionCause("preempt", f"for {name} (higher priority)", PRIORITY)
 
 
+def of_move(whom: str) -> EvictionCause:
+    """Running jobs go on elsewhere where only fragmentation is in the way."""
+    return EvictionCause(MOVE, f"to make room for {whom}, and goes on elsewhere", CONSOLIDATION)
+
+
 def of_heir(heir: Workload, victim: Workload, attempt: Attempt) -> EvictionCause:
-    """The right of one who waits for what another's right had stopped."""
+    """The cause of one who waits for what was stopped for another."""
     team, nomination = heir.spec.team, heir.nomination
     hold_class = HoldClass.OVER_QUOTA if nomination is None else nomination.hold_class
     if hold_class is HoldClass.FIXED:

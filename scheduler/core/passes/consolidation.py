@@ -13,17 +13,15 @@ from dataclasses import replace
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.cycle_state.stops import pool_settings
-from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
+from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
-from gpucommons.scheduler.core.model.eviction_cause import CONSOLIDATION, MOVE
+from gpucommons.scheduler.core.model.eviction_cause import MOVE
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
-    AttemptState,
     HoldClass,
-    NodeId,
     Nomination,
     PoolName,
     Reason,
@@ -32,9 +30,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee, moves, surplus
-from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
-from gpucommons.scheduler.core.placement import proportions
+from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee, surplus
 from gpucommons.scheduler.core.placement.admission import Plan, nominate, promise
 from gpucommons.scheduler.core.queue import ordering
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
@@ -44,9 +40,6 @@ PERIOD_MS = 3_600_000
 #: Where a search stands among those that are tried, any change may matter.
 _NO_MOVES: Entry[tuple[HoldClass, Shape, PoolName, TeamName | None], bool] = Entry(
     "no moves", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
-)
-_MOVABLE: Entry[tuple[PoolName, HoldClass, frozenset[NodeId]], moves.Movable] = Entry(
-    "movable jobs", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
 )
 
 
@@ -104,37 +97,6 @@ def _moved_since(workload: Workload, since_ms: int) -> bool:
     )
 
 
-def may_be_moved(cycle: CycleState, workload: Workload, hold_class: HoldClass) -> bool:
-    """A job that runs, has had its minimum run time, loses little, and was never moved before.
-
-    Nor is it moved for a borrower as long as it may not be stopped for one.
-    """
-    attempt = workload.current
-    if (
-        attempt is None
-        or is_lease(workload)
-        or attempt.state is not AttemptState.RUNNING
-        or attempt.started_ms is None
-        or attempt.stop is not None
-        or workload.nomination is not None
-    ):
-        return False
-    ran_ms = cycle.now_ms - attempt.started_ms
-    if ran_ms < pool_settings(cycle, attempt).min_run_ms or _moved_since(workload, -1):
-        return False
-    if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(cycle, workload):
-        return False
-    # Without a checkpoint no more may be lost than the time that a start may take anyway.
-    return workload.checkpoint is not None or ran_ms <= workload.spec.start_timeout_ms
-
-
-def _may_move_for(hold_class: HoldClass, workload: Workload) -> bool:
-    """Work inside a guarantee makes capacity for its like only, and for nobody who borrows."""
-    attempt = workload.current
-    inside = attempt is not None and attempt.hold_class is HoldClass.GUARANTEED
-    return hold_class is HoldClass.GUARANTEED or not inside
-
-
 def _consider(
     cycle: CycleState, workload: Workload, guarantees: Guarantees, left: dict[PoolName, int]
 ) -> None:
@@ -158,7 +120,7 @@ def _consider(
             found = _find(cycle, workload, pool, hold_class, left[pool])
             if found is not None:
                 left[pool] -= len(found.candidates)
-                _carry_out(cycle, workload, found, hold_class)
+                _carry_out(cycle, workload, found)
                 return
             cycle.memo.keep(_NO_MOVES, asked, value=True)
 
@@ -192,52 +154,33 @@ def _classes(
 
 def _find(
     cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
-) -> moves.Moves | None:
-    spec = workload.spec
-    inside = hold_class is HoldClass.GUARANTEED
-    without = proportions.too_lean(cycle, spec, pool) if inside else frozenset[NodeId]()
-
-    def movable(cycle: CycleState, one: Workload) -> bool:
-        return may_be_moved(cycle, one, hold_class) and _may_move_for(hold_class, one)
-
+) -> Plan | None:
     # What is kept for it is not in its way.
     kept = cycle.turns.reservations.get(workload.workload_id, ())
     for one in kept:
         cycle.capacity.lift(one)
-    candidates = cycle.memo.remember(
-        _MOVABLE,
-        (pool, hold_class, without),
-        lambda: moves.Movable(cycle, pool, movable, without),
-    )
-    shortfall = QuotaShortfall(spec.team)
-    if inside:
-        search = inside_guarantee(spec, pool, candidates, shortfall)
-    else:
-        search = Search(cycle, pool, must_have(spec), hold_class, candidates, shortfall)
-    found = moves.find(search, most)
+    policy = policies.for_move(cycle, workload.spec.team, hold_class)
+    found = solver.solve_by_moves(cycle, workload.spec, pool, policy, most)
     if found is None:
         for one in kept:
             cycle.capacity.reserve(one)
     return found
 
 
-def _carry_out(
-    cycle: CycleState, workload: Workload, found: moves.Moves, hold_class: HoldClass
-) -> None:
+def _carry_out(cycle: CycleState, workload: Workload, plan: Plan) -> None:
     """Promise everybody a place, then give notice."""
-    team = workload.spec.team
-    own = all(cycle.workloads[one].spec.team == team for one in found.destinations)
+    movers = [cycle.workloads[workload_id] for workload_id in plan.destinations]
     # All who move read the same sentence: another team's job is not named to them.
-    text = f"to make room for {workload.spec.name if own else f'a job of {team}'}, and goes on elsewhere"
-    plan = Plan(found.placements, hold_class, found.candidates, MOVE, text, CONSOLIDATION)
+    if all(one.spec.team == workload.spec.team for one in movers):
+        plan = replace(plan, cause=eviction_cause.of_move(workload.spec.name))
     nominate(cycle, workload, plan)
-    movers = [cycle.workloads[workload_id] for workload_id in found.destinations]
+    movers = [cycle.workloads[workload_id] for workload_id in plan.destinations]
     leaving = [one.current for one in movers if one.current is not None]
     for mover in movers:
         attempt = mover.current
         if attempt is None:
             continue
-        placements = found.destinations[mover.workload_id]
+        placements = plan.destinations[mover.workload_id]
         nomination = Nomination(
             placements=placements,
             hold_class=attempt.hold_class,

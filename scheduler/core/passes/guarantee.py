@@ -12,9 +12,7 @@ from collections.abc import Callable, Sequence
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction.candidates import candidates_of
-from gpucommons.scheduler.core.eviction.search import QuotaShortfall, inside_guarantee
-from gpucommons.scheduler.core.eviction.victims import cheapest
+from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.model.demand import (
     Shape,
     bounds,
@@ -177,10 +175,6 @@ def _reclaim(cycle: CycleState, workload: Workload, guarantees: Guarantees, borr
 def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> None:
     """Keep the place with the least in-guarantee work in its way: one per team and pool."""
     spec = workload.spec
-
-    def job(_: Workload, hold_class: HoldClass) -> bool:
-        return hold_class is not HoldClass.FIXED
-
     for pool in spec.pools:
         asked = (shape(spec), pool, spec.team)
         if cycle.memo.get(_NOTHING_TO_RESERVE, asked) or _has_reserved(cycle, spec.team, pool):
@@ -189,13 +183,12 @@ def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> N
             continue
         if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
-        holders = candidates_of(cycle, ("jobs",), pool, job)
-        found = cheapest(inside_guarantee(spec, pool, holders, QuotaShortfall(spec.team)))
-        if found is None:
+        plan = solver.solve(cycle, spec, pool, policies.for_reservation(spec.team))
+        if plan is None:
             cycle.memo.keep(_NOTHING_TO_RESERVE, asked, value=True)
             continue
-        cycle.turns.reservations[workload.workload_id] = found[1]
-        for one in found[1]:
+        cycle.turns.reservations[workload.workload_id] = plan.placements
+        for one in plan.placements:
             cycle.capacity.reserve(one)
         return
 

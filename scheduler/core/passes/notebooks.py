@@ -14,8 +14,8 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, cost
-from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
+from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.eviction.candidates import cost
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, placed_milli_gpu
 from gpucommons.scheduler.core.model.holds import Load, mask_of
@@ -29,7 +29,6 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.passes.reclaim import lent_in
 from gpucommons.scheduler.core.placement.admission import (
     EvictionCandidate,
     Plan,
@@ -67,7 +66,8 @@ def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
         option = _best(cycle, workload, pool)
         if option is not None:
             _swap(cycle, option)
-            plan = Plan((_placed(cycle, workload, option),), HoldClass.FIXED, (), "", "", "")
+            cause = eviction_cause.of_notebooks(workload.spec.team)
+            plan = Plan((_placed(cycle, workload, option),), HoldClass.FIXED, (), cause)
             promise(cycle, workload)
             nominate(cycle, workload, plan)
             return True
@@ -100,7 +100,7 @@ def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:
 def could_reclaim(cycle: CycleState, workload: Workload) -> bool:
     """It would get a slice once borrowers have gone."""
     return any(
-        _victims(cycle, workload, option, lent_in(cycle, pool)) is not None
+        _victims(cycle, workload, option) is not None
         for pool in workload.spec.pools
         if pool in cycle.pools and within_quota(cycle, workload, pool)
         for option in _options(cycle, workload, pool)
@@ -139,9 +139,8 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
         if not reclaim_backoff.may_win_back(cycle, workload, pool):
             continue
         best: tuple[tuple[object, ...], _Option, tuple[EvictionCandidate, ...]] | None = None
-        lent = lent_in(cycle, pool)
         for option in _options(cycle, workload, pool):
-            taken = _victims(cycle, workload, option, lent)
+            taken = _victims(cycle, workload, option)
             if taken is None:
                 continue
             rank = (*cost(taken), option.home != region_of(option.block), option.group)
@@ -152,7 +151,7 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
             _swap(cycle, option)
             placement = _placed(cycle, workload, option)
             cause = eviction_cause.of_notebooks(workload.spec.team)
-            nominate(cycle, workload, Plan((placement,), HoldClass.FIXED, taken, *cause))
+            nominate(cycle, workload, Plan((placement,), HoldClass.FIXED, taken, cause))
             return True
     return False
 
@@ -323,12 +322,11 @@ def _placed(cycle: CycleState, workload: Workload, option: _Option) -> WorkerPla
 
 
 def _victims(
-    cycle: CycleState, workload: Workload, option: _Option, lent: EvictionCandidates
+    cycle: CycleState, workload: Workload, option: _Option
 ) -> tuple[EvictionCandidate, ...] | None:
-    node = cycle.capacity.nodes[option.area.node_id]
-    case = NodeEvictionTrial(cycle.capacity, node, lent.on(node), HoldClass.FIXED)
-    bits = dict.fromkeys(option.area.device_ids, option.area.mask)
-    return case.area(bits, _need(node, workload))
+    policy = policies.for_notebook(workload.spec.team)
+    need = _need(cycle.capacity.nodes[option.area.node_id], workload)
+    return solver.victims_in(cycle, workload.spec, policy, option.area, need)
 
 
 def _swap(cycle: CycleState, option: _Option) -> None:

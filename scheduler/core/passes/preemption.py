@@ -9,16 +9,12 @@ from dataclasses import dataclass
 
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
-from gpucommons.scheduler.core.eviction import feasibility
-from gpucommons.scheduler.core.eviction.candidates import candidates_of
-from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
-from gpucommons.scheduler.core.eviction.victims import cheapest
-from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.eviction.policies import QuotaShortfall, may_be_stopped
 from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.passes import guarantee, surplus
-from gpucommons.scheduler.core.passes.reclaim import may_be_stopped
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import Plan, nominate
 from gpucommons.scheduler.core.queue.ordering import HIGHEST, priority
@@ -92,38 +88,15 @@ def for_priority(
 ) -> Plan | None:
     """Find lower-priority jobs of the same team whose devices and quota let this one start."""
     spec = workload.spec
-
-    def takeable(other: Workload, held: HoldClass) -> bool:
-        return (
-            not is_lease(other)
-            # In-guarantee work would win its devices back from a borrower at its next turn.
-            and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
-            and other.spec.team == spec.team
-            and priority(other) < priority(workload)
-            and may_be_stopped(cycle, other)
-        )
-
     asked = (hold_class, shape(spec), pool, spec.team, priority(workload))
     if cycle.memo.get(_NOBODY_BELOW, asked):
         return None
-    cause = ("priority", spec.team, priority(workload), hold_class)
-    to_borrow = hold_class is not HoldClass.GUARANTEED
-    candidates = candidates_of(cycle, cause, pool, takeable, spec.team, to_borrow=to_borrow)
-    if not feasibility.could_fit_without(cycle, pool, must_have(spec), hold_class, candidates):
-        cycle.memo.keep(_NOBODY_BELOW, asked, value=True)
-        return None
     shortfall = _lacking(cycle, workload, pool, hold_class, saved)
-    if hold_class is HoldClass.GUARANTEED:
-        search = inside_guarantee(spec, pool, candidates, shortfall)
-    else:
-        search = Search(cycle, pool, must_have(spec), hold_class, candidates, shortfall)
-    found = cheapest(search)
-    if found is None:
+    policy = policies.for_priority(cycle, workload, hold_class, shortfall)
+    plan = solver.solve(cycle, spec, pool, policy)
+    if plan is None:
         cycle.memo.keep(_NOBODY_BELOW, asked, value=True)
-        return None
-    if not found[0]:
-        return None
-    return Plan(found[1], hold_class, found[0], *eviction_cause.of_priority(spec.name))
+    return plan if plan is not None and plan.candidates else None
 
 
 def _lacking(
@@ -135,7 +108,6 @@ def _lacking(
     use = cycle.use(team, pool)
     inside = hold_class is HoldClass.GUARANTEED
     return QuotaShortfall(
-        team,
         guaranteed=use.guaranteed + need - saved if inside else 0,
         training=0 if limit is None else use.training + need - limit,
     )

@@ -9,13 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.eviction import feasibility
-from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, candidates_of
-from gpucommons.scheduler.core.eviction.search import QuotaShortfall, Search, inside_guarantee
-from gpucommons.scheduler.core.eviction.victims import cheapest
-from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.eviction import policies, solver
+from gpucommons.scheduler.core.eviction.policies import QuotaShortfall
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.lifecycle import in_line_since_ms
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
@@ -24,71 +20,24 @@ from gpucommons.scheduler.core.quota.fair_share import Accounts, looked_at_ms
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 
-def borrowed(_: Workload, hold_class: HoldClass) -> bool:
-    """Lent devices and lent processors: what fixed and guaranteed quota may win back."""
-    return hold_class in {HoldClass.OVER_QUOTA, HoldClass.CPU}
-
-
-def lent_in(cycle: CycleState, pool: PoolName) -> EvictionCandidates:
-    """All that is lent in a pool."""
-    return candidates_of(cycle, ("borrowed",), pool, borrowed)
-
-
 def for_guarantee(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
     """Win back what a team's guarantee covers from whoever borrows it."""
     spec = workload.spec
     limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
     need = milli_gpu(must_have(spec))
     over = 0 if limit is None else cycle.use(spec.team, pool).training + need - limit
-    shortfall = QuotaShortfall(spec.team, training=over)
-    found = cheapest(inside_guarantee(spec, pool, lent_in(cycle, pool), shortfall))
-    if found is None:
-        return None
-    return Plan(found[1], HoldClass.GUARANTEED, found[0], *eviction_cause.of_guarantee(spec.team))
-
-
-def may_be_stopped(cycle: CycleState, workload: Workload) -> bool:
-    """Share or priority may stop it: it ran long enough, and was not stopped so a moment ago."""
-    attempt = workload.current
-    if attempt is None:
-        return True
-    since = stops.stoppable_from_ms(cycle, workload, attempt)
-    return since is not None and since <= cycle.now_ms
+    policy = policies.for_guarantee(spec.team, QuotaShortfall(training=over))
+    return solver.solve(cycle, spec, pool, policy)
 
 
 def for_share(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
     """Take from teams that borrow more for their weight than is due to them."""
     spec = workload.spec
-    workers = must_have(spec)
-
-    def takeable(other: Workload, hold_class: HoldClass) -> bool:
-        return (
-            hold_class is HoldClass.OVER_QUOTA
-            and other.spec.team != spec.team
-            and may_be_stopped(cycle, other)
-        )
-
-    cause = ("share", spec.team)
     # What ends anyway is nobody's loss: for that nobody need have waited.
     budget = _budget(cycle, workload, pool) if has_waited(cycle, workload, pool) else {}
     if not _gives_something(cycle, budget) and not cycle.index.leaving:
         return None  # nobody has too much, or only in larger parts, and nobody ends anyway
-    if not feasibility.could_fit(cycle, pool, workers, budget, may_be_stopped):
-        return None
-    found = cheapest(
-        Search(
-            cycle,
-            pool,
-            workers,
-            HoldClass.OVER_QUOTA,
-            candidates_of(cycle, cause, pool, takeable, to_borrow=True),
-            QuotaShortfall(spec.team),
-            budget,
-        )
-    )
-    if found is None:
-        return None
-    return Plan(found[1], HoldClass.OVER_QUOTA, found[0], *eviction_cause.of_share(spec.team))
+    return solver.solve(cycle, spec, pool, policies.for_share(cycle, spec.team, budget))
 
 
 def has_waited(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import Shape, place_of, placed_milli_gpu, shape
+from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
 from gpucommons.scheduler.core.model.evolving import evolve, quick
 from gpucommons.scheduler.core.model.holds import HoldKey
 from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move
@@ -59,12 +60,9 @@ class Plan:
     placements: tuple[WorkerPlacement, ...]
     hold_class: HoldClass
     candidates: tuple[EvictionCandidate, ...]
-    #: ``reclaim`` from other teams or ``preempt`` inside one.
-    why: str
-    #: "for nlp (its guarantee)".
-    text: str
-    #: "guarantee of nlp".
-    rule: str
+    cause: EvictionCause
+    #: Where those who move go on.
+    destinations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
 
 
 #: What finds nothing free, as work of a class. A gang's places are found one after the other, yet
@@ -283,12 +281,12 @@ def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[
             if victim.nomination is not None:
                 unpromise(cycle, victim)
                 victim = cycle.put(replace(victim, nomination=None))
-            why = plan.why
+            cause = plan.cause
         else:
             freed = {key.rank for candidate in candidates for key in candidate.keys}
-            victim, why = _shrink(cycle, victim, attempt, freed), "resize"
-        stop = stops.Notice(why, plan.text, plan.rule, beneficiary.workload_id)
-        stops.announce(cycle, victim, stop)
+            victim = _shrink(cycle, victim, attempt, freed)
+            cause = plan.cause._replace(why="resize")
+        stops.announce(cycle, victim, cause, beneficiary.workload_id)
     return tuple(victims)
 
 

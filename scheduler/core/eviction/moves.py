@@ -6,8 +6,8 @@ nodes concerned: the waiting job takes its place first, then everyone who moved 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
@@ -17,90 +17,39 @@ from gpucommons.scheduler.core.capacity.placement_slots import (
     placed,
     take,
 )
-from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
-from gpucommons.scheduler.core.eviction.candidates import EvictionCandidates, work_lost
+from gpucommons.scheduler.core.capacity.views import free_per_node
 from gpucommons.scheduler.core.eviction.gangs import for_gang
 from gpucommons.scheduler.core.eviction.search import Search
-from gpucommons.scheduler.core.model.demand import Worker, class_of_worker
-from gpucommons.scheduler.core.model.holds import HoldKey
+from gpucommons.scheduler.core.model.demand import Worker, class_of_worker, milli_gpu
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     HoldClass,
     NodeId,
-    PoolName,
     WorkerPlacement,
     Workload,
     WorkloadId,
 )
 from gpucommons.scheduler.core.placement import proportions
-from gpucommons.scheduler.core.placement.admission import EvictionCandidate
+from gpucommons.scheduler.core.placement.admission import EvictionCandidate, Plan
 
 #: So many sets of jobs are tried for one that waits, the smallest first; a cycle must end.
 _TRIES = 16
-#: So many nodes are looked at for a place to clear: where most is free, least has to move.
-_NODES = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
-    """Who moves, where to, and the place that becomes free by it."""
-
-    candidates: tuple[EvictionCandidate, ...]
-    placements: tuple[WorkerPlacement, ...]
-    destinations: Mapping[WorkloadId, tuple[WorkerPlacement, ...]]
-
-
-class Movable(EvictionCandidates):
-    """Jobs that may be moved, each as a whole, on the nodes where most is free already."""
-
-    def __init__(
-        self,
-        cycle: CycleState,
-        pool: PoolName,
-        movable: Callable[[CycleState, Workload], bool],
-        without: frozenset[NodeId] = frozenset(),
-    ) -> None:
-        """``without``: nodes on which no place is wanted."""
-        super().__init__(cycle, pool, lambda workload, _: movable(cycle, workload))
-        self.everywhere = self.nodes
-        free = {
-            node_id: sum(
-                WHOLE_MILLI_GPU - d.blocked(HoldClass.FIXED).bit_count()
-                for d in node.devices.values()
-            )
-            for node_id, node in self.nodes.items()
-            if node_id not in without
-        }
-        most = sorted((i for i in free if free[i]), key=lambda node_id: (-free[node_id], node_id))
-        near = set(most[:_NODES])
-        self.nodes = {i: node for i, node in self.everywhere.items() if i in near}
-        self.free = sum(free.values())
-
-    def _split(self, workload: Workload) -> Iterator[EvictionCandidate]:
-        attempt = workload.current
-        if attempt is None or not self._takeable(workload, attempt.hold_class):
-            return
-        if all(one.node_id in self.nodes for one in attempt.placements):
-            keys = tuple(HoldKey(attempt.attempt_id, r) for r in range(len(attempt.placements)))
-            lost = work_lost(workload, attempt, self.cycle.now_ms)
-            yield EvictionCandidate(workload.workload_id, keys, lost, attempt.reserved_ms)
-
-
-def find(search: Search, most: int) -> Moves | None:
-    """Return the smallest set of jobs, no more than ``most``, whose move makes capacity."""
-    candidates = search.candidates
-    if not isinstance(candidates, Movable) or candidates.free < sum(
-        one.milli_gpu for one in search.workers
-    ):
+def find(search: Search, most: int) -> Plan | None:
+    """Return the smallest set of jobs, no more than ``most``, whose move makes room."""
+    view, free = free_per_node(search.cycle.capacity, search.pool, HoldClass.FIXED)
+    barred = sum(int(free[view.ordinals[i]]) for i in search.without & view.ordinals.keys())
+    if int(free.sum()) - barred < milli_gpu(tuple(search.workers)):
         return None  # not scattered but too little
-    for taken, slot in _candidates(search, most):
-        moves = _settled(search, candidates.everywhere, taken, slot)
-        if moves is not None and _are_kept(search, moves):
-            return moves
+    for taken, slot in _sets_to_move(search, most):
+        plan = _settled(search, taken, slot)
+        if plan is not None and _is_kept(search, plan):
+            return plan
     return None
 
 
-def _are_kept(search: Search, found: Moves) -> bool:
+def _is_kept(search: Search, found: Plan) -> bool:
     """Whoever is inside a guarantee then has no more of a node than goes with its GPUs there."""
     if not search.kept(found.placements):
         return False
@@ -114,10 +63,10 @@ def _are_kept(search: Search, found: Moves) -> bool:
     return True
 
 
-def _candidates(
+def _sets_to_move(
     search: Search, most: int
 ) -> Iterator[tuple[tuple[EvictionCandidate, ...], PlacementSlot | None]]:
-    """Sets of jobs without whom it fits, and where: the fewest and smallest first, then the least
+    """Sets of jobs without which it fits, and where: the fewest and smallest first, then the least
     work lost.
     """
     if len(search.workers) > 1:
@@ -130,7 +79,7 @@ def _candidates(
     options = []
     for number, node in enumerate(search.nodes.values()):
         seen: set[int] = set()
-        for option in search.case(node).options(worker, most):
+        for option in search.trial(node).options(worker, most):
             # Other devices of the same jobs are no other way.
             if option.mask in seen or not option.candidates:
                 continue
@@ -146,8 +95,8 @@ def _candidates(
 class _Trial:
     """Nodes as they would be; only those that change are copied."""
 
-    def __init__(self, nodes: Mapping[NodeId, NodeCapacity]) -> None:
-        self._nodes = dict(nodes)
+    def __init__(self, nodes: Sequence[NodeCapacity]) -> None:
+        self._nodes = {node.node.node_id: node for node in nodes}
         self._copies: set[NodeId] = set()
 
     def copy(self, node_id: NodeId) -> NodeCapacity:
@@ -189,20 +138,18 @@ class _Trial:
 
 
 def _settled(
-    search: Search,
-    nodes: Mapping[NodeId, NodeCapacity],
-    taken: Sequence[EvictionCandidate],
-    slot: PlacementSlot | None,
-) -> Moves | None:
+    search: Search, taken: tuple[EvictionCandidate, ...], slot: PlacementSlot | None
+) -> Plan | None:
     """Everybody's new place when these move, or None where one of them has nowhere to go."""
-    trial = _Trial(nodes)
+    policy = search.policy
+    trial = _Trial(search.cycle.capacity.usable(search.pool))
     for candidate in taken:
         for node_id in sorted(search.candidates.nodes_of(candidate)):
             node = trial.copy(node_id)
             for key in [key for key in candidate.keys if key in node.holds]:
                 node.remove(key)
     if slot is None:
-        mine = [(worker, search.hold_class) for worker in search.workers]
+        mine = [(worker, policy.hold_class) for worker in search.workers]
         wanted = trial.put_all(mine, search.without)
     else:
         wanted = (trial.put_at(search.workers[0], slot),)
@@ -217,7 +164,7 @@ def _settled(
             return None
         pairs = zip(found, attempt.placements, strict=True)
         destinations[workload.workload_id] = tuple(_as_before(new, old) for new, old in pairs)
-    return Moves(tuple(taken), wanted, destinations)
+    return Plan(wanted, policy.hold_class, taken, policy.cause, destinations)
 
 
 def _movers(

@@ -1,0 +1,198 @@
+"""Whose work may be stopped or moved, for whom, and up to how much: one policy for each kind of claim.
+
+The solver is the same for all of them. Quota wins back whatever is borrowed, at once. A fair share and
+a higher priority stop only work that has had its minimum run time and was not stopped for the like
+within the last half-life. A move stops only work that goes on elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+
+from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
+from gpucommons.scheduler.core.model.lifecycle import is_lease
+from gpucommons.scheduler.core.model.types import AttemptState, HoldClass, TeamName, Workload
+from gpucommons.scheduler.core.queue.ordering import priority
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaShortfall:
+    """Milli-GPU that a team must get back from its own work before more of it may start."""
+
+    #: In the guarantee.
+    guaranteed: int = 0
+    #: Below the limit.
+    training: int = 0
+
+    @property
+    def anything(self) -> bool:
+        """Quota is short."""
+        return self.guaranteed > 0 or self.training > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionPolicy:
+    """Who may be stopped, for whom, and up to how much."""
+
+    #: Policies with one name allow the same, so their searches share what they learn in a cycle.
+    name: tuple[Hashable, ...]
+    #: For whom.
+    team: TeamName
+    #: By which quota that team will hold the place.
+    hold_class: HoldClass
+    #: May this workload's workers of this class be stopped?
+    may_stop: Callable[[Workload, HoldClass], bool]
+    cause: EvictionCause
+    shortfall: QuotaShortfall = QuotaShortfall()
+    #: Milli-GPU that each team may lose; None = whatever may be stopped.
+    budget: Mapping[TeamName, int] | None = None
+    #: Only the team's own work may be stopped.
+    within_team: bool = False
+    #: Who is stopped goes on elsewhere.
+    moves: bool = False
+
+
+def for_notebook(team: TeamName) -> EvictionPolicy:
+    """Fixed quota wins back whatever is lent."""
+    return EvictionPolicy(
+        name=_BORROWED,
+        team=team,
+        hold_class=HoldClass.FIXED,
+        may_stop=_is_borrowed,
+        cause=eviction_cause.of_notebooks(team),
+    )
+
+
+def for_guarantee(team: TeamName, shortfall: QuotaShortfall) -> EvictionPolicy:
+    """A guarantee wins back whatever is lent."""
+    return EvictionPolicy(
+        name=_BORROWED,
+        team=team,
+        hold_class=HoldClass.GUARANTEED,
+        may_stop=_is_borrowed,
+        cause=eviction_cause.of_guarantee(team),
+        shortfall=shortfall,
+    )
+
+
+_BORROWED = ("borrowed",)
+
+
+def _is_borrowed(_: Workload, hold_class: HoldClass) -> bool:
+    return hold_class in {HoldClass.OVER_QUOTA, HoldClass.CPU}
+
+
+def for_reservation(team: TeamName) -> EvictionPolicy:
+    """Any job is in the way of a place that is to be reserved; nobody is stopped for it."""
+    return EvictionPolicy(
+        name=("jobs",),
+        team=team,
+        hold_class=HoldClass.GUARANTEED,
+        may_stop=lambda _, hold_class: hold_class is not HoldClass.FIXED,
+        cause=eviction_cause.of_guarantee(team),
+    )
+
+
+def for_share(cycle: CycleState, team: TeamName, budget: Mapping[TeamName, int]) -> EvictionPolicy:
+    """Teams that borrow more for their weight give back, up to a budget."""
+
+    def may_stop(other: Workload, hold_class: HoldClass) -> bool:
+        return (
+            hold_class is HoldClass.OVER_QUOTA
+            and other.spec.team != team
+            and may_be_stopped(cycle, other)
+        )
+
+    return EvictionPolicy(
+        name=("share", team),
+        team=team,
+        hold_class=HoldClass.OVER_QUOTA,
+        may_stop=may_stop,
+        cause=eviction_cause.of_share(team),
+        budget=budget,
+    )
+
+
+def for_priority(
+    cycle: CycleState, workload: Workload, hold_class: HoldClass, shortfall: QuotaShortfall
+) -> EvictionPolicy:
+    """Inside a team, jobs of lower priority make room for one of higher priority."""
+    team, mine = workload.spec.team, priority(workload)
+
+    def may_stop(other: Workload, held: HoldClass) -> bool:
+        return (
+            not is_lease(other)
+            # In-guarantee work would win its devices back from a borrower in the next cycle.
+            and (hold_class is HoldClass.GUARANTEED or held is not HoldClass.GUARANTEED)
+            and other.spec.team == team
+            and priority(other) < mine
+            and may_be_stopped(cycle, other)
+        )
+
+    return EvictionPolicy(
+        name=("priority", team, mine, hold_class),
+        team=team,
+        hold_class=hold_class,
+        may_stop=may_stop,
+        cause=eviction_cause.of_priority(workload.spec.name),
+        shortfall=shortfall,
+        within_team=True,
+    )
+
+
+def for_move(cycle: CycleState, team: TeamName, hold_class: HoldClass) -> EvictionPolicy:
+    """Running jobs go on elsewhere; those inside a guarantee only for others inside one."""
+
+    def may_stop(other: Workload, held: HoldClass) -> bool:
+        inside = HoldClass.GUARANTEED
+        return (hold_class is inside or held is not inside) and may_be_moved(
+            cycle, other, hold_class
+        )
+
+    return EvictionPolicy(
+        name=("move", hold_class),
+        team=team,
+        hold_class=hold_class,
+        may_stop=may_stop,
+        cause=eviction_cause.of_move(f"a job of {team}"),
+        moves=True,
+    )
+
+
+def may_be_stopped(cycle: CycleState, workload: Workload) -> bool:
+    """Share or priority may stop it: it ran long enough, and was not stopped so a moment ago."""
+    attempt = workload.current
+    if attempt is None:
+        return True
+    since = stops.stoppable_from_ms(cycle, workload, attempt)
+    return since is not None and since <= cycle.now_ms
+
+
+def may_be_moved(cycle: CycleState, workload: Workload, hold_class: HoldClass) -> bool:
+    """A job that runs, has had its minimum run time, loses little, and was never moved before.
+
+    Nor is it moved for a borrower as long as it may not be stopped for one.
+    """
+    attempt = workload.current
+    if (
+        attempt is None
+        or is_lease(workload)
+        or attempt.state is not AttemptState.RUNNING
+        or attempt.started_ms is None
+        or attempt.stop is not None
+        or workload.nomination is not None
+    ):
+        return False
+    if any(one.stop and one.stop.why == eviction_cause.MOVE for one in workload.attempts):
+        return False
+    ran_ms = cycle.now_ms - attempt.started_ms
+    if ran_ms < stops.pool_settings(cycle, attempt).min_run_ms:
+        return False
+    if hold_class is HoldClass.OVER_QUOTA and not may_be_stopped(cycle, workload):
+        return False
+    # Without a checkpoint no more may be lost than the time that a start may take anyway.
+    return workload.checkpoint is not None or ran_ms <= workload.spec.start_timeout_ms
