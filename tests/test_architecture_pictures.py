@@ -1,0 +1,34 @@
+"""The pictures of the architecture show each import once, and no circle passes for a picture."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+DRAWING = runpy.run_path(str(Path(__file__).parents[1] / "docs" / "import_graph.py"))
+
+HOUSE = {
+    "pages": frozenset({"client", "models"}),
+    "client": frozenset({"models"}),
+    "models": frozenset[str](),
+}
+
+
+def test_a_folder_stands_above_all_that_it_imports() -> None:
+    assert DRAWING["rows_of"](HOUSE) == [["pages"], ["client"], ["models"]]
+
+
+def test_an_arrow_that_follows_from_two_others_is_left_out() -> None:
+    assert DRAWING["arrows"](HOUSE) == [("client", "models"), ("pages", "client")]
+
+
+def test_folders_that_import_each_other_are_named() -> None:
+    circle = {"hub": frozenset({"store"}), "store": frozenset({"hub"}), "ids": frozenset[str]()}
+    with pytest.raises(ValueError, match="in a circle: hub, store"):
+        DRAWING["rows_of"](circle)
+
+
+def test_every_folder_has_its_box() -> None:
+    assert DRAWING["svg"](HOUSE).count("<rect") == len(HOUSE)
