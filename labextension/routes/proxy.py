@@ -29,6 +29,8 @@ _NAME = "[a-z0-9][a-z0-9-]{0,49}"
 #: An id or a name, or a name behind its team's.
 REF = rf"(?P<ref>{_NAME}(?:/(?!(?:{_VERBS})(?:/|$)){_NAME})?)"
 ID = r"(?P<id>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
+#: JupyterLab adds the time to each address, as a name without a value, against browsers' caches.
+_STAMP = re.compile(r"[0-9]{13}")
 _LISTED = frozenset({"team", "owner", "state", "live", "limit", "cursor"})
 
 
@@ -169,7 +171,11 @@ class ProxyHandler(ApiHandler):
             if method != "GET":
                 self.require_owner()
             row, parameters = find(method, [unquote(segment) for segment in path.split("/")])
-            query = {name: self.get_query_argument(name) for name in self.request.query_arguments}
+            query = {
+                name: self.get_query_argument(name)
+                for name in self.request.query_arguments
+                if not _STAMP.fullmatch(name)
+            }
             asked = Asked(
                 **parameters,
                 query=query,

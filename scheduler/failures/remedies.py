@@ -114,8 +114,13 @@ REMEDIES = (
         " of a shared folder",
     ),
     _remedy(
+        "arguments-missing",
+        r"the following arguments are required",
+        "The script needs these arguments: give them where the job is submitted",
+    ),
+    _remedy(
         "arguments",
-        r"unrecognized arguments|the following arguments are required|error: argument |invalid choice:",
+        r"unrecognized arguments|error: argument |invalid choice:",
         "The script does not take these arguments: see its --help",
     ),
 )  # fmt: skip

@@ -90,6 +90,7 @@ def test_what_is_printed_after_the_error_does_not_hide_it() -> None:
         ("RuntimeError: Error(s) in loading state_dict for Net: size mismatch for fc.weight", "shape"),
         ("bash: line 1: trian: command not found", "command"),
         ("train.py: error: unrecognized arguments: --epcohs 3", "arguments"),
+        ("train.py: error: the following arguments are required: --lr", "arguments-missing"),
         ("requests.exceptions.ConnectionError: Max retries exceeded with url: /x", "internet"),
     ],
 )  # fmt: skip
