@@ -1,5 +1,5 @@
 """Who has to be stopped so that somebody fits: no more than needed, with the least work lost.
 
-Whether anybody may be stopped at all is decided by the passes, which call this.
-Read `victims` first, then `search`.
+Who may be stopped for whom is a policy; the passes choose one and ask the solver.
+Read `policies` first, then `solver`.
 """

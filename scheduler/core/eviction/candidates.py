@@ -1,4 +1,4 @@
-"""What may be taken back, piece by piece, and what each piece costs those who hold it.
+"""What may be taken back, piece by piece, and what each piece costs its holder.
 
 A candidate is an attempt, one surplus worker of an elastic job, or a promise that nothing holds yet. The
 candidates of a pool are looked up node by node and remembered within a cycle; what changes is looked up
@@ -97,9 +97,9 @@ class EvictionCandidates:
         cycle: CycleState,
         pool: PoolName,
         policy: EvictionPolicy,
-        without: frozenset[NodeId] = frozenset(),
+        excluded: frozenset[NodeId],
     ) -> None:
-        """``without``: nodes on which no place is wanted for moves."""
+        """``excluded``: nodes on which no place is wanted for moves."""
         self.cycle = cycle
         self._policy = policy
         #: Where a place is looked for.
@@ -109,7 +109,7 @@ class EvictionCandidates:
         if policy.moves:
             _, free = free_per_node(cycle.capacity, pool, HoldClass.FIXED)
             most = sorted(zip(-free, self.nodes, strict=True))
-            wanted = [i for less, i in most if less and i not in without]
+            wanted = [i for less, i in most if less and i not in excluded]
             near = set(wanted[:_NODES_FOR_MOVES])
             self.nodes = {i: node for i, node in self.nodes.items() if i in near}
         #: Jobs that go on undisturbed are the same to all policies.
@@ -322,14 +322,14 @@ def candidates_of(
     cycle: CycleState,
     pool: PoolName,
     policy: EvictionPolicy,
-    without: frozenset[NodeId] = frozenset(),
+    excluded: frozenset[NodeId],
 ) -> EvictionCandidates:
     """Return the candidates under a policy, remembered for the cycle under the policy's name."""
-    entry, where = (_MOVABLE, without) if policy.moves else (_CANDIDATES, None)
+    entry, where = (_MOVABLE, excluded) if policy.moves else (_CANDIDATES, None)
     return cycle.memo.remember(
         entry,
         (pool, policy.name, where),
-        lambda: EvictionCandidates(cycle, pool, policy, without),
+        lambda: EvictionCandidates(cycle, pool, policy, excluded),
     )
 
 

@@ -1,7 +1,7 @@
-"""What a place on a node costs at least: most nodes are too dear to be looked at closely.
+"""What a place on a node costs at least: most nodes cost too much to be looked at closely.
 
-Of what a job would lose, each of its devices on a node answers for an equal part. However a place
-is chosen there, the parts of its devices together are never more than the jobs on them lose.
+What a job would lose is divided evenly among its devices on a node. However a place is chosen there,
+the parts of its devices together are never more than the jobs on them lose.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 
 class EvictionCostBound:
-    """Costs of the devices of each node, by one right and for work of one class."""
+    """Costs of the devices of each node, for one set of candidates and work of one class."""
 
     def __init__(self, candidates: EvictionCandidates, hold_class: HoldClass) -> None:
         """Look at nodes when they are asked for, and again when they changed."""
-        self._units = candidates
+        self._candidates = candidates
         self._hold_class = hold_class
         self._whole: dict[NodeId, tuple[int, list[int]]] = {}
 
@@ -60,7 +60,7 @@ class EvictionCostBound:
         on: dict[DeviceId, list[EvictionCandidate]] = {}
         held: dict[WorkloadId, int] = {}
         promised = False
-        for key, candidate in self._units.on(node):
+        for key, candidate in self._candidates.on(node):
             if key is None:
                 promised = True
                 continue
@@ -72,7 +72,7 @@ class EvictionCostBound:
 
 
 def cost_bound_of(search: Search) -> EvictionCostBound:
-    """The floors of a search's right and class, remembered for the cycle."""
+    """The bound for a search's candidates and class, remembered for the cycle."""
     return search.cycle.memo.remember(
         _COST_BOUNDS,
         (search.candidates, search.policy.hold_class),

@@ -1,4 +1,4 @@
-"""Whether work could fit at all if others gave what they may: amounts first, devices later.
+"""Whether work could fit at all if everybody who may be stopped was: amounts first, devices later.
 
 A search for victims looks at devices, bits and loads. Most searches fail on amounts alone, and
 those are quickly added up: what is free on each node, and what each borrower has there.

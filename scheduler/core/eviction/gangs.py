@@ -1,8 +1,8 @@
-"""Victims for a gang: all of its workers find a place, and nobody goes in vain.
+"""Victims for a gang: all of its workers find a place, and nobody is stopped who need not be.
 
-A gang is refused at once where not even the going of everybody would help. Otherwise it takes the
-cheapest place after the other, and at last every victim is spared without whom it still fits. A
-handful of candidates is not guessed at: all sets of them are compared.
+A gang is refused at once where stopping every candidate would not help. Otherwise its workers take the
+cheapest places one by one; then each victim is spared without which the gang still fits. Where there
+are few candidates, all sets of them are compared.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Gang:
         return self.search.trial(self.nodes[node_id])
 
     def trials(self) -> Iterator[NodeEvictionTrial]:
-        """All nodes, each looked at when its turn comes."""
+        """All nodes, each looked at only when it is needed."""
         return map(self.search.trial, self.nodes.values())
 
     def least_lost(self, node_id: NodeId) -> int | None:
@@ -77,7 +77,7 @@ class _Gang:
         candidates = None
         if self.search.policy.shortfall.anything or self._are_few():
             candidates = self._candidates()
-            if not self.search.enough(candidates):
+            if not self.search.quota_suffices(candidates):
                 return None
             if len(candidates) <= FEW:
                 return self._best_set(candidates)
@@ -86,12 +86,12 @@ class _Gang:
             if self.search.policy.budget is not None:
                 return None
             taken = dict.fromkeys(self._candidates())
-        if not self.search.enough(taken):
+        if not self.search.quota_suffices(taken):
             self._fill(taken, candidates or [])
         return self._spared(taken)
 
     def _capacity(self, gone: Callable[[NodeEvictionTrial], int]) -> int:
-        """How many workers fit when these are gone; counted no further than needed."""
+        """How many workers fit when these are gone; counts no further than needed."""
         total = 0
         for trial in self.trials():
             total += trial.capacity(self.worker, gone(trial))
@@ -117,7 +117,7 @@ class _Gang:
         return False
 
     def _are_few(self) -> bool:
-        """Whether a handful of candidates holds all there is; counted no further than needed."""
+        """Whether there are few candidates in all; counts no further than needed."""
         found: set[EvictionCandidate] = set()
         for trial in self.trials():
             # A gang is one candidate, on however many nodes it lies.
@@ -140,18 +140,18 @@ class _Gang:
             for mask in range(1 << len(candidates))
         ]
         for taken in sorted(sets, key=rank):
-            if not (self.search.enough(taken) and self.search.allowed(taken)):
+            if not (self.search.quota_suffices(taken) and self.search.within_budget(taken)):
                 continue
             if self._capacity(lambda trial, gone=taken: trial.mask_of(gone)) >= self.count:  # type: ignore[misc]
                 return taken
         return None
 
     def _greedy(self) -> dict[EvictionCandidate, None] | None:
-        """Take the cheapest place after the other, free ones first."""
+        """Take the cheapest places one by one, free ones first."""
         taken: dict[EvictionCandidate, None] = {}
-        line = _Line(self, taken)
+        places = _NextPlaces(self, taken)
         for _ in range(self.count):
-            found = line.next()
+            found = places.next()
             if found is None:
                 return None
             node_id, option = found
@@ -161,7 +161,7 @@ class _Gang:
                 self.paid.add(candidate.workload_id)
                 for other in self.search.candidates.of(candidate.workload_id):
                     changed |= self.search.candidates.nodes_of(other) & self.nodes.keys()
-            line.take(node_id, option, changed)
+            places.take(node_id, option, changed)
         return taken
 
     def _fill(
@@ -170,13 +170,13 @@ class _Gang:
         """Quota is still short: more of the team's own work goes, the cheapest first."""
         team = self.search.policy.team
         for candidate in sorted(candidates, key=sparing_order):
-            if self.search.enough(taken):
+            if self.search.quota_suffices(taken):
                 return
-            if self.search.gives(candidate)[0] == team:
+            if self.search.held(candidate)[0] == team:
                 taken[candidate] = None
 
     def _spared(self, taken: dict[EvictionCandidate, None]) -> tuple[EvictionCandidate, ...] | None:
-        """Spare everyone, the dearest first, without whom the gang still fits."""
+        """Spare each victim, the costliest first, without which the gang still fits."""
         gone = {i: self.trial(i).mask_of(taken) for i in self._in_play(taken)}
         fits = {i: self.trial(i).capacity(self.worker, mask) for i, mask in gone.items()}
         total = sum(fits.values())
@@ -188,16 +188,16 @@ class _Gang:
             lost = sum(fits[i] - found for i, found in counts.items())
             if total - lost < self.count:
                 continue
-            if not self.search.enough(one for one in left if one is not candidate):
+            if not self.search.quota_suffices(one for one in left if one is not candidate):
                 continue
             total -= lost
             gone.update(after)
             fits.update(counts)
             del left[candidate]
-        return tuple(left) if total >= self.count and self.search.allowed(left) else None
+        return tuple(left) if total >= self.count and self.search.within_budget(left) else None
 
     def _in_play(self, taken: Iterable[EvictionCandidate]) -> list[NodeId]:
-        """Nodes on which one of these lies, or a worker fits without anybody's going."""
+        """Nodes on which one of these lies, or a worker fits though nobody is stopped."""
         there = {
             node_id for candidate in taken for node_id in self.search.candidates.nodes_of(candidate)
         }
@@ -215,13 +215,13 @@ class _Gang:
             if not count:
                 continue
             mine, left = left[:count], left[count:]
-            slots = _spots(trial, gone, mine, self.search)
+            slots = _slots_on(trial, gone, mine, self.search)
             found.extend(placed(worker, slot) for worker, slot in zip(mine, slots, strict=True))
         by_worker = {(one.role, one.index): one for one in found}
         return tuple(by_worker[worker.role, worker.index] for worker in workers)
 
 
-class _Line:
+class _NextPlaces:
     """The next place on every node, the cheapest first, while a gang is being placed."""
 
     def __init__(self, gang: _Gang, taken: Mapping[EvictionCandidate, None]) -> None:
@@ -230,7 +230,7 @@ class _Line:
         self._gone = dict.fromkeys(gang.nodes, 0)
         self._used: dict[NodeId, Used] = {}
         self._versions = dict.fromkeys(gang.nodes, 0)
-        #: How dear, which node, which look at it, and the place; without one it is no dearer.
+        #: Its cost, the node, its version, and the place; without one it costs at least that much.
         self._heap: list[tuple[tuple[Any, ...], NodeId, int, Option | None]] = []
         for node_id in gang.nodes:
             least = gang.least_lost(node_id)
@@ -239,10 +239,10 @@ class _Line:
         heapify(self._heap)
 
     def _allowed(self, candidates: Sequence[EvictionCandidate]) -> bool:
-        return self._gang.search.allowed([*self._taken, *candidates])
+        return self._gang.search.within_budget([*self._taken, *candidates])
 
     def _look(self, node_id: NodeId) -> None:
-        """Look at a node anew: what was known of it is out of date."""
+        """Look at a node again: what was known of it is out of date."""
         self._versions[node_id] += 1
         option = self._gang.trial(node_id).option(
             self._gang.worker,
@@ -279,7 +279,7 @@ class _Line:
             self._look(other)
 
 
-def _spots(
+def _slots_on(
     trial: NodeEvictionTrial, gone: int, workers: Sequence[Worker], search: Search
 ) -> list[PlacementSlot]:
     size = workers[0].whole_gpus
@@ -310,7 +310,7 @@ def _spots(
 
 
 def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
-    """Workers of several kinds: the largest kind decides, the others mostly find capacity beside it."""
+    """Workers of several kinds: the largest kind decides, the others mostly fit beside it."""
     largest = max(kinds, key=lambda kind: (kind.milli_gpu, kind.cpu_milli, kind.memory_mib))
     count_of = Counter(replace(worker, role="", index=0) for worker in search.workers)
     gang = _Gang(search, largest, count_of[largest])
@@ -318,7 +318,7 @@ def _mixed(search: Search, kinds: set[Worker]) -> Found | None:
     if taken is None:
         return None
     trials = _Trials([gang, *(_Gang(search, kind, count_of[kind]) for kind in kinds - {largest})])
-    # Who cannot be spared by the largest kind alone can still less be spared by all.
+    # Whom the largest kind alone cannot spare, all kinds together cannot spare either.
     where = trials.fit(taken)
     if where:
         return taken, where
@@ -347,7 +347,7 @@ class _Trials:
     def fit(self, gone: Sequence[EvictionCandidate]) -> tuple[WorkerPlacement, ...]:
         """Where everybody lies then, or nothing."""
         search = self._search
-        if not search.enough(gone) or not search.allowed(gone):
+        if not search.quota_suffices(gone) or not search.within_budget(gone):
             return ()
         masks = dict.fromkeys(self._trials, 0)
         for candidate in gone:
@@ -363,7 +363,7 @@ class _Trials:
         }
         found = place(Capacity(nodes), search.workers, search.policy.hold_class, search.pool)
         # What has no GPU counts beside those that have one: only now is known beside which.
-        return found if search.kept(found) else ()
+        return found if search.in_proportion(found) else ()
 
     def _node(self, node_id: NodeId, mask: int) -> NodeCapacity:
         found = self._cleared.get((node_id, mask))
@@ -379,14 +379,14 @@ def _needed(
 ) -> tuple[EvictionCandidate, ...]:
     """Return the few of the candidates that must go beside those that go for sure.
 
-    Halves are tried before single candidates, dear ones are spared first. All together they do fit.
+    Halves are tried before single candidates, costly ones are spared first. Without all of them it fits.
     """
     if fits(sure):
         return ()
     if len(candidates) == 1:
         return (candidates[0],)
     middle = len(candidates) // 2
-    cheap, dear = candidates[:middle], candidates[middle:]
-    needed_dear = list(_needed([*sure, *cheap], dear, fits))
-    needed_cheap = list(_needed([*sure, *needed_dear], cheap, fits))
-    return (*needed_cheap, *needed_dear)
+    cheap, costly = candidates[:middle], candidates[middle:]
+    needed_costly = list(_needed([*sure, *cheap], costly, fits))
+    needed_cheap = list(_needed([*sure, *needed_costly], cheap, fits))
+    return (*needed_cheap, *needed_costly)

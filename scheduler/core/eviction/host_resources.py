@@ -1,7 +1,7 @@
 """Processor and memory that candidates on one node would give back: looked at where they are short.
 
-What a victim gives counts for the promise it was stopped for. Should it go earlier and for somebody
-else, that promise lacks it, and it has to come from what is given.
+What a victim gives back is counted on by the promise it is stopped for. If it is stopped for somebody
+else instead, that promise lacks it, and what is given is less by as much.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
 
 @dataclass(slots=True)
-class _Giver:
+class _Freed:
     workload_id: WorkloadId
     load: Load = Load()
     firm: Load = Load()
@@ -34,38 +34,38 @@ class FreedHostResources:
         node: NodeCapacity,
         here: Sequence[tuple[HoldKey | None, EvictionCandidate]],
     ) -> None:
-        self._room = capacity
+        self._capacity = capacity
         self._node = node
         self._spare: dict[WorkloadId, Load] = {}
-        self._givers: list[_Giver] = []
+        self._freed: list[_Freed] = []
         numbers: dict[int, int] = {}
         for key, candidate in here:
             number = numbers.setdefault(id(candidate), len(numbers))
-            if number == len(self._givers):
-                self._givers.append(_Giver(candidate.workload_id))
-            giver = self._givers[number]
+            if number == len(self._freed):
+                self._freed.append(_Freed(candidate.workload_id))
+            freed = self._freed[number]
             if key is None:
                 promise = capacity.promises.get(candidate.workload_id)
                 extra = Load() if promise is None else promise.extra.get(node.node.node_id, Load())
-                giver.load, giver.firm = giver.load.plus(extra), giver.firm.plus(extra)
+                freed.load, freed.firm = freed.load.plus(extra), freed.firm.plus(extra)
             else:
-                self._add_hold(giver, key)
+                self._add_hold(freed, key)
 
-    def _add_hold(self, giver: _Giver, key: HoldKey) -> None:
+    def _add_hold(self, freed: _Freed, key: HoldKey) -> None:
         hold = self._node.holds[key]
-        giver.load = giver.load.plus(hold.load)
+        freed.load = freed.load.plus(hold.load)
         if hold.firm:
-            giver.firm = giver.firm.plus(hold.load)
-        if key in self._room.covered:
+            freed.firm = freed.firm.plus(hold.load)
+        if key in self._capacity.covered:
             for other in self._node.promised_by:
-                if key in self._room.promises[other].covered:
-                    counted = giver.counted_on.get(other, Load())
-                    giver.counted_on[other] = counted.plus(hold.load)
+                if key in self._capacity.promises[other].covered:
+                    counted = freed.counted_on.get(other, Load())
+                    freed.counted_on[other] = counted.plus(hold.load)
                     self._spare.setdefault(other, self._spare_of(other))
 
     def _spare_of(self, other: WorkloadId) -> Load:
         """How much more a promise was given by its victims here than it needs; may be negative."""
-        promise, here = self._room.promises[other], self._node.node.node_id
+        promise, here = self._capacity.promises[other], self._node.node.node_id
         spare = sum_loads(h.load for k, h in self._node.holds.items() if k in promise.covered)
         for one in promise.placements:
             if one.node_id == here:
@@ -78,10 +78,10 @@ class FreedHostResources:
         leaving: set[WorkloadId] = set()
         counted: dict[WorkloadId, Load] = {}
         for number in numbers:
-            giver = self._givers[number]
-            leaving.add(giver.workload_id)
-            given, firm = given.plus(giver.load), firm.plus(giver.firm)
-            for other, load in giver.counted_on.items():
+            freed = self._freed[number]
+            leaving.add(freed.workload_id)
+            given, firm = given.plus(freed.load), firm.plus(freed.firm)
+            for other, load in freed.counted_on.items():
                 counted[other] = counted.get(other, Load()).plus(load)
         for other, load in counted.items():
             if other not in leaving:

@@ -39,7 +39,7 @@ _TRIES = 16
 def find(search: Search, most: int) -> Plan | None:
     """Return the smallest set of jobs, no more than ``most``, whose move makes room."""
     view, free = free_per_node(search.cycle.capacity, search.pool, HoldClass.FIXED)
-    barred = sum(int(free[view.ordinals[i]]) for i in search.without & view.ordinals.keys())
+    barred = sum(int(free[view.ordinals[i]]) for i in search.excluded & view.ordinals.keys())
     if int(free.sum()) - barred < milli_gpu(tuple(search.workers)):
         return None  # not scattered but too little
     for taken, slot in _sets_to_move(search, most):
@@ -51,7 +51,7 @@ def find(search: Search, most: int) -> Plan | None:
 
 def _is_kept(search: Search, found: Plan) -> bool:
     """Whoever is inside a guarantee then has no more of a node than goes with its GPUs there."""
-    if not search.kept(found.placements):
+    if not search.in_proportion(found.placements):
         return False
     cycle = search.cycle
     for workload_id, placements in found.destinations.items():
@@ -85,7 +85,7 @@ def _sets_to_move(
                 continue
             seen.add(option.mask)
             # A small job finds a place more easily than a large one, and its restart costs less.
-            moved = sum(search.gives(candidate)[2] for candidate in option.candidates)
+            moved = sum(search.held(candidate)[2] for candidate in option.candidates)
             options.append((len(option.candidates), moved, option.rank, number, option, node))
     options.sort(key=lambda one: one[:4])
     for *_, option, node in options[:_TRIES]:
@@ -150,7 +150,7 @@ def _settled(
                 node.remove(key)
     if slot is None:
         mine = [(worker, policy.hold_class) for worker in search.workers]
-        wanted = trial.put_all(mine, search.without)
+        wanted = trial.put_all(mine, search.excluded)
     else:
         wanted = (trial.put_at(search.workers[0], slot),)
     if wanted is None:
@@ -163,7 +163,9 @@ def _settled(
         if found is None:
             return None
         pairs = zip(found, attempt.placements, strict=True)
-        destinations[workload.workload_id] = tuple(_as_before(new, old) for new, old in pairs)
+        destinations[workload.workload_id] = tuple(
+            replace(new, surplus=old.surplus) for new, old in pairs
+        )
     return Plan(wanted, policy.hold_class, taken, policy.cause, destinations)
 
 
@@ -187,7 +189,3 @@ def _again(workload: Workload, attempt: Attempt, one: WorkerPlacement) -> tuple[
     milli_gpu = one.milli_gpu * len(one.device_ids)
     worker = Worker(one.role, one.index, milli_gpu, kind, one.cpu_milli, one.memory_mib)
     return worker, class_of_worker(attempt.hold_class, one)
-
-
-def _as_before(new: WorkerPlacement, old: WorkerPlacement) -> WorkerPlacement:
-    return replace(new, surplus=old.surplus)

@@ -70,8 +70,8 @@ class NodeEvictionTrial:
         self.hold_class = hold_class
         self.parts: list[_Part] = []
         self.here = here
-        self._room = capacity
-        self._givers: FreedHostResources | None = None
+        self._capacity = capacity
+        self._freed: FreedHostResources | None = None
         numbers: dict[int, int] = {}
         for key, candidate in here:
             number = numbers.setdefault(id(candidate), len(numbers))
@@ -150,9 +150,9 @@ class NodeEvictionTrial:
         return self._now.at_least(need) or (gone != 0 and self.load(gone).at_least(need))
 
     def _given(self, gone: int) -> tuple[Load, Load]:
-        if self._givers is None:
-            self._givers = FreedHostResources(self._room, self.node, self.here)
-        return self._givers.given(bits_of(gone))
+        if self._freed is None:
+            self._freed = FreedHostResources(self._capacity, self.node, self.here)
+        return self._freed.given(bits_of(gone))
 
     def cleared(self, gone: int) -> NodeCapacity:
         """Return a copy of the node without these candidates, to place work on."""

@@ -13,10 +13,19 @@ from dataclasses import dataclass
 from gpucommons.scheduler.core.cycle_state import stops
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
+from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.types import AttemptState, HoldClass, TeamName, Workload
+from gpucommons.scheduler.core.model.types import (
+    AttemptState,
+    HoldClass,
+    PoolName,
+    Spec,
+    TeamName,
+    Workload,
+)
 from gpucommons.scheduler.core.queue.ordering import priority
+from gpucommons.scheduler.core.quota.quota import quota_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +36,18 @@ class QuotaShortfall:
     guaranteed: int = 0
     #: Below the limit.
     training: int = 0
+
+    @classmethod
+    def of(
+        cls, cycle: CycleState, spec: Spec, pool: PoolName, guarantee: int | None = None
+    ) -> QuotaShortfall:
+        """What a job lacks below its team's limit, and inside the guarantee where one is named."""
+        need, use = milli_gpu(must_have(spec)), cycle.use(spec.team, pool)
+        limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
+        return cls(
+            guaranteed=0 if guarantee is None else use.guaranteed + need - guarantee,
+            training=0 if limit is None else use.training + need - limit,
+        )
 
     @property
     def anything(self) -> bool:

@@ -27,7 +27,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 
-#: Who has to go, and the place they leave.
+#: The victims, and the place they leave.
 Found = tuple[tuple[EvictionCandidate, ...], tuple[WorkerPlacement, ...]]
 #: Nodes as searches for the same candidates see them; looked at again where a node has changed.
 _TRIALS: Entry[tuple[EvictionCandidates, HoldClass], dict[NodeId, NodeEvictionTrial]] = Entry(
@@ -37,7 +37,7 @@ _TRIALS: Entry[tuple[EvictionCandidates, HoldClass], dict[NodeId, NodeEvictionTr
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Places wanted, and what may be taken for them."""
+    """Places wanted in a pool, and what may be taken for them."""
 
     cycle: CycleState
     pool: PoolName
@@ -45,17 +45,17 @@ class Search:
     policy: EvictionPolicy
     candidates: EvictionCandidates
     #: Nodes on which no place is looked for.
-    without: frozenset[NodeId] = frozenset()
-    _gives: dict[EvictionCandidate, tuple[TeamName, int, int]] = field(default_factory=dict)
+    excluded: frozenset[NodeId]
+    _held: dict[EvictionCandidate, tuple[TeamName, int, int]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cycle: CycleState, spec: Spec, pool: PoolName, policy: EvictionPolicy) -> Search:
         """Look for places for what a job must have."""
-        without: frozenset[NodeId] = frozenset()
+        excluded: frozenset[NodeId] = frozenset()
         if policy.hold_class is HoldClass.GUARANTEED:
-            without = proportions.too_lean(cycle, spec, pool)
-        found = candidates_of(cycle, pool, policy, without)
-        return cls(cycle, pool, must_have(spec), policy, found, without)
+            excluded = proportions.too_lean(cycle, spec, pool)
+        found = candidates_of(cycle, pool, policy, excluded)
+        return cls(cycle, pool, must_have(spec), policy, found, excluded)
 
     def trial(self, node: NodeCapacity) -> NodeEvictionTrial:
         """A node as this search sees it; the same for all searches of a cycle for these candidates."""
@@ -74,42 +74,42 @@ class Search:
     def nodes(self) -> Mapping[NodeId, NodeCapacity]:
         """Nodes on which a place is looked for."""
         found = self.candidates.nodes
-        if not self.without:
+        if not self.excluded:
             return found
-        return {i: node for i, node in found.items() if i not in self.without}
+        return {i: node for i, node in found.items() if i not in self.excluded}
 
-    def gives(self, candidate: EvictionCandidate) -> tuple[TeamName, int, int]:
+    def held(self, candidate: EvictionCandidate) -> tuple[TeamName, int, int]:
         """A candidate's team, and what it holds in its guarantee and in all."""
-        if candidate not in self._gives:
+        if candidate not in self._held:
             use = held_by(self.cycle, candidate)
             team = self.cycle.workloads[candidate.workload_id].spec.team
-            self._gives[candidate] = (team, use.guaranteed, use.training)
-        return self._gives[candidate]
+            self._held[candidate] = (team, use.guaranteed, use.training)
+        return self._held[candidate]
 
-    def enough(self, gone: Iterable[EvictionCandidate]) -> bool:
+    def quota_suffices(self, gone: Iterable[EvictionCandidate]) -> bool:
         """Quota suffices once these are gone."""
         short = self.policy.shortfall
         if not short.anything:
             return True
         guaranteed = training = 0
         for candidate in gone:
-            team, in_guarantee, in_all = self.gives(candidate)
+            team, in_guarantee, in_all = self.held(candidate)
             if team == self.policy.team:
                 guaranteed, training = guaranteed + in_guarantee, training + in_all
         return guaranteed >= short.guaranteed and training >= short.training
 
-    def allowed(self, taken: Iterable[EvictionCandidate]) -> bool:
+    def within_budget(self, taken: Iterable[EvictionCandidate]) -> bool:
         """No team gives more than it may be asked to; what ends anyway is nobody's loss."""
         if self.policy.budget is None:
             return True
         left = dict(self.policy.budget)
         for candidate in taken:
             if not candidate.ending:
-                team, _, milli_gpu = self.gives(candidate)
+                team, _, milli_gpu = self.held(candidate)
                 left[team] = left.get(team, 0) - milli_gpu
         return all(milli_gpu >= 0 for milli_gpu in left.values())
 
-    def kept(self, placements: Iterable[WorkerPlacement]) -> bool:
+    def in_proportion(self, placements: Iterable[WorkerPlacement]) -> bool:
         """Inside a guarantee nobody has more of a node than goes with its GPUs there."""
         return self.policy.hold_class is not HoldClass.GUARANTEED or proportions.are_kept(
             self.cycle, self.policy.team, self.pool, placements

@@ -11,14 +11,14 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guaran
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
 from gpucommons.scheduler.core.eviction.policies import QuotaShortfall, may_be_stopped
-from gpucommons.scheduler.core.model.demand import Shape, milli_gpu, must_have, shape
+from gpucommons.scheduler.core.model.demand import Shape, shape
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.passes import guarantee, surplus
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.admission import Plan, nominate
 from gpucommons.scheduler.core.queue.ordering import HIGHEST, priority
-from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
+from gpucommons.scheduler.core.quota.quota import pool_of
 
 #: Who cannot be made room for by work of its team below it.
 _NOBODY_BELOW: Entry[tuple[HoldClass, Shape, PoolName, TeamName, int], bool] = Entry(
@@ -91,23 +91,10 @@ def for_priority(
     asked = (hold_class, shape(spec), pool, spec.team, priority(workload))
     if cycle.memo.get(_NOBODY_BELOW, asked):
         return None
-    shortfall = _lacking(cycle, workload, pool, hold_class, saved)
+    inside = hold_class is HoldClass.GUARANTEED
+    shortfall = QuotaShortfall.of(cycle, spec, pool, saved if inside else None)
     policy = policies.for_priority(cycle, workload, hold_class, shortfall)
     plan = solver.solve(cycle, spec, pool, policy)
     if plan is None:
         cycle.memo.keep(_NOBODY_BELOW, asked, value=True)
     return plan if plan is not None and plan.candidates else None
-
-
-def _lacking(
-    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, saved: int
-) -> QuotaShortfall:
-    """Quota that its team must get back from its own work."""
-    team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
-    limit = quota_of(cycle.teams, team, pool).limit_milli_gpu
-    use = cycle.use(team, pool)
-    inside = hold_class is HoldClass.GUARANTEED
-    return QuotaShortfall(
-        guaranteed=use.guaranteed + need - saved if inside else 0,
-        training=0 if limit is None else use.training + need - limit,
-    )

@@ -17,16 +17,12 @@ from gpucommons.scheduler.core.model.lifecycle import in_line_since_ms
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, TeamName, Workload
 from gpucommons.scheduler.core.placement.admission import Plan
 from gpucommons.scheduler.core.quota.fair_share import Accounts, looked_at_ms
-from gpucommons.scheduler.core.quota.quota import quota_of
 
 
 def for_guarantee(cycle: CycleState, workload: Workload, pool: PoolName) -> Plan | None:
     """Win back what a team's guarantee covers from whoever borrows it."""
     spec = workload.spec
-    limit = quota_of(cycle.teams, spec.team, pool).limit_milli_gpu
-    need = milli_gpu(must_have(spec))
-    over = 0 if limit is None else cycle.use(spec.team, pool).training + need - limit
-    policy = policies.for_guarantee(spec.team, QuotaShortfall(training=over))
+    policy = policies.for_guarantee(spec.team, QuotaShortfall.of(cycle, spec, pool))
     return solver.solve(cycle, spec, pool, policy)
 
 

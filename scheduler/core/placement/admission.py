@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.quota import quota
 
-#: A granted ticket is redeemed by its server within this time, or goes back into line.
+#: A granted ticket is redeemed by its server within this time, or goes back to the queue.
 REDEEM_WITHIN_MS = 120_000
 
 
@@ -239,7 +239,7 @@ def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:
 
 
 def _offer_the_rest(cycle: CycleState, plan: Plan) -> None:
-    """Victims give up more than was asked for: who had its turn before may have a use for it."""
+    """Victims give up more than was asked for: who was considered before may use the rest."""
     given = sum(
         placed_milli_gpu(attempt.placements[key.rank])
         for candidate in plan.candidates
