@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler import models
@@ -31,7 +32,7 @@ def use_view(workload: Workload, rows: Sequence[LedgerRow], *, now_ms: int) -> m
     awaited = is_pending and (is_over or not rows)
     why_none = "not measured yet" if awaited else _why_none(rows, held)
     return models.JobUse(
-        spans=_spans(sorted(rows, key=lambda row: row.minute_ms)),
+        spans=_spans(sorted(rows, key=lambda row: row.minute_ms), _held(workload)),
         asked_milli_gpu=asked,
         used_milli_gpu=used,
         memory_used_mib_max=_fullest(rows),
@@ -89,7 +90,15 @@ def _fullest(rows: Sequence[LedgerRow]) -> int | None:
     )
 
 
-def _spans(rows: Sequence[LedgerRow]) -> list[models.UseSpan]:
+def _held(workload: Workload) -> list[tuple[int, float]]:
+    """From when to when it held something; the end of what it still holds is open."""
+    return [
+        (one.reserved_ms, inf if one.ended_ms is None else one.ended_ms)
+        for one in workload.attempts
+    ]
+
+
+def _spans(rows: Sequence[LedgerRow], held: Sequence[tuple[int, float]]) -> list[models.UseSpan]:
     if not rows:
         return []
     first_ms = rows[0].minute_ms
@@ -98,15 +107,34 @@ def _spans(rows: Sequence[LedgerRow]) -> list[models.UseSpan]:
     found: dict[int, list[LedgerRow]] = {}
     for row in rows:
         found.setdefault((row.minute_ms - first_ms) // length_ms, []).append(row)
-    return [_span(of, first_ms + number * length_ms, length_ms) for number, of in found.items()]
+    return [
+        span
+        for number, of in found.items()
+        for span in _within(of, first_ms + number * length_ms, length_ms, held)
+    ]
 
 
-def _span(rows: Sequence[LedgerRow], from_ms: int, length_ms: int) -> models.UseSpan:
-    held = sum(row.held_milli_gpu_ms for row in rows) // length_ms
-    return models.UseSpan(
-        from_ms=from_ms,
-        to_ms=from_ms + length_ms,
-        held_milli_gpu=held,
-        used_milli_gpu=_share_of(rows, held),
-        memory_used_mib=_fullest(rows),
-    )
+def _within(
+    rows: Sequence[LedgerRow], from_ms: int, length_ms: int, held: Sequence[tuple[int, float]]
+) -> list[models.UseSpan]:
+    """Only the time in which it held something: a minute's mean would be less than it ever held."""
+    parts = [
+        (max(from_ms, start), int(min(from_ms + length_ms, end)))
+        for start, end in held
+        if start < from_ms + length_ms and end > from_ms
+    ]
+    held_ms = sum(end - start for start, end in parts)
+    if held_ms <= 0:
+        return []
+    amount = sum(row.held_milli_gpu_ms for row in rows) // held_ms
+    return [
+        models.UseSpan(
+            from_ms=start,
+            to_ms=end,
+            held_milli_gpu=amount,
+            used_milli_gpu=_share_of(rows, amount),
+            memory_used_mib=_fullest(rows),
+        )
+        for start, end in parts
+        if end > start
+    ]

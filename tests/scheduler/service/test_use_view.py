@@ -66,6 +66,22 @@ def test_what_never_held_a_gpu_says_so() -> None:
     assert use_view(_ended(NOW), [], now_ms=NOW + 9 * MINUTE).text.endswith("held none")
 
 
+def test_what_ran_for_a_part_of_a_minute_is_drawn_as_long_and_as_high_as_it_held() -> None:
+    first, second = NOW + 10_000, NOW + 45_000
+    before = running(1)
+    stopped = replace(
+        before.attempts[0], reserved_ms=Millis(first), ended_ms=Millis(first + 20_000)
+    )
+    again = replace(before.attempts[0], reserved_ms=Millis(second), ended_ms=None)
+    row = replace(_row(0, 50), held_milli_gpu_ms=500 * 35_000)
+    found = use_view(replace(before, attempts=(stopped, again)), [row], now_ms=NOW + MINUTE)
+    assert [(span.from_ms, span.to_ms) for span in found.spans] == [
+        (first, first + 20_000),
+        (second, NOW + MINUTE),
+    ]
+    assert [(span.held_milli_gpu, span.used_milli_gpu) for span in found.spans] == [(500, 250)] * 2
+
+
 def test_weeks_come_in_spans_that_can_be_drawn() -> None:
     rows = [_row(number, 50) for number in range(0, 20_000, 3)]
     spans = use_view(running(1), rows, now_ms=NOW).spans
