@@ -79,28 +79,43 @@ def _places(
     found: set[tuple[TeamName, PoolName]] = set()
     borrowed = {pool for (_, pool), use in cycle.uses.items() if use.borrowed > 0}
     unused = {pool: _unused(cycle, pool) for pool in borrowed}
-    for workload in _waiting(cycle, obstacles):
+
+    def pools_of(workload: Workload) -> list[PoolName]:
+        spec, need = workload.spec, milli_gpu(must_have(workload.spec))
+        return [
+            pool
+            for pool in spec.pools
+            if unused.get(pool, need) < need and may_borrow(cycle, spec.team, pool) >= need
+        ]
+
+    for workload in _waiting(cycle, obstacles, pools_of):
         team, workers = workload.spec.team, must_have(workload.spec)
-        need = milli_gpu(workers)
-        for pool in workload.spec.pools:
-            if (team, pool) in found or unused.get(pool, need) >= need:
-                continue
-            if may_borrow(cycle, team, pool) < need or not _has_come(cycle, workload, pool):
+        for pool in pools_of(workload):
+            if (team, pool) in found or not _has_come(cycle, workload, pool):
                 continue
             devices = _most_free(cycle, workers, pool)
             if devices:
                 found.add((team, pool))
                 kept = _until(cycle, workload, pool, devices)
                 yield FairShareClaim(
-                    team, pool, need, devices if kept.until_ms > cycle.now_ms else {}, kept
+                    team,
+                    pool,
+                    milli_gpu(workers),
+                    devices if kept.until_ms > cycle.now_ms else {},
+                    kept,
                 )
 
 
-def _waiting(cycle: CycleState, obstacles: Mapping[WorkloadId, Reason]) -> list[Workload]:
-    """The first of each line that would borrow; in order within their teams."""
+def _waiting(
+    cycle: CycleState,
+    obstacles: Mapping[WorkloadId, Reason],
+    pools_of: Callable[[Workload], list[PoolName]],
+) -> list[Workload]:
+    """The first of each class that would borrow and may in some pool; in order within their teams."""
     found: list[Workload] = []
     for key, waiting in cycle.index.equivalence_classes.items():
-        if key.over_quota:
+        # All of a class ask for the same: most classes need not be gone through.
+        if key.over_quota and pools_of(cycle.workloads[waiting.members[0].workload_id]):
             members = (cycle.workloads[i] for _, i in waiting.members if i not in obstacles)
             found.extend(islice((one for one in members if one.nomination is None), 1))
     return sorted(found, key=ordering.in_team(cycle.workloads))
