@@ -75,7 +75,7 @@ CHANGE_KINDS = (
     "policy-changed",
 )
 #: Columns of a report, as the page and the spreadsheets of page and command name them.
-REPORT_COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost")
+REPORT_COLUMNS = ("Team", "User", "Held", "Really used", "Held idle", "Borrowed", "Lost at most")
 
 
 class Report(View):
