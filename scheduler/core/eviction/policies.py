@@ -15,6 +15,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model import eviction_cause
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.eviction_cause import EvictionCause
+from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.lifecycle import is_lease
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
@@ -28,6 +29,7 @@ from gpucommons.scheduler.core.queue.ordering import priority
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaShortfall:
     """Milli-GPU that a team must get back from its own work before more of it may start."""
@@ -55,6 +57,7 @@ class QuotaShortfall:
         return self.guaranteed > 0 or self.training > 0
 
 
+@quick
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvictionPolicy:
     """Who may be stopped, for whom, and up to how much."""

@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.eviction.candidates import (
 from gpucommons.scheduler.core.eviction.node_trial import NodeEvictionTrial
 from gpucommons.scheduler.core.eviction.policies import EvictionPolicy
 from gpucommons.scheduler.core.model.demand import Worker, must_have
+from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     NodeId,
@@ -35,6 +36,7 @@ _TRIALS: Entry[tuple[EvictionCandidates, HoldClass], dict[NodeId, NodeEvictionTr
 )
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Search:
     """Places wanted in a pool, and what may be taken for them."""

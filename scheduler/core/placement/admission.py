@@ -53,6 +53,7 @@ class EvictionCandidate:
     ending: bool = False
 
 
+@quick
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Devices for a workload, and who has to go first."""
