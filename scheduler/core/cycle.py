@@ -31,7 +31,7 @@ from gpucommons.scheduler.core.placement.admission import (
     unpromise,
     withdraw,
 )
-from gpucommons.scheduler.core.queue import eligibility, headroom, lending, ordering
+from gpucommons.scheduler.core.queue import eligibility, lending, ordering
 
 #: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
 _ROUNDS = 5
@@ -58,13 +58,11 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
         # Who is stopped for nobody any more goes on, and what it was to move to is free again.
         if _spare_the_unneeded(cycle):
             continue
-        _keep_back(cycle)
-        if not fair_share_reservations.decide(cycle, obstacles, surplus.may_borrow):
+        if not _hold_back(cycle, obstacles):
             break
     else:
         _spare_the_unneeded(cycle)
-        _keep_back(cycle)
-        fair_share_reservations.decide(cycle, obstacles, surplus.may_borrow)
+        _hold_back(cycle, obstacles)
     # What is idle then, elastic jobs that run may take.
     growing.grow(cycle)
     # 8 Reasons for everyone still waiting.
@@ -74,21 +72,20 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
 
 def _turns(cycle: CycleState, obstacles: dict[WorkloadId, Reason]) -> None:
     usage = cycle.usage_now()
-    # 3 Notebooks within fixed quota, oldest first; then what is left of headroom is kept.
+    # 3 Notebooks within fixed quota, oldest first.
     tickets = cycle.among(cycle.index.tickets - obstacles.keys())
     for workload in sorted(tickets, key=ordering.by_age):
         notebooks.admit_or_reclaim(cycle, cycle.workloads[workload.workload_id])
     _redeem(cycle)
-    _keep_headroom(cycle)
     # 4 In-guarantee work by priority, share and age; borrowers that now fit are upgraded in turn.
+    #   Then what borrowers may not have of the rest is held back.
     guarantees = guarantee.in_force(cycle)
     entitled = partial(guarantee.entitled, cycle)
     borrowers = guarantee.upgradable(cycle, guarantees)
     borrow = partial(_borrow_what_is_idle, cycle, obstacles)
     for workload in ordering.for_guarantee(cycle, usage, obstacles, entitled, borrowers):
         guarantee.consider(cycle, workload, guarantees, borrow)
-    _keep_back(cycle)
-    fair_share_reservations.decide(cycle, obstacles, surplus.may_borrow)
+    _hold_back(cycle, obstacles)
     # 5 Over-quota work by weighted fair share; elastic jobs just admitted take more workers.
     for workload in ordering.for_surplus(cycle, usage, obstacles):
         surplus.consider(cycle, workload)
@@ -109,20 +106,14 @@ def _borrow_what_is_idle(
     cycle: CycleState, obstacles: dict[WorkloadId, Reason], workload: Workload
 ) -> bool:
     """Start a job on what borrowers may have now, before anybody is stopped for it."""
-    _keep_back(cycle)
-    fair_share_reservations.decide(cycle, obstacles, surplus.may_borrow)
+    _hold_back(cycle, obstacles)
     return surplus.borrow(cycle, workload)
 
 
-def _keep_back(cycle: CycleState) -> None:
-    """What was placed may have moved the headroom: speak of what the next cycle finds."""
-    _keep_headroom(cycle)
+def _hold_back(cycle: CycleState, obstacles: dict[WorkloadId, Reason]) -> bool:
+    """See what borrowers may not have by what is held now; says whether turns were taken otherwise."""
     lending.hold_back(cycle, guarantee.in_force(cycle))
-
-
-def _keep_headroom(cycle: CycleState) -> None:
-    for pool in cycle.pools.values():
-        headroom.keep(cycle, pool.name, pool.headroom_milli_gpu)
+    return fair_share_reservations.decide(cycle, obstacles, surplus.may_borrow)
 
 
 def _redeem(cycle: CycleState) -> None:

@@ -12,9 +12,17 @@ from functools import reduce
 from operator import or_
 
 from gpucommons.gpu.devices.devices import DeviceId
-from gpucommons.scheduler.core.capacity.node_capacity import KeptArea, NodeCapacity, twice
+from gpucommons.scheduler.core.capacity.hold_back import (
+    HoldBack,
+    HoldBackKey,
+    HoldBackReason,
+    hold_backs,
+)
+from gpucommons.scheduler.core.capacity.ledger import HoldBackLedger
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity, twice
 from gpucommons.scheduler.core.capacity.promised import Promise, sharing
 from gpucommons.scheduler.core.model.holds import (
+    FULL,
     Hold,
     HoldKey,
     Load,
@@ -44,6 +52,8 @@ class Capacity:
     """All nodes."""
 
     nodes: dict[NodeId, NodeCapacity]
+    #: All that is kept from work though nobody holds it.
+    ledger: HoldBackLedger = field(init=False)
     promises: dict[WorkloadId, Promise] = field(default_factory=dict)
     #: Victims whose processor and memory count for a promise.
     covered: set[HoldKey] = field(default_factory=set)
@@ -55,8 +65,6 @@ class Capacity:
     blocks: tuple[Block, ...] = ()
     #: Pools in which some of it lies.
     pools_with_blocks: frozenset[PoolName] = frozenset()
-    #: What is kept as headroom.
-    kept: dict[PoolName, tuple[KeptArea, ...]] = field(default_factory=dict)
     #: Work known to come, by pool; None for a trial of a few nodes, which follows no demand.
     known: Mapping[PoolName, Known] | None = None
     #: Arrays kept in step with this capacity by :mod:`.views`.
@@ -65,15 +73,13 @@ class Capacity:
     astray: dict[DeviceId, dict[HoldKey, int]] = field(default_factory=dict)
     #: Devices that more than one node has: a machine that has been renamed, and its lost self.
     _twins: frozenset[DeviceId] = frozenset()
-    #: How often something could be had that could not before: a hold, a promise or a reservation
-    #: went, or blocks moved.
-    freed: int = 0
-    #: How often what is kept from borrowers was laid anew.
-    headroom_laid: int = 0
+    _freed: int = 0
     _forgotten: int = 0
-    _reserved_on: set[NodeId] = field(default_factory=set)
-    _held_back: set[NodeId] = field(default_factory=set)
     _usable: dict[PoolName, Sequence[NodeCapacity]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Hold nothing back."""
+        self.ledger = HoldBackLedger(self.nodes)
 
     @classmethod
     def of(
@@ -81,10 +87,9 @@ class Capacity:
     ) -> Capacity:
         """Return the capacity that these holds, promises and blocks leave."""
         ordered = sorted(nodes, key=lambda node: node.node_id)
-        capacity = cls({})
-        capacity.nodes = {
-            node.node_id: NodeCapacity.empty(node, capacity.touched) for node in ordered
-        }
+        touched: list[NodeId] = []
+        nodes_by_id = {node.node_id: NodeCapacity.empty(node, touched) for node in ordered}
+        capacity = cls(nodes_by_id, touched=touched)
         capacity._twins = twice(one for node in ordered for one in node.devices)
         promised = []
         for workload in workloads:
@@ -165,69 +170,42 @@ class Capacity:
                 ahead.update(one.node_id for one in self.promises[workload_id].placements)
         return found
 
-    def reserve(self, placement: WorkerPlacement) -> None:
-        """Keep a place from in-guarantee work until :meth:`unreserve` or the next survey."""
-        node = self.nodes[placement.node_id]
-        for device_id in placement.device_ids:
-            node.devices[device_id].reserved |= mask_of(placement)
-        node.touch()
-        self._reserved_on.add(placement.node_id)
+    def reserve(self, workload: Workload, placements: Iterable[WorkerPlacement]) -> None:
+        """Hold a place back from other in-guarantee work until :meth:`unreserve` or the next survey."""
+        key = HoldBackKey(HoldBackReason.RESERVATION, workload.workload_id)
+        # Processor and memory are not kept: what ends there gives up its own.
+        self.ledger.hold_back(
+            key, hold_backs(key.reason, workload, placements, HoldClass.GUARANTEED)
+        )
 
-    def lift(self, placement: WorkerPlacement) -> None:
-        """Keep a place from in-guarantee work no more."""
-        node = self.nodes[placement.node_id]
-        for device_id in placement.device_ids:
-            node.devices[device_id].reserved &= ~mask_of(placement)
-        node.touch()
-        self.freed += 1
+    @property
+    def reservations(self) -> Mapping[WorkloadId, tuple[HoldBack, ...]]:
+        """Places that are held back for in-guarantee work that waits for other such work."""
+        return self.ledger.held_for(HoldBackReason.RESERVATION)
 
     def unreserve(self) -> None:
-        """Keep no place from in-guarantee work."""
-        self.freed += bool(self._reserved_on)
-        for node_id in self._reserved_on:
-            node = self.nodes[node_id]
-            for device in node.devices.values():
-                device.reserved = 0
-            node.touch()
-        self._reserved_on.clear()
+        """Hold no place back from in-guarantee work."""
+        self.ledger.give_up_all(HoldBackReason.RESERVATION)
 
-    def keep_headroom(self, pool: PoolName, areas: tuple[KeptArea, ...]) -> None:
-        """Keep these areas of a pool from borrowers, and no others."""
-        before = self.kept.get(pool, ())
-        lent_later = {i for i in self._held_back if self.nodes[i].node.pool == pool}
-        if areas == before and not lent_later:
-            return
-        self.headroom_laid += 1
-        for node_id in lent_later.union(area.node_id for area in before):
-            node = self.nodes[node_id]
-            node.headroom = Load()
-            for device in node.devices.values():
-                device.headroom = 0
-            node.touch()
-        self._held_back -= lent_later
-        for area in areas:
-            node = self.nodes[area.node_id]
-            node.headroom = node.headroom.plus(node.share(area.milli_gpu))
-            for device_id in area.device_ids:
-                node.devices[device_id].headroom |= area.mask
-            node.touch()
-        self.kept[pool] = areas
+    @property
+    def freed(self) -> int:
+        """How often something could be had that could not before: a hold, a promise or a reservation
+        went, or blocks moved.
+        """
+        return self._freed + self.ledger.freed
 
-    def hold_back(self, placement: WorkerPlacement) -> None:
-        """Keep what borrowers could have of a place from them until headroom is looked at again."""
-        node = self.nodes[placement.node_id]
-        node.hold_back(placement)
-        self._held_back.add(placement.node_id)
-
-    def held_back(self, pool: PoolName) -> int:
-        """How many whole GPUs of a pool nobody holds, and borrowers may not have for now."""
-        nodes = (self.nodes[node_id] for node_id in self._held_back)
-        return sum(
-            bool(one.headroom) and not one.blocks and not one.blocked(HoldClass.FIXED)
-            for node in nodes
-            if node.node.pool == pool
-            for one in node.devices.values()
-        )
+    def held_back(self, pool: PoolName, hold_class: HoldClass) -> Mapping[DeviceId, HoldBack]:
+        """Whole GPUs of a pool that nobody holds and a class may not have, and what keeps them."""
+        found: dict[DeviceId, HoldBack] = {}
+        for one in self.ledger.held_from(hold_class):
+            node = self.nodes[one.node_id]
+            for device_id, _ in one.bits if node.node.pool == pool else ():
+                device = node.devices[device_id]
+                # Of a GPU with blocks, borrowers may have the parts that are not kept.
+                whole = not device.blocks or device.unlent == FULL
+                if whole and not device.blocked(HoldClass.FIXED):
+                    found.setdefault(device_id, one)
+        return found
 
     def usable(self, pool: PoolName) -> Sequence[NodeCapacity]:
         """Nodes of a pool that take new work, in a fixed order."""
@@ -254,7 +232,7 @@ class Capacity:
 
     def remove_attempt(self, attempt: Attempt) -> None:
         """Give back all that an attempt holds."""
-        self.freed += 1
+        self._freed += 1
         for rank, placement in enumerate(attempt.placements):
             node = self.nodes.get(placement.node_id)
             key = HoldKey(attempt.attempt_id, rank)
@@ -311,10 +289,6 @@ class Capacity:
         # A search looks at some of the nodes only; of a place that is gone nothing can be kept.
         there = tuple(one for one in nomination.placements if self._is_there(one))
         for placement in there:
-            node = self.nodes[placement.node_id]
-            node.promised_by.add(workload.workload_id)
-            for device_id in placement.device_ids:
-                node.devices[device_id].promised |= mask_of(placement)
             need = Load(placement.cpu_milli, placement.memory_mib)
             extra[placement.node_id] = extra.get(placement.node_id, Load()).plus(need)
         for node_id, left in tuple(extra.items()):
@@ -323,11 +297,13 @@ class Capacity:
             given = sum_loads(node.holds[key].load for key in mine)
             covered.update(mine)
             extra[node_id] = left.minus(given).positive()
-            node.promised = node.promised.plus(extra[node_id])
-            node.touch()
         self.covered |= covered
         kept = Promise(workload, victims, there, extra, frozenset(covered))
         self.promises[workload.workload_id] = kept
+        self.ledger.hold_back(
+            HoldBackKey(HoldBackReason.PROMISE, workload.workload_id),
+            hold_backs(HoldBackReason.PROMISE, workload, there, nomination.hold_class, extra),
+        )
 
     def _is_there(self, placement: WorkerPlacement) -> bool:
         node = self.nodes.get(placement.node_id)
@@ -343,35 +319,21 @@ class Capacity:
         gone = self.promises.pop(workload_id, None)
         if gone is None:
             return None
-        self.freed += 1
         self.covered -= gone.covered
-        for placement in gone.placements:
-            node = self.nodes[placement.node_id]
-            node.promised_by.discard(workload_id)
-            node.touch()
-            devices = node.devices
-            for device_id in placement.device_ids:
-                devices[device_id].promised &= ~mask_of(placement)
-        for node_id, load in gone.extra.items():
-            self.nodes[node_id].promised = self.nodes[node_id].promised.minus(load)
+        self.ledger.give_up(HoldBackKey(HoldBackReason.PROMISE, workload_id))
         return gone
 
     def hides(self, workload_id: WorkloadId) -> bool:
         """A promise keeps something that nobody holds: without it, its own workload may fit."""
-        promise = self.promises.get(workload_id)
-        if promise is None:
-            return False
-        if any(load != Load() for load in promise.extra.values()):
-            return True
         return any(
-            mask_of(one) & ~self.nodes[one.node_id].devices[device_id].held
-            for one in promise.placements
-            for device_id in one.device_ids
+            one.load != Load()
+            or any(bits & ~self.nodes[one.node_id].devices[i].held for i, bits in one.bits)
+            for one in self.ledger.under(HoldBackKey(HoldBackReason.PROMISE, workload_id))
         )
 
     def set_blocks(self, blocks: Iterable[Block]) -> None:
         """Mark where fixed quota lies, and the processor and memory that goes with it."""
-        self.freed += 1
+        self._freed += 1
         self.blocks = tuple(blocks)
         self.pools_with_blocks = frozenset(block.pool for block in self.blocks)
         for node in self.nodes.values():

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, Device, DeviceId
-from gpucommons.scheduler.core.model.demand import placed_milli_gpu
+from gpucommons.scheduler.core.capacity.hold_back import (
+    BORROWERS,
+    EVERYONE,
+    HoldBack,
+    HoldBackReason,
+)
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey, Load, mask_of
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkerPlacement, WorkloadId
-
-
-class KeptArea(NamedTuple):
-    """A part of a block that is not lent."""
-
-    node_id: NodeId
-    device_ids: tuple[DeviceId, ...]
-    mask: int
-    milli_gpu: int
+from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
 
 
 @dataclass(slots=True)
@@ -29,9 +24,12 @@ class DeviceCapacity:
     device: Device
     position: int
     held: int = 0
+    #: Held back from everyone: promised to somebody.
     promised: int = 0
     blocks: int = 0
-    headroom: int = 0
+    #: Held back from borrowers.
+    unlent: int = 0
+    #: Held back from work inside a guarantee.
     reserved: int = 0
 
     def blocked(self, hold_class: HoldClass, gone: int = 0, unpromised: int = 0) -> int:
@@ -44,7 +42,7 @@ class DeviceCapacity:
             return taken | self.blocks | self.reserved
         if hold_class is HoldClass.FIXED:
             return taken
-        return taken | self.headroom
+        return taken | self.unlent
 
     def fork(self) -> DeviceCapacity:
         """Return an independent copy."""
@@ -54,7 +52,7 @@ class DeviceCapacity:
             self.held,
             self.promised,
             self.blocks,
-            self.headroom,
+            self.unlent,
             self.reserved,
         )
 
@@ -65,7 +63,7 @@ def blocked(devices: Iterable[DeviceCapacity], hold_class: HoldClass) -> list[in
         return [one.held | one.promised | one.blocks | one.reserved for one in devices]
     if hold_class is HoldClass.FIXED:
         return [one.held | one.promised for one in devices]
-    return [one.held | one.promised | one.headroom for one in devices]
+    return [one.held | one.promised | one.unlent for one in devices]
 
 
 @dataclass(slots=True)
@@ -80,9 +78,9 @@ class NodeCapacity:
     fixed: Load = Load()
     promised: Load = Load()
     block_share: Load = Load()
-    headroom: Load = Load()
-    #: Who was promised a part of it.
-    promised_by: set[WorkloadId] = field(default_factory=set)
+    unlent: Load = Load()
+    #: What is held back here: promises and all else.
+    held_back: list[HoldBack] = field(default_factory=list)
     #: Where changes are noted: all nodes of a capacity share the list.
     touched: list[NodeId] = field(default_factory=list)
     #: How often it changed.
@@ -122,7 +120,7 @@ class NodeCapacity:
         if hold_class is HoldClass.GUARANTEED:
             firm = self.free_for_firm()
             return Load(min(cpu, firm.cpu_milli), min(memory, firm.memory_mib))
-        return Load(cpu - self.headroom.cpu_milli, memory - self.headroom.memory_mib)
+        return Load(cpu - self.unlent.cpu_milli, memory - self.unlent.memory_mib)
 
     def free_for_firm(self) -> Load:
         """What work that nobody may evict can have, were all borrowers gone.
@@ -171,23 +169,47 @@ class NodeCapacity:
             self.fixed = self.fixed.minus(load)
         return hold
 
-    def open_milli_gpu(self, placement: WorkerPlacement) -> int:
-        """How much of a place borrowers could have."""
-        bits = mask_of(placement)
-        devices = [self.devices[device_id] for device_id in placement.device_ids]
-        return sum((bits & ~one.blocked(HoldClass.OVER_QUOTA)).bit_count() for one in devices)
+    def hold_back(self, one: HoldBack) -> None:
+        """Keep what is held back from those who may not have it."""
+        self.held_back.append(one)
+        self._reckon(one.reason.held_from)
 
-    def hold_back(self, placement: WorkerPlacement) -> None:
-        """Keep from borrowers what they could have of a place."""
+    def give_up(self, one: HoldBack) -> None:
+        """Let everybody have what was held back."""
+        self.held_back.remove(one)
+        self._reckon(one.reason.held_from)
+
+    def _reckon(self, held_from: frozenset[HoldClass]) -> None:
+        """Bits and load that these classes may not have, from all that is held back here."""
         self.touch()
-        part, of = self.open_milli_gpu(placement), placed_milli_gpu(placement)
-        cpu_milli, memory_mib = placement.cpu_milli, placement.memory_mib
-        if part < of:
-            cpu_milli, memory_mib = cpu_milli * part // of, memory_mib * part // of
-        self.headroom = self.headroom.plus(Load(cpu_milli, memory_mib))
-        for device_id in placement.device_ids:
-            capacity = self.devices[device_id]
-            capacity.headroom |= mask_of(placement) & ~capacity.blocked(HoldClass.OVER_QUOTA)
+        bits: dict[DeviceId, int] = {}
+        load = Load()
+        for one in self.held_back:
+            if one.reason.held_from is held_from:
+                load = load.plus(one.load)
+                for device_id, mask in one.bits:
+                    bits[device_id] = bits.get(device_id, 0) | mask
+        found = ((device, bits.get(device_id, 0)) for device_id, device in self.devices.items())
+        if held_from is EVERYONE:
+            self.promised = load
+            for device, mask in found:
+                device.promised = mask
+        elif held_from is BORROWERS:
+            self.unlent = load
+            for device, mask in found:
+                device.unlent = mask
+        else:
+            for device, mask in found:
+                device.reserved = mask
+
+    @property
+    def promised_by(self) -> set[WorkloadId]:
+        """Who was promised a part of it."""
+        return {
+            one.workload_id
+            for one in self.held_back
+            if one.workload_id is not None and one.reason is HoldBackReason.PROMISE
+        }
 
     def holds_of(self, device_id: DeviceId) -> Iterator[Hold]:
         """Who holds a part of a device under this node."""
@@ -204,8 +226,8 @@ class NodeCapacity:
             self.fixed,
             self.promised,
             self.block_share,
-            self.headroom,
-            set(self.promised_by),
+            self.unlent,
+            list(self.held_back),
         )
 
 

@@ -216,7 +216,6 @@ class CycleState:
     def survey(self) -> None:
         """Look at the devices anew: after this, :attr:`capacity` and :attr:`uses` are true."""
         self.log.versions.survey += 1
-        self.turns.reservations.clear()
         derived = self.derived
         if derived.capacity.lies_on(self.nodes):
             derived.capacity.follow(self.workloads, derived.stale, self.rules.blocks)
@@ -232,7 +231,6 @@ class CycleState:
     def begin_round(self) -> None:
         """Keep no places from before: each round keeps those that it finds nothing better for."""
         self.turns.another_round = False
-        self.turns.reservations.clear()
         self.capacity.unreserve()
 
     def count(self) -> None:
@@ -373,7 +371,7 @@ _READS: dict[Fact, Callable[[CycleState], object]] = {
     Fact.BORROWERS: lambda cycle: cycle.index.lent_changes,
     Fact.CAPACITY: lambda cycle: cycle.capacity.changes,
     Fact.FREED: lambda cycle: cycle.capacity.freed,
-    Fact.HEADROOM: lambda cycle: cycle.capacity.headroom_laid,
+    Fact.LENT: lambda cycle: cycle.capacity.ledger.lent_anew,
     Fact.BLOCKS: lambda cycle: cycle.rules.blocks,
     Fact.RELEASED: lambda cycle: cycle.carried.released,
     Fact.FAIR_SHARE_CLAIMS: lambda cycle: cycle.turns.fair_share_claims,

@@ -37,8 +37,8 @@ class Fact(Enum):
     CAPACITY = auto()
     #: Something may be had that could not: a hold, a promise or a reservation went, or blocks moved.
     FREED = auto()
-    #: What is kept from borrowers.
-    HEADROOM = auto()
+    #: What is held back from borrowers.
+    LENT = auto()
     #: Where fixed quota lies.
     BLOCKS = auto()
     #: What was given up and is not lent yet.

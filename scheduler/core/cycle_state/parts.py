@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from gpucommons.scheduler.core.capacity.hold_back import FairShareClaim
 from gpucommons.scheduler.core.cycle_state.counted_uses import CountedUses
 from gpucommons.scheduler.core.cycle_state.versions import Versions
 from gpucommons.scheduler.core.model.resources import Block, Policy, Pool, Team
 from gpucommons.scheduler.core.model.state import (
     Cluster,
     Event,
-    FairShareClaim,
     FairShareReservation,
     Released,
     Spare,
@@ -20,7 +20,6 @@ from gpucommons.scheduler.core.model.state import (
 from gpucommons.scheduler.core.model.types import (
     PoolName,
     TeamName,
-    WorkerPlacement,
     WorkloadId,
 )
 from gpucommons.scheduler.core.packing.asks import Ask
@@ -97,8 +96,6 @@ class Turns:
     #: Somebody lost a promise, or more is being cleared than was asked for: who has had its turn gets
     #: another, or the next cycle would decide otherwise on the same facts.
     another_round: bool = False
-    #: Places kept for in-guarantee work that waits for other such work.
-    reservations: dict[WorkloadId, tuple[WorkerPlacement, ...]] = field(default_factory=dict)
     #: Whose turn it is on the surplus, and after how many changes of workloads that was seen.
     fair_share_claims: tuple[FairShareClaim, ...] = ()
     claims_at: int = -1

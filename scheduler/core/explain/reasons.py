@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
+from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReason
 from gpucommons.scheduler.core.capacity.views import largest_free, whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
@@ -30,6 +32,7 @@ from gpucommons.scheduler.core.passes.backoff_reason import reason as why_kept_b
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import fragments, lending
+from gpucommons.scheduler.core.queue.eligibility import duration
 from gpucommons.scheduler.core.quota import quota
 
 #: How the sentence about a smaller size begins.
@@ -174,7 +177,11 @@ def _turn_of_others(cycle: CycleState, workload: Workload) -> str:
     for pool in _pools(cycle, workload):
         team = left_to(cycle, workload, pool)
         if team is not None and _would_borrow(cycle, workload, pool):
-            return f"{workload.spec.team} has had more than its share of {pool}; a place is kept for {team}."
+            kept = duration(cycle.pools[pool].min_run_ms // 1000)
+            return (
+                f"{workload.spec.team} has had more than its share of {pool}; a place is kept for {team},"
+                f" for {kept} each time that more of it is free."
+            )
     return ""
 
 
@@ -251,7 +258,7 @@ def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
             f"Needs {format_gpus(first.milli_gpu)}; no GPU has that much free.",
         )
     free = free_per_node(cycle, pool, hold_class)
-    kept = _kept(cycle, pool) if hold_class is HoldClass.OVER_QUOTA else ""
+    kept = _kept(cycle, pool, hold_class)
     part = 0 if any(free) else largest_free(cycle.capacity, pool, hold_class)
     if len(workers) > 1:
         return ReasonClass.GANG, f"Needs {asked}; {_free(sum(free), part, ' GPU')}{kept}."
@@ -270,17 +277,30 @@ def _leaner(cycle: CycleState, workload: Workload) -> str | None:
     return f"Would start now with at most {beside_gpus.in_words(found[1])}."
 
 
-def _kept(cycle: CycleState, pool: PoolName) -> str:
-    """``, and 2 more are kept for guarantees`` where borrowers may not have all that is free."""
-    kept = {
-        "guarantees": cycle.capacity.held_back(pool),
-        "notebooks": lending.kept_for_notebooks(cycle, pool),
-    }
-    count = sum(kept.values())
-    if not count:
+def _kept(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> str:
+    """``, and 2 more are kept for guarantees`` where a class may not have all that is free."""
+    held_back = lending.held_back(cycle, pool, hold_class)
+    whom = Counter(_for_whom(cycle, pool, one) for one in held_back)
+    if not whom:
         return ""
-    whom = " and ".join(name for name, some in kept.items() if some)
-    return f", and {count} more {'is' if count == 1 else 'are'} kept for {whom}"
+    count = f"{len(held_back)} more {'is' if len(held_back) == 1 else 'are'} kept"
+    if len(whom) == 1:
+        return f", and {count} for {next(iter(whom))}"
+    return f", and {count}: {', '.join(f'{some} for {name}' for name, some in whom.items())}"
+
+
+def _for_whom(cycle: CycleState, pool: PoolName, one: HoldBack) -> str:
+    """For whom a GPU is kept, and until when where something ends that."""
+    notebooks = one.held_for is HoldClass.FIXED
+    if one.reason is HoldBackReason.RESERVATION:
+        return f"a job of {one.team}, until the rest of its place is free"
+    if one.reason is HoldBackReason.LENDING_PAUSE:
+        # How long, not until when: who reads this may live by another clock.
+        pause = duration(cycle.pools[pool].lend_after_ms // 1000)
+        if notebooks:
+            return f"{one.team}'s notebooks, for {pause} after it was won back"
+        return f"{one.team}'s next job, for {pause} after its last one"
+    return "notebooks" if notebooks else "guarantees"
 
 
 def _free(whole_milli_gpu: int, part_milli_gpu: int, candidate: str = "") -> str:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
-from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.actions import Act
 from gpucommons.scheduler.core.model.evolving import quick
 from gpucommons.scheduler.core.model.intents import (
@@ -124,17 +123,6 @@ class FairShareReservation:
     until_ms: Millis
     #: Not before this is it kept for another when that job leaves the line.
     again_ms: Millis
-
-
-class FairShareClaim(NamedTuple):
-    """Whose turn it is, and what is free of a place that is left to it."""
-
-    team: TeamName
-    pool: PoolName
-    need_milli_gpu: int
-    #: None once it was kept for long enough.
-    devices: Mapping[NodeId, tuple[DeviceId, ...]]
-    reservation: FairShareReservation
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
+from gpucommons.scheduler.core.capacity.hold_back import HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.eviction import policies, solver
@@ -32,7 +33,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.passes import fair_share_reservations, guarantee, surplus
 from gpucommons.scheduler.core.placement.admission import Plan, nominate, promise
-from gpucommons.scheduler.core.queue import ordering
+from gpucommons.scheduler.core.queue import lending, ordering
 from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 
 #: Moves are counted over the last hour: about as often as somebody looks why a job waits.
@@ -102,7 +103,7 @@ def _consider(
 ) -> None:
     team, need = workload.spec.team, milli_gpu(must_have(workload.spec))
     # A place that is kept for it is in the way of others only.
-    alone = workload.workload_id in cycle.turns.reservations
+    alone = workload.workload_id in cycle.capacity.reservations
     for pool in workload.spec.pools:
         if pool not in cycle.pools or _unused(cycle, pool) < need:
             continue  # not scattered but too little
@@ -134,7 +135,9 @@ def _unused(cycle: CycleState, pool: PoolName) -> int:
 
 def _lendable(cycle: CycleState, pool: PoolName) -> int:
     """What is unused and not kept for guarantees."""
-    return _unused(cycle, pool) - WHOLE_MILLI_GPU * cycle.capacity.held_back(pool)
+    held_back = lending.held_back(cycle, pool, HoldClass.OVER_QUOTA)
+    kept = sum(one.held_for is HoldClass.GUARANTEED for one in held_back)
+    return _unused(cycle, pool) - WHOLE_MILLI_GPU * kept
 
 
 def _classes(
@@ -155,16 +158,13 @@ def _classes(
 def _find(
     cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
 ) -> Plan | None:
-    # What is kept for it is not in its way.
-    kept = cycle.turns.reservations.get(workload.workload_id, ())
-    for one in kept:
-        cycle.capacity.lift(one)
     policy = policies.for_move(cycle, workload.spec.team, hold_class)
-    found = solver.solve_by_moves(cycle, workload.spec, pool, policy, most)
-    if found is None:
-        for one in kept:
-            cycle.capacity.reserve(one)
-    return found
+    with cycle.capacity.ledger.ignoring(_reservation(workload)):
+        return solver.solve_by_moves(cycle, workload.spec, pool, policy, most)
+
+
+def _reservation(workload: Workload) -> HoldBackKey:
+    return HoldBackKey(HoldBackReason.RESERVATION, workload.workload_id)
 
 
 def _carry_out(cycle: CycleState, workload: Workload, plan: Plan) -> None:
@@ -188,6 +188,7 @@ def _carry_out(cycle: CycleState, workload: Workload, plan: Plan) -> None:
             decided_ms=cycle.now_ms,
         )
         promise(cycle, cycle.put(replace(mover, nomination=nomination)))
+    cycle.capacity.ledger.give_up(_reservation(workload))
 
 
 def _ends_first(

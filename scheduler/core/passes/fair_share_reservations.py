@@ -27,6 +27,11 @@ from itertools import islice
 import numpy as np
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.hold_back import (
+    FairShareClaim,
+    HoldBack,
+    HoldBackReason,
+)
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.placement_slots import suits
 from gpucommons.scheduler.core.capacity.views import free_per_node
@@ -34,7 +39,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import Worker, milli_gpu, must_have
 from gpucommons.scheduler.core.model.holds import FULL
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import FairShareClaim, FairShareReservation
+from gpucommons.scheduler.core.model.state import FairShareReservation
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Millis,
@@ -97,13 +102,9 @@ def _places(
             if devices:
                 found.add((team, pool))
                 kept = _until(cycle, workload, pool, devices)
-                yield FairShareClaim(
-                    team,
-                    pool,
-                    milli_gpu(workers),
-                    devices if kept.until_ms > cycle.now_ms else {},
-                    kept,
-                )
+                now = devices if kept.until_ms > cycle.now_ms else {}
+                left = tuple(_held_back(team, now, kept))
+                yield FairShareClaim(team, pool, milli_gpu(workers), left, kept)
 
 
 def _waiting(
@@ -224,7 +225,7 @@ def _left(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[Fai
         return
     accounts = reclaim.accounts(cycle, pool)
     for one in cycle.turns.fair_share_claims:
-        if one.pool == pool and one.team != team and one.devices:
+        if one.pool == pool and one.team != team and one.held_back:
             asked = (team, need, one.team, one.need_milli_gpu)
             if accounts.is_a_turn_ahead(*asked):
                 cycle.turns.left.add((pool, asked))
@@ -238,21 +239,25 @@ def left_to(cycle: CycleState, workload: Workload, pool: PoolName) -> TeamName |
 
 @contextmanager
 def respected(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator[bool]:
-    """Hide from the capacity what a job leaves to others; says whether that is anything."""
-    hidden: list[tuple[NodeCapacity, Mapping[DeviceId, int]]] = []
-    for turn in _left(cycle, workload, pool):
-        for node_id, device_ids in turn.devices.items():
-            node = cycle.capacity.nodes[node_id]
-            hidden.append((node, {i: node.devices[i].headroom for i in device_ids}))
-            _set_headroom(node, dict.fromkeys(device_ids, FULL))
-    try:
-        yield bool(hidden)
-    finally:
-        for node, before in reversed(hidden):
-            _set_headroom(node, before)
+    """Hold back what a job leaves to others while it looks; says whether that is anything."""
+    left = [part for turn in _left(cycle, workload, pool) for part in turn.held_back]
+    if not left:
+        yield False
+        return
+    with cycle.capacity.ledger.minding(left):
+        yield True
 
 
-def _set_headroom(node: NodeCapacity, bits: Mapping[DeviceId, int]) -> None:
-    for device_id, headroom in bits.items():
-        node.devices[device_id].headroom = headroom
-    node.touch()
+def _held_back(
+    team: TeamName, devices: Mapping[NodeId, tuple[DeviceId, ...]], kept: FairShareReservation
+) -> Iterator[HoldBack]:
+    for node_id, device_ids in devices.items():
+        yield HoldBack(
+            reason=HoldBackReason.FAIR_SHARE,
+            node_id=node_id,
+            bits=tuple((device_id, FULL) for device_id in device_ids),
+            team=team,
+            workload_id=kept.workload_id,
+            held_for=HoldClass.OVER_QUOTA,
+            until_ms=kept.until_ms,
+        )

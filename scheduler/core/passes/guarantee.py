@@ -41,10 +41,9 @@ from gpucommons.scheduler.core.placement.admission import (
     admit,
     finds_nothing_better,
     found_nothing_free,
+    ignoring_its_promise,
     nominate,
     nothing_is_free,
-    promise,
-    unpromise,
 )
 from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.queue.ordering import priority
@@ -111,15 +110,12 @@ def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees, borr
         return
     if finds_nothing_better(cycle, workload, HoldClass.GUARANTEED):
         return
-    unpromise(cycle, workload)
-    for pool in workload.spec.pools:
-        placements = _place_free(cycle, workload, pool, guarantees)
-        if placements:
-            promise(cycle, workload)
-            admit(cycle, workload, placements, HoldClass.GUARANTEED)
-            return
-    promise(cycle, workload)
-    if workload.nomination is None and not _reclaim(cycle, workload, guarantees, borrow):
+    with ignoring_its_promise(cycle, workload):
+        found = (_place_free(cycle, workload, pool, guarantees) for pool in workload.spec.pools)
+        placements = next(filter(None, found), ())
+    if placements:
+        admit(cycle, workload, placements, HoldClass.GUARANTEED)
+    elif workload.nomination is None and not _reclaim(cycle, workload, guarantees, borrow):
         _reserve(cycle, workload, guarantees)
 
 
@@ -187,17 +183,15 @@ def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> N
         if plan is None:
             cycle.memo.keep(_NOTHING_TO_RESERVE, asked, value=True)
             continue
-        cycle.turns.reservations[workload.workload_id] = plan.placements
-        for one in plan.placements:
-            cycle.capacity.reserve(one)
+        cycle.capacity.reserve(workload, plan.placements)
         return
 
 
 def _has_reserved(cycle: CycleState, team: TeamName, pool: PoolName) -> bool:
     """A place is kept for another job of the team there."""
     return any(
-        cycle.workloads[one].spec.team == team and cycle.nodes[places[0].node_id].pool == pool
-        for one, places in cycle.turns.reservations.items()
+        held[0].team == team and cycle.nodes[held[0].node_id].pool == pool
+        for held in cycle.capacity.reservations.values()
     )
 
 
@@ -207,13 +201,14 @@ def reserves_in_vain(cycle: CycleState) -> bool:
     Its own team has used the guarantee since, or who was let in to borrow there becomes
     in-guarantee as soon as turns are taken anew.
     """
-    if not cycle.turns.reservations:
+    reservations = cycle.capacity.reservations
+    if not reservations:
         return False
     guarantees = in_force(cycle)
-    lowest = min(priority(cycle.workloads[one]) for one in cycle.turns.reservations)
+    lowest = min(priority(cycle.workloads[one]) for one in reservations)
     return any(
-        not covers(cycle, cycle.workloads[one], guarantees, cycle.nodes[places[0].node_id].pool)
-        for one, places in cycle.turns.reservations.items()
+        not covers(cycle, cycle.workloads[one], guarantees, cycle.nodes[held[0].node_id].pool)
+        for one, held in reservations.items()
     ) or any(
         priority(one) >= lowest
         and entitled(cycle, one)

@@ -32,10 +32,9 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.admission import (
     EvictionCandidate,
     Plan,
+    ignoring_its_promise,
     nominate,
     pool_of,
-    promise,
-    unpromise,
 )
 from gpucommons.scheduler.core.queue import reclaim_backoff
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
@@ -59,19 +58,14 @@ class _Option:
 
 def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
     """Grant a notebook its slice, or nominate it for one; False where it has to wait on."""
-    unpromise(cycle, workload)
-    for pool in workload.spec.pools:
-        if pool not in cycle.pools or not within_quota(cycle, workload, pool):
-            continue
-        option = _best(cycle, workload, pool)
-        if option is not None:
-            _swap(cycle, option)
-            cause = eviction_cause.of_notebooks(workload.spec.team)
-            plan = Plan((_placed(cycle, workload, option),), HoldClass.FIXED, (), cause)
-            promise(cycle, workload)
-            nominate(cycle, workload, plan)
-            return True
-    promise(cycle, workload)
+    with ignoring_its_promise(cycle, workload):
+        found = _free_option(cycle, workload)
+    if found is not None:
+        _swap(cycle, found)
+        cause = eviction_cause.of_notebooks(workload.spec.team)
+        plan = Plan((_placed(cycle, workload, found),), HoldClass.FIXED, (), cause)
+        nominate(cycle, workload, plan)
+        return True
     if workload.nomination is not None:
         return True
     return workload.workload_id not in cycle.turns.redeeming and _reclaim(cycle, workload)
@@ -89,12 +83,15 @@ def starts_now(cycle: CycleState, workload: Workload) -> bool:
 
 def free_place(cycle: CycleState, workload: Workload) -> WorkerPlacement | None:
     """Where it would lie if it were granted a free slice in this cycle."""
-    for pool in workload.spec.pools:
-        if pool in cycle.pools and within_quota(cycle, workload, pool):
-            option = _best(cycle, workload, pool)
-            if option is not None:
-                return _placed(cycle, workload, option)
-    return None
+    option = _free_option(cycle, workload)
+    return None if option is None else _placed(cycle, workload, option)
+
+
+def _free_option(cycle: CycleState, workload: Workload) -> _Option | None:
+    pools = (
+        p for p in workload.spec.pools if p in cycle.pools and within_quota(cycle, workload, p)
+    )
+    return next(filter(None, (_best(cycle, workload, pool) for pool in pools)), None)
 
 
 def could_reclaim(cycle: CycleState, workload: Workload) -> bool:

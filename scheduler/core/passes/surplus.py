@@ -33,11 +33,10 @@ from gpucommons.scheduler.core.placement.admission import (
     admit,
     finds_nothing_better,
     found_nothing_free,
+    ignoring_its_promise,
     in_order,
     nominate,
     nothing_is_free,
-    promise,
-    unpromise,
     with_slices,
 )
 from gpucommons.scheduler.core.placement.placement import place
@@ -51,7 +50,7 @@ _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
     Fact.SURVEY,
     Fact.WORKLOADS,
     Fact.FREED,
-    Fact.HEADROOM,
+    Fact.LENT,
     Fact.FAIR_SHARE_CLAIMS,
 )
 
@@ -80,15 +79,13 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 
 def borrow(cycle: CycleState, workload: Workload) -> bool:
     """Start it on what is free to borrowers; False where nothing fits it."""
-    unpromise(cycle, workload)
-    for pool in workload.spec.pools:
-        placements, hold_class = _place_free(cycle, workload, pool)
-        if placements:
-            promise(cycle, workload)
-            admit(cycle, workload, placements, hold_class)
-            return True
-    promise(cycle, workload)
-    return False
+    hold_class = _class(workload)
+    with ignoring_its_promise(cycle, workload):
+        found = (_place_free(cycle, workload, pool, hold_class) for pool in workload.spec.pools)
+        placements = next(filter(None, found), ())
+    if placements:
+        admit(cycle, workload, placements, hold_class)
+    return bool(placements)
 
 
 def _is_sure_of_better(cycle: CycleState, workload: Workload) -> bool:
@@ -106,18 +103,17 @@ def _class(workload: Workload) -> HoldClass:
 
 
 def _place_free(
-    cycle: CycleState, workload: Workload, pool: PoolName
-) -> tuple[tuple[WorkerPlacement, ...], HoldClass]:
+    cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass
+) -> tuple[WorkerPlacement, ...]:
     spec = workload.spec
     workers, optional = must_have(spec), may_have(spec)
-    hold_class = _class(workload)
     if pool not in cycle.pools or nothing_is_free(cycle, spec, pool, hold_class):
-        return (), hold_class
+        return ()
     if hold_class is HoldClass.OVER_QUOTA:
         room_left = may_borrow(cycle, spec.team, pool) if spec.over_quota else 0
         room_left -= milli_gpu(workers)
         if room_left < 0:
-            return (), hold_class
+            return ()
         optional = optional[: room_left // max(1, spec.roles[0].milli_gpu)]
     affinity = affinity_of(spec, cycle.nodes, cycle.workloads)
     with fair_share_reservations.respected(cycle, workload, pool) as leaves_some:
@@ -125,7 +121,7 @@ def _place_free(
     # Others of this shape may have had less, and leave nothing to anybody.
     if not found and not leaves_some:
         found_nothing_free(cycle, spec, pool, hold_class)
-    return found, hold_class
+    return found
 
 
 def _take_share(cycle: CycleState, workload: Workload) -> None:

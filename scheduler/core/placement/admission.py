@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
 from gpucommons.gpu.slices.slices import format_milli_gpu, worker_slice
@@ -33,6 +34,7 @@ from gpucommons.scheduler.core.quota import quota
 
 #: A granted ticket is redeemed by its server within this time, or goes back to the queue.
 REDEEM_WITHIN_MS = 120_000
+_NO_PROMISE = nullcontext()
 
 
 @quick
@@ -70,8 +72,8 @@ class Plan:
 #: what was not found once is not found later, unless something becomes free.
 _NOTHING_FREE: Mapping[HoldClass, Entry[tuple[HoldClass, Shape, PoolName], bool]] = {
     HoldClass.GUARANTEED: Entry("no free place", Fact.SURVEY, Fact.FREED),
-    HoldClass.OVER_QUOTA: Entry("no idle place", Fact.SURVEY, Fact.FREED, Fact.HEADROOM),
-    HoldClass.CPU: Entry("no idle cores", Fact.SURVEY, Fact.FREED, Fact.HEADROOM),
+    HoldClass.OVER_QUOTA: Entry("no idle place", Fact.SURVEY, Fact.FREED, Fact.LENT),
+    HoldClass.CPU: Entry("no idle cores", Fact.SURVEY, Fact.FREED, Fact.LENT),
 }
 
 
@@ -164,7 +166,7 @@ def admit(
 
 def _has_its_place(cycle: CycleState, workload: Workload) -> None:
     """Another place was kept for its sake so far."""
-    if workload.workload_id in cycle.turns.reservations:
+    if workload.workload_id in cycle.capacity.reservations:
         cycle.turns.another_round = True
 
 
@@ -208,6 +210,21 @@ def promise(cycle: CycleState, workload: Workload) -> None:
     if workload.current is None:
         key = (workload.spec.team, pool_of(cycle, nomination.placements))
         quota.count(cycle.uses, key, nomination.hold_class, nomination.placements)
+
+
+def ignoring_its_promise(cycle: CycleState, workload: Workload) -> AbstractContextManager[None]:
+    """Look for a place as if it were promised none: what is its own is not in its way."""
+    # Asked for everyone in line, most of whom are promised nothing.
+    return _NO_PROMISE if workload.nomination is None else _without_promise(cycle, workload)
+
+
+@contextmanager
+def _without_promise(cycle: CycleState, workload: Workload) -> Iterator[None]:
+    unpromise(cycle, workload)
+    try:
+        yield
+    finally:
+        promise(cycle, workload)
 
 
 def nominate(cycle: CycleState, workload: Workload, plan: Plan) -> Workload:

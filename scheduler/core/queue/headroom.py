@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpucommons.scheduler.core.capacity.node_capacity import KeptArea, NodeCapacity
+from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackReason
+from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.demand import SMALLEST_BLOCK
-from gpucommons.scheduler.core.model.types import PoolName
+from gpucommons.scheduler.core.model.resources import Pool
+from gpucommons.scheduler.core.model.types import HoldClass, PoolName
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, region_of
 
 
@@ -33,19 +35,21 @@ def _free_parts(node: NodeCapacity, region: Region) -> Iterator[Region]:
             yield from _free_parts(node, half)
 
 
-def keep(cycle: CycleState, pool: PoolName, milli_gpu_kept: int) -> None:
-    """Mark unused block area that borrowers may not have."""
-    cycle.capacity.keep_headroom(pool, tuple(_kept(cycle, pool, milli_gpu_kept)))
-
-
-def _kept(cycle: CycleState, pool: PoolName, milli_gpu_kept: int) -> Iterator[KeptArea]:
-    left = milli_gpu_kept
-    parts = list(free_blocks(cycle, pool)) if left else []
+def held_back(cycle: CycleState, pool: Pool) -> Iterator[HoldBack]:
+    """Unused block area that borrowers may not have."""
+    left = pool.headroom_milli_gpu
+    parts = list(free_blocks(cycle, pool.name)) if left else []
     while left > 0 and parts:
         part = parts.pop(0)
+        node = cycle.capacity.nodes[part.node_id]
         if part.milli_gpu > left and part.milli_gpu > SMALLEST_BLOCK:
-            node = cycle.capacity.nodes[part.node_id]
             parts[:0] = list(areas_of(node, part, part.milli_gpu // 2))
             continue
-        yield KeptArea(part.node_id, part.device_ids, part.mask, part.milli_gpu)
+        yield HoldBack(
+            reason=HoldBackReason.HEADROOM,
+            node_id=part.node_id,
+            bits=tuple((device_id, part.mask) for device_id in part.device_ids),
+            load=node.share(part.milli_gpu),
+            held_for=HoldClass.FIXED,
+        )
         left -= part.milli_gpu

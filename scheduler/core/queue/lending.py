@@ -11,18 +11,19 @@ starts and stops a server over and over has nobody stopped in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU, DeviceId
+from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import whole_free_per_node
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState, Guarantees
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import class_of_worker, placed_milli_gpu
 from gpucommons.scheduler.core.model.evolving import evolve
-from gpucommons.scheduler.core.model.holds import FULL, mask_of
+from gpucommons.scheduler.core.model.holds import FULL, Load, mask_of
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import Released
 from gpucommons.scheduler.core.model.types import (
@@ -35,14 +36,16 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import headroom, reclaim_backoff
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 #: Bits of each device that were given up and are not lent yet.
 _RELEASED_BITS: Entry[None, dict[tuple[NodeId, DeviceId], int]] = Entry(
     "released bits", Fact.RELEASED
 )
-_KEPT_FOR_NOTEBOOKS: Entry[PoolName, int] = Entry("kept for notebooks", Fact.SURVEY, Fact.CAPACITY)
+_HELD_BACK: Entry[tuple[PoolName, HoldClass], tuple[HoldBack, ...]] = Entry(
+    "held back", Fact.SURVEY, Fact.CAPACITY
+)
 
 
 def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
@@ -100,14 +103,69 @@ def _kept_until_ms(
 
 
 def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
-    """Keep borrowers off what teams may still come back for; after in-guarantee work had its turn.
+    """Keep borrowers off headroom, off what teams may still come back for, and off a few GPUs more."""
+    plan = _Plan(cycle)
+    ledger = cycle.capacity.ledger
+    found = [part for pool in cycle.pools.values() for part in headroom.held_back(cycle, pool)]
+    ledger.hold_back(HoldBackKey(HoldBackReason.HEADROOM), plan.with_these(found))
+    kept, found = _pauses(cycle, guarantees, plan)
+    ledger.hold_back(HoldBackKey(HoldBackReason.LENDING_PAUSE), found)
+    if len(kept) < len(cycle.carried.released):
+        cycle.carried.released = kept
+    found = [
+        one for pool in cycle.pools for one in _a_few(cycle, pool, guarantees.get(pool, {}), plan)
+    ]
+    ledger.hold_back(HoldBackKey(HoldBackReason.UNLENT), found)
+
+
+class _Plan:
+    """What is to be held back from borrowers, and what that leaves them."""
+
+    def __init__(self, cycle: CycleState) -> None:
+        self._nodes = cycle.capacity.nodes
+        self._bits: dict[tuple[NodeId, DeviceId], int] = {}
+
+    def with_these(self, found: Sequence[HoldBack]) -> Sequence[HoldBack]:
+        """Hold these back, too."""
+        for one in found:
+            for device_id, bits in one.bits:
+                where = (one.node_id, device_id)
+                self._bits[where] = self._bits.get(where, 0) | bits
+        return found
+
+    def holds(self, node: NodeCapacity, device_id: DeviceId) -> bool:
+        """Some of a device is held back."""
+        return (node.node.node_id, device_id) in self._bits
+
+    def open_bits(self, one: WorkerPlacement) -> tuple[tuple[DeviceId, int], ...] | None:
+        """What borrowers could have of a place; None where it is not there."""
+        node = self._nodes.get(one.node_id)
+        if node is None or node.node.state is not NodeState.READY:
+            return None
+        if not node.devices.keys() >= set(one.device_ids):
+            return None
+        mask = mask_of(one)
+        open_there = (
+            mask
+            & ~node.devices[device_id].blocked(HoldClass.FIXED)
+            & ~self._bits.get((one.node_id, device_id), 0)
+            for device_id in one.device_ids
+        )
+        return tuple((i, bits) for i, bits in zip(one.device_ids, open_there, strict=True) if bits)
+
+
+def _pauses(
+    cycle: CycleState, guarantees: Guarantees, plan: _Plan
+) -> tuple[tuple[Released, ...], list[HoldBack]]:
+    """What teams may still come back for; after in-guarantee work had its turn.
 
     No more than a team's unused quota is held back for it: a team whose next job started elsewhere
     has come back already. The newest are kept first. A notebook's place is kept also after the next
     notebook in it, for which nobody was stopped, and beside one that takes a part of it.
     """
     unused: dict[tuple[TeamName, PoolName, HoldClass], int] = {}
-    kept = []
+    kept: list[Released] = []
+    found: list[HoldBack] = []
     for one in reversed(cycle.carried.released):
         node = cycle.nodes.get(one.placement.node_id)
         if node is None or one.until_ms <= cycle.now_ms:
@@ -115,21 +173,37 @@ def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
         key = (one.team, node.pool, one.hold_class)
         if key not in unused:
             unused[key] = _unused(cycle, guarantees, *key)
-        found = _open_milli_gpu(cycle, one.placement)
-        if (
-            found is not None
-            and found <= unused[key]
-            and (found == placed_milli_gpu(one.placement) or one.hold_class is HoldClass.FIXED)
-        ):
-            unused[key] -= found
-            cycle.capacity.hold_back(one.placement)
-        elif one.hold_class is HoldClass.GUARANTEED:
+        bits = plan.open_bits(one.placement)
+        part = sum(mask.bit_count() for _, mask in bits or ())
+        whole = placed_milli_gpu(one.placement)
+        fixed = one.hold_class is HoldClass.FIXED
+        if bits is not None and part <= unused[key] and (part == whole or fixed):
+            unused[key] -= part
+            if bits or not whole:
+                found.extend(plan.with_these([_pause(one, bits, part, whole)]))
+        elif not fixed:
             continue
         kept.append(one)
-    if len(kept) < len(cycle.carried.released):
-        cycle.carried.released = tuple(kept[::-1])
-    for pool in cycle.pools:
-        _keep_a_few(cycle, pool, guarantees.get(pool, {}))
+    return tuple(kept[::-1]), found
+
+
+def _pause(
+    one: Released, bits: tuple[tuple[DeviceId, int], ...], part: int, whole: int
+) -> HoldBack:
+    """A place that was given up, or the part of it that is open, with as much beside it."""
+    place = one.placement
+    load = Load(place.cpu_milli, place.memory_mib)
+    if part < whole:
+        load = Load(load.cpu_milli * part // whole, load.memory_mib * part // whole)
+    return HoldBack(
+        reason=HoldBackReason.LENDING_PAUSE,
+        node_id=place.node_id,
+        bits=bits,
+        load=load,
+        team=one.team,
+        held_for=one.hold_class,
+        until_ms=one.until_ms,
+    )
 
 
 def _unused(
@@ -141,32 +215,36 @@ def _unused(
     return guarantees.get(pool, {}).get(team, 0) - use.guaranteed
 
 
-def kept_for_notebooks(cycle: CycleState, pool: PoolName) -> int:
-    """How many whole GPUs of a pool nobody holds, and borrowers may not have for notebooks' sake."""
+def held_back(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> tuple[HoldBack, ...]:
+    """What keeps a class off whole GPUs of a pool that nobody holds: one for each GPU."""
     return cycle.memo.remember(
-        _KEPT_FOR_NOTEBOOKS,
-        pool,
-        lambda: sum(
-            bool(one.blocks) and one.headroom == FULL and not one.blocked(HoldClass.FIXED)
-            for node in cycle.capacity.usable(pool)
-            for one in node.devices.values()
-        ),
+        _HELD_BACK,
+        (pool, hold_class),
+        lambda: tuple(cycle.capacity.held_back(pool, hold_class).values()),
     )
 
 
-def _keep_a_few(cycle: CycleState, pool: PoolName, guarantees: Mapping[TeamName, int]) -> None:
-    """Keep a small part of a pool from borrowers, and no more than guarantees may still ask for."""
+def _a_few(
+    cycle: CycleState, pool: PoolName, guarantees: Mapping[TeamName, int], plan: _Plan
+) -> Iterator[HoldBack]:
+    """A small part of a pool, and no more than guarantees may still ask for."""
     share = cycle.pools[pool].unlent_permille
     devices = sum(len(node.devices) for node in cycle.capacity.usable(pool)) if share else 0
     unused = sum(max(0, of - cycle.use(team, pool).guaranteed) for team, of in guarantees.items())
     left = min(devices * share // 1000, unused // WHOLE_MILLI_GPU)
     for node in _fullest_first(cycle, pool) if left > 0 else ():
         for device_id, device in node.devices.items():
-            if left > 0 and not device.blocked(HoldClass.GUARANTEED) and not device.headroom:
-                cycle.capacity.hold_back(_whole(node, device_id))
+            if not device.blocked(HoldClass.GUARANTEED) and not plan.holds(node, device_id):
+                yield HoldBack(
+                    reason=HoldBackReason.UNLENT,
+                    node_id=node.node.node_id,
+                    bits=((device_id, FULL),),
+                    load=node.share(WHOLE_MILLI_GPU),
+                    held_for=HoldClass.GUARANTEED,
+                )
                 left -= 1
-        if left <= 0:
-            return
+                if not left:
+                    return
 
 
 def _fullest_first(cycle: CycleState, pool: PoolName) -> Iterator[NodeCapacity]:
@@ -176,27 +254,3 @@ def _fullest_first(cycle: CycleState, pool: PoolName) -> Iterator[NodeCapacity]:
     for number in np.argsort(free, kind="stable"):
         if free[number]:
             yield nodes[number]
-
-
-def _whole(node: NodeCapacity, device_id: DeviceId) -> WorkerPlacement:
-    """A GPU with its part of the node, as a place that may be held back."""
-    share = node.share(WHOLE_MILLI_GPU)
-    return WorkerPlacement(
-        role="",
-        index=0,
-        node_id=node.node.node_id,
-        device_ids=(device_id,),
-        milli_gpu=WHOLE_MILLI_GPU,
-        cpu_milli=share.cpu_milli,
-        memory_mib=share.memory_mib,
-    )
-
-
-def _open_milli_gpu(cycle: CycleState, placement: WorkerPlacement) -> int | None:
-    """What borrowers could have of a place; None where it is not there."""
-    node = cycle.capacity.nodes.get(placement.node_id)
-    if node is None or node.node.state is not NodeState.READY:
-        return None
-    if not node.devices.keys() >= set(placement.device_ids):
-        return None
-    return node.open_milli_gpu(placement)

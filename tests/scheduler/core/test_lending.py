@@ -231,7 +231,10 @@ def test_what_was_won_back_for_a_notebook_is_not_lent_again_before_the_pause() -
     world.wait(won_ms + PAUSE_MS - world.now - 1)
     reason = world.get(borrower).reason
     assert reason is not None
-    assert reason.text == "Needs 1 GPU; none is free, and 1 more is kept for notebooks."
+    assert reason.text == (
+        "Needs 1 GPU; none is free, and 1 more is kept for vision's notebooks,"
+        " for 2 min after it was won back."
+    )
     world.wait(1)
     assert world.state(borrower) is State.STARTING
 

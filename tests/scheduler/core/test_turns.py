@@ -41,7 +41,10 @@ def test_what_is_free_of_a_place_is_left_to_the_team_whose_turn_it_is() -> None:
     assert {world.state(waiting), world.state(small)} == {State.QUEUED}
     reason = world.get(small).reason
     assert reason is not None
-    assert reason.text == ("a has had more than its share of train; a place is kept for b.")
+    assert reason.text == (
+        "a has had more than its share of train; a place is kept for b,"
+        " for 60 s each time that more of it is free."
+    )
     assert reason.startable_milli_gpu is None
     assert world.step().changes.empty
 
