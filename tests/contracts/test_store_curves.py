@@ -15,7 +15,7 @@ from gpucommons.scheduler.store.base import Store
 def test_points_of_one_source_never_replace_those_of_another(store: Store) -> None:
     epoch = store.take_lead("me")
     mine = WorkloadId("w-0001")
-    read = replace(point(1, 2, loss=0.7), source="log", candidate="epoch")
+    read = replace(point(1, 2, loss=0.7), source="log", unit="epoch")
     store.add_points(epoch, {mine: [point(1, 2), read, replace(read, step=3)]})
     assert store.points(mine) == (point(1, 2),)
     assert store.points(mine, source="log") == (read, replace(read, step=3))

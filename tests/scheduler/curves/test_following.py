@@ -103,7 +103,7 @@ def test_lines_that_come_bit_by_bit_make_one_curve() -> None:
         world.printed[AttemptId("a-1")] = text[:end]
         world.looks()
     assert [point.step for point in world.kept] == list(range(1, 9))
-    assert {(p.source, p.candidate, p.attempt_number) for p in world.kept} == {("log", "epoch", 1)}
+    assert {(p.source, p.unit, p.attempt_number) for p in world.kept} == {("log", "epoch", 1)}
     last = world.told[-1]
     assert (last.step, last.total_steps, last.source, last.metrics["loss"]) == (8, 9, "log", 0.8)
 
