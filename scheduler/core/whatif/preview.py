@@ -86,20 +86,20 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
     guaranteed = guarantee.in_force(cycle).get(pool, {}).get(spec.team, 0)
+    parts = (
+        _line(
+            job,
+            pool,
+            hold_class,
+            (guaranteed, use.guaranteed),
+            beside_gpus.beyond_its_part(cycle, spec, pool),
+        ),
+        _guaranteed_with(cluster, cycle, job, pool, guaranteed - use.guaranteed),
+        _when(job, reason),
+    )
     return Quoted(
         hold_class=hold_class,
-        text=" ".join(
-            (
-                _line(
-                    job,
-                    pool,
-                    hold_class,
-                    (guaranteed, use.guaranteed),
-                    beside_gpus.beyond_its_part(cycle, spec, pool),
-                ),
-                _when(job, reason),
-            )
-        ).rstrip(),
+        text=" ".join(part for part in parts if part),
         starts_now=job.state is State.STARTING,
         reason=reason,
         guaranteed_milli_gpu=guaranteed,
@@ -145,6 +145,24 @@ def _starts_with(cluster: Cluster, spec: Spec, milli_gpu: int, now_ms: Millis) -
     except SchedulerError:
         return False
     return job.state is State.STARTING
+
+
+def _guaranteed_with(
+    cluster: Cluster, cycle: CycleState, job: Workload, pool: PoolName, left_milli_gpu: int
+) -> str:
+    """The smaller size that no other team could stop, where a quote of it would say so."""
+    workers = must_have(job.spec)
+    if len(workers) > 1 or not 0 < left_milli_gpu < milli_gpu(workers):
+        return ""
+    first, *others = job.spec.roles
+    spec = replace(job.spec, roles=(replace(first, milli_gpu=left_milli_gpu), *others))
+    try:
+        _, smaller = _submitted(cluster, spec, cycle.now_ms)
+    except SchedulerError:
+        return ""
+    if _class(cycle, smaller, pool) is not HoldClass.GUARANTEED:
+        return ""
+    return f"With {format_milli_gpu(left_milli_gpu)} no other team could stop it."
 
 
 def _survey(cluster: Cluster, now_ms: Millis) -> CycleState:
@@ -210,8 +228,7 @@ def _line(
         )
     left = format_milli_gpu(max(0, saved - used))
     free = f"{team} has {left} of {format_milli_gpu(saved)} guaranteed GPUs free"
-    text = f"Borrowed. {free}, so this job borrows {amount}: {consequence}"
-    return f"{text} With {left} no other team could stop it." if used < saved else text
+    return f"Borrowed. {free}, so this job borrows {amount}: {consequence}"
 
 
 # --- notebooks -------------------------------------------------------------------------------

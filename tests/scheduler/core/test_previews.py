@@ -176,3 +176,21 @@ def test_why_speaks_of_waiting_running_and_stopping_work() -> None:
     assert found is not None
     assert found.text.endswith("It is being stopped: for nlp (its guarantee).")
     assert preview.why(world.cluster, WorkloadId("nobody")) is None
+
+
+def test_a_smaller_size_is_called_safe_only_where_a_quote_of_it_says_so() -> None:
+    """The guarantee has room, but only GPUs that are kept for notebooks are free."""
+    world = World(
+        a_node(gpus=2),
+        teams=[a_team(guaranteed_milli_gpu=1000, fixed_milli_gpu=1000), a_team("other")],
+    )
+    world.run(a_job("inside", 500))
+    quoted = preview.quote(world.cluster, a_job("d", 1000), world.now)
+    half = preview.quote(world.cluster, a_job("d", 500), world.now)
+    said = "With ½ no other team could stop it." in quoted.text
+    assert said == (half.hold_class is HoldClass.GUARANTEED)
+    world.run(a_job("other", 500, team=TeamName("other")))
+    quoted = preview.quote(world.cluster, a_job("d", 1000), world.now)
+    half = preview.quote(world.cluster, a_job("d", 500), world.now)
+    assert half.hold_class is HoldClass.OVER_QUOTA
+    assert "no other team could stop it" not in quoted.text
