@@ -1,0 +1,208 @@
+"""Names of the core are made of documented words: a newcomer can look up what a name means."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpucommons.scheduler import core
+
+FOLDER = Path(core.__file__).parent
+WORDS = Path(__file__).parents[3] / "docs" / "explanation" / "words.md"
+
+#: Words that programs everywhere use as this one does.
+ORDINARY = frozenset(
+    [
+        "account",
+        "accounts",
+        "advance",
+        "agent",
+        "announce",
+        "applied",
+        "availability",
+        "below",
+        "beside",
+        "board",
+        "bound",
+        "by",
+        "cancel",
+        "carried",
+        "cause",
+        "change",
+        "changes",
+        "class",
+        "classes",
+        "clock",
+        "config",
+        "consolidation",
+        "counted",
+        "counterfactuals",
+        "deadlines",
+        "device",
+        "due",
+        "end",
+        "ended",
+        "endings",
+        "entry",
+        "event",
+        "events",
+        "evolving",
+        "exit",
+        "exits",
+        "explain",
+        "fair",
+        "files",
+        "finding",
+        "finished",
+        "fragments",
+        "freed",
+        "going",
+        "growing",
+        "guarantee",
+        "host",
+        "idle",
+        "idleness",
+        "impossible",
+        "index",
+        "job",
+        "keep",
+        "kept",
+        "key",
+        "kind",
+        "layout",
+        "learned",
+        "learning",
+        "leaving",
+        "lifecycle",
+        "limits",
+        "log",
+        "loss",
+        "meaning",
+        "model",
+        "moves",
+        "next",
+        "node",
+        "note",
+        "observations",
+        "observed",
+        "on",
+        "one",
+        "option",
+        "ordering",
+        "parts",
+        "patterns",
+        "paused",
+        "place",
+        "pools",
+        "position",
+        "preemption",
+        "preview",
+        "progress",
+        "promise",
+        "promised",
+        "proportions",
+        "put",
+        "queue",
+        "quoted",
+        "reason",
+        "reasons",
+        "recalling",
+        "released",
+        "report",
+        "reported",
+        "resize",
+        "resized",
+        "resizing",
+        "resources",
+        "restart",
+        "restarted",
+        "resume",
+        "retry",
+        "role",
+        "row",
+        "rows",
+        "rules",
+        "scorer",
+        "search",
+        "server",
+        "set",
+        "settings",
+        "settled",
+        "share",
+        "signal",
+        "signalled",
+        "size",
+        "solver",
+        "span",
+        "spare",
+        "spec",
+        "started",
+        "state",
+        "stop",
+        "stops",
+        "submit",
+        "told",
+        "trial",
+        "turns",
+        "types",
+        "use",
+        "used",
+        "uses",
+        "versions",
+        "view",
+        "views",
+        "waiting",
+        "whatif",
+        "why",
+        "words",
+        "worker",
+        "workload",
+        "worth",
+    ]
+)
+
+
+def documented() -> frozenset[str]:
+    """Every word of the table's first column, in its singular too."""
+    rows = re.findall(r"^\| ([^|]+) \|", WORDS.read_text(), re.MULTILINE)
+    found = {word for row in rows for word in re.findall(r"[a-z]+", row.lower())}
+    found |= set(re.findall(r"\*\*([a-z]+)\*\*", WORDS.read_text()))
+    return frozenset(found | {word.removesuffix("s") for word in found})
+
+
+def names() -> Iterator[str]:
+    """Folders, modules and public classes."""
+    for path in sorted(FOLDER.rglob("*.py")):
+        inside = path.relative_to(FOLDER)
+        yield from inside.with_suffix("").parts
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                yield node.name
+
+
+def words_of(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def is_known(word: str, known: frozenset[str]) -> bool:
+    forms = (word, word.removesuffix("s"), word.removesuffix("es"), word.removesuffix("ies") + "y")
+    return any(form in known for form in forms)
+
+
+def test_every_name_of_the_core_consists_of_documented_or_ordinary_words() -> None:
+    known = documented() | ORDINARY
+    unknown = {
+        name: word
+        for name in names()
+        if name != "__init__"
+        for word in words_of(name)
+        if not is_known(word, known)
+    }
+    assert unknown == {}
+
+
+def test_no_ordinary_word_is_listed_that_no_name_uses() -> None:
+    used = {word for name in names() for word in words_of(name)}
+    assert set() == ORDINARY - used
