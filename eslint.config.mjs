@@ -46,7 +46,7 @@ export default tseslint.config(
       // Lumino's signals take the receiver as an argument of its own: connect(this._slot, this).
       '@typescript-eslint/unbound-method': 'off',
       // Status, notifications and commands serve from the start; what draws the panel and the job
-      // page is fetched when it is first shown (panel.tsx, index.ts).
+      // page is fetched when it is first shown (panel/widget.tsx, jobpage/jobwidget.tsx).
       'jupyter/prefer-lazy-imports': 'off',
       curly: ['error', 'all'],
       eqeqeq: ['error', 'always', { null: 'ignore' }],

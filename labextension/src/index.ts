@@ -16,25 +16,25 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 
-import { Api } from './api';
-import { addCommands } from './commands';
+import { Api } from './server/api';
+import { addCommands } from './commands/commands';
 import type { IPanelContext } from './components/context';
-import { DocumentWatcher } from './documents';
-import { Seen } from './greeting/seen';
+import { DocumentWatcher } from './submission/documents';
+import { Seen } from './model/seen';
 import { addCards, welcome } from './greeting/welcome';
-import { CATEGORY, CommandIDs, PANEL_RANK } from './ids';
-import { JobWidget } from './jobwidget';
-import { messages } from './messages';
-import { Model } from './model';
-import { Notices } from './notices';
-import { GpuPanel } from './panel';
-import { addRunningJobs } from './running';
-import { IGpuServer } from './server';
-import { applySettings } from './settings';
-import { StatusItem } from './status';
-import { tellStops } from './stopped/dialog';
-import { PLUGIN_ID } from './tokens';
-import { TrainModel } from './train';
+import { CATEGORY, CommandIDs, PANEL_RANK } from './lab/ids';
+import { JobWidget } from './jobpage/jobwidget';
+import { messages } from './text/messages';
+import { Model } from './model/model';
+import { Notices } from './notices/notices';
+import { GpuPanel } from './panel/widget';
+import { addRunningJobs } from './panel/running';
+import { IGpuServer } from './model/gpuserver';
+import { applySettings } from './panel/settings';
+import { StatusItem } from './panel/status';
+import { tellStops } from './notices/stoppeddialog';
+import { PLUGIN_ID } from './server/tokens';
+import { TrainModel } from './submission/train';
 
 /** What the server says, for all plugins: one connection, one model. */
 const server: JupyterFrontEndPlugin<IGpuServer> = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from gpucommons.scheduler.core.model.types import State
 from gpucommons.scheduler.models.words.state_words import JOB_WORDS, LEASE_WORDS, state_words
 
-MESSAGES = Path(__file__).parents[2] / "labextension" / "src" / "messages.ts"
+MESSAGES = Path(__file__).parents[2] / "labextension" / "src" / "text" / "messages.ts"
 
 
 def test_the_panel_says_the_same() -> None:

@@ -4,10 +4,10 @@ import type { CommandRegistry } from '@lumino/commands';
 import type { ISignal } from '@lumino/signaling';
 import * as React from 'react';
 
-import type { Seen } from '../greeting/seen';
-import type { Messages } from '../messages';
-import type { Model, Topic } from '../model';
-import type { TrainModel } from '../train';
+import type { Seen } from '../model/seen';
+import type { Messages } from '../text/messages';
+import type { Model, Topic } from '../model/model';
+import type { TrainModel } from '../submission/train';
 
 export interface IPanelContext {
   model: Model;

@@ -3,7 +3,7 @@ import { Signal } from '@lumino/signaling';
 import { expect, it } from 'vitest';
 
 import { makeJob, makeLease, msg } from '../testing/make';
-import { Seen } from './seen';
+import { Seen } from '../model/seen';
 import { tipNow } from './tips';
 
 /** Settings that lie on the server. */

@@ -4,7 +4,7 @@ import type * as React from 'react';
 import { usePanel, useSignal, useTopics } from '../components/context';
 import { h } from '../components/h';
 import { ActionButton, LinkButton } from '../components/parts';
-import { CommandIDs } from '../ids';
+import { CommandIDs } from '../lab/ids';
 import { tipNow } from './tips';
 
 export function Tip(): React.JSX.Element | null {

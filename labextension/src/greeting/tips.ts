@@ -1,7 +1,7 @@
 /** Which tip stands above the panel: one at a time, in this order, each until it is closed. Pure. */
-import { isFinal } from '../jobs';
-import type { Messages } from '../messages';
-import type { Model } from '../model';
+import { isFinal } from '../model/jobs';
+import type { Messages } from '../text/messages';
+import type { Model } from '../model/model';
 
 export interface ITip {
   id: string;

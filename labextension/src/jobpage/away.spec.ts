@@ -2,8 +2,8 @@ import * as React from 'react';
 import { renderToStaticMarkup } from 'react-dom/server';
 import { expect, it } from 'vitest';
 
-import type { Connection } from '../model';
-import { FollowedJob } from '../followed';
+import type { Connection } from '../server/api';
+import { FollowedJob } from '../model/followed';
 import { makeAttempt, makeJob, msg } from '../testing/make';
 import { PanelContext } from '../components/context';
 import { CurveView } from './curveview';

@@ -1,8 +1,8 @@
 /** A job's curve, from what the scheduler sends to where it is drawn. */
 import { describe, expect, it } from 'vitest';
 
-import { FollowedJob } from '../followed';
-import { ICurvePoint } from '../tokens';
+import { FollowedJob } from '../model/followed';
+import { ICurvePoint } from '../server/tokens';
 import { curveView } from './curve';
 
 const parent = {

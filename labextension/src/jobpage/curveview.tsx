@@ -5,10 +5,10 @@ import { h } from '../components/h';
 
 import { chosenMetrics, curveView, IBox, ISeries, place } from './curve';
 import { jobMessages } from './messages';
-import { metric } from '../format';
-import { stepWord } from '../jobs';
-import type { FollowedJob } from '../followed';
-import type { CurveSource, ICurvePoint } from '../tokens';
+import { metric } from '../text/format';
+import { stepWord } from '../model/jobs';
+import type { FollowedJob } from '../model/followed';
+import type { CurveSource, ICurvePoint } from '../server/tokens';
 import { usePanel, useWords } from '../components/context';
 
 type Followed = Pick<FollowedJob, 'id' | 'points' | 'source' | 'sources'>;

@@ -3,9 +3,9 @@ import type * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
-import { baseName, bytes, clock, duration, gpus } from '../format';
-import { FollowedJob } from '../followed';
-import { CommandIDs } from '../ids';
+import { baseName, bytes, clock, duration, gpus } from '../text/format';
+import { FollowedJob } from '../model/followed';
+import { CommandIDs } from '../lab/ids';
 import {
   beganWords,
   canCancel,
@@ -22,8 +22,8 @@ import {
   stepText,
   timeLeftMs,
   wayWords
-} from '../jobs';
-import { IJob } from '../tokens';
+} from '../model/jobs';
+import { IJob } from '../server/tokens';
 import {
   useNow,
   usePanel,
@@ -34,7 +34,7 @@ import {
 import { CurveView } from './curveview';
 import { jobMessages } from './messages';
 import { LogView } from './logview';
-import { JobLink, StartNow, Unblock } from '../components/jobs';
+import { JobLink, StartNow, Unblock } from '../panel/jobs';
 import {
   ActionButton,
   Bar,
@@ -42,7 +42,7 @@ import {
   LinkButton,
   Pill
 } from '../components/parts';
-import { Standing } from '../components/panel';
+import { Standing } from '../panel/panel';
 import { ResultsView } from './resultsview';
 import { TimelineView } from './timelineview';
 

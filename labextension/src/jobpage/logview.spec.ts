@@ -1,9 +1,9 @@
 import { describe, expect, it } from 'vitest';
 
-import { FollowedJob } from '../followed';
-import { LogBuffer } from '../log';
+import { FollowedJob } from '../model/followed';
+import { LogBuffer } from '../model/log';
 import { makeJob, msg } from '../testing/make';
-import { ServerMessage } from '../tokens';
+import { ServerMessage } from '../server/tokens';
 import { syncLines, textOf } from './logview';
 import { jobMessages } from './messages';
 import { leadOf } from '../trainform/form';

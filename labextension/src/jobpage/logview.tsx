@@ -6,10 +6,10 @@ import * as React from 'react';
 
 import { h } from '../components/h';
 
-import { FollowedJob } from '../followed';
-import { currentAttempt, isFinal } from '../jobs';
-import { type ILogLine, MOST_IN_ONE } from '../log';
-import { Rank } from '../tokens';
+import { FollowedJob } from '../model/followed';
+import { currentAttempt, isFinal } from '../model/jobs';
+import { type ILogLine, MOST_IN_ONE } from '../model/log';
+import { Rank } from '../server/tokens';
 import { usePanel, useSignal, useWords } from '../components/context';
 import { LinkButton } from '../components/parts';
 import { jobMessages, type JobMessages } from './messages';

@@ -1,7 +1,7 @@
 /** Sentences of a job's page, which come with its code. */
-import { gpuHours, length } from '../format';
-import type { Messages } from '../messages';
-import { CurveSource, IForecast } from '../tokens';
+import { gpuHours, length } from '../text/format';
+import type { Messages } from '../text/messages';
+import { CurveSource, IForecast } from '../server/tokens';
 
 export type JobMessages = ReturnType<typeof jobMessages>;
 

@@ -3,9 +3,9 @@ import * as React from 'react';
 
 import { h } from '../components/h';
 
-import { bytes } from '../format';
-import { isFinal } from '../jobs';
-import { IJob, IResults } from '../tokens';
+import { bytes } from '../text/format';
+import { isFinal } from '../model/jobs';
+import { IJob, IResults } from '../server/tokens';
 import { usePanel } from '../components/context';
 import { LinkButton } from '../components/parts';
 

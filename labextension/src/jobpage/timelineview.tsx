@@ -3,14 +3,14 @@ import type * as React from 'react';
 
 import { h } from '../components/h';
 
-import { stepText } from '../jobs';
+import { stepText } from '../model/jobs';
 import { jobMessages } from './messages';
 import { timeline } from './timeline';
-import { IJob } from '../tokens';
-import type { IJobUse } from './use';
+import { IJob } from '../server/tokens';
+import type { IJobUse } from '../server/jobuse';
 import { UseView } from './useview';
 import { useNow, usePanel, useWords } from '../components/context';
-import { JobLink } from '../components/jobs';
+import { JobLink } from '../panel/jobs';
 
 /** A label needs about so much of the page; a shorter one would be a letter and three dots. */
 const NARROW_PERCENT = 6;

@@ -1,7 +1,8 @@
 /** What a job used of its GPUs, as blocks below its attempts. */
 import { describe, expect, it } from 'vitest';
 
-import { useView, IJobUse, IUseSpan } from './use';
+import type { IJobUse, IUseSpan } from '../server/jobuse';
+import { useView } from './use';
 
 function span(from: number, used: number | null): IUseSpan {
   return {

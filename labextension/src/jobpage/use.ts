@@ -1,23 +1,5 @@
 /** What a job used of its GPUs, to the timeline's scale. Pure. */
-
-export interface IUseSpan {
-  from_ms: number;
-  to_ms: number;
-  held_milli_gpu: number;
-  /** Null where nothing was measured. */
-  used_milli_gpu?: number | null;
-  memory_used_mib?: number | null;
-}
-
-/** What a job used of the GPUs that it asked for. */
-export interface IJobUse {
-  spans: IUseSpan[];
-  asked_milli_gpu: number;
-  used_milli_gpu?: number | null;
-  memory_used_mib_max?: number | null;
-  /** "asked 2 GPUs, used 0.2". */
-  text: string;
-}
+import type { IJobUse, IUseSpan } from '../server/jobuse';
 
 export const WIDTH = 1000;
 export const HEIGHT = 40;

@@ -5,8 +5,8 @@ import { expect, it } from 'vitest';
 
 import { PanelContext } from '../components/context';
 import { msg } from '../testing/make';
-import { CurveSource } from '../tokens';
-import { IJobUse } from './use';
+import { CurveSource } from '../server/tokens';
+import type { IJobUse } from '../server/jobuse';
 import { CurveView } from './curveview';
 import { UseView } from './useview';
 

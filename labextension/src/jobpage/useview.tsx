@@ -4,9 +4,10 @@ import type * as React from 'react';
 import { Fragment, h } from '../components/h';
 
 import { usePanel, useWords } from '../components/context';
-import { gpus } from '../format';
+import { gpus } from '../text/format';
 import { jobMessages } from './messages';
-import { HEIGHT, IBand, IJobUse, useView, WIDTH } from './use';
+import type { IJobUse } from '../server/jobuse';
+import { HEIGHT, IBand, useView, WIDTH } from './use';
 
 /** A mean over minutes, to a hundredth of a GPU. */
 function rounded(milliGpu: number): number {

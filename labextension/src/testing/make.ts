@@ -1,8 +1,14 @@
 /** Views as the server sends them, with believable defaults, so that a test shows what matters. */
 import { nullTranslator } from '@jupyterlab/translation';
 
-import { messages } from '../messages';
-import { IAttempt, IForecast, IJob, ILease, IUsageSample } from '../tokens';
+import { messages } from '../text/messages';
+import {
+  IAttempt,
+  IForecast,
+  IJob,
+  ILease,
+  IUsageSample
+} from '../server/tokens';
 
 export const msg = messages(nullTranslator.load('gpucommons'));
 

@@ -1,8 +1,8 @@
 /** A WebSocket under the hand of a test, and an API that uses it. */
 import { ServerConnection } from '@jupyterlab/services';
 
-import { Api } from '../api';
-import { ServerMessage } from '../tokens';
+import { Api } from '../server/api';
+import { ServerMessage } from '../server/tokens';
 
 export class FakeSocket {
   static all: FakeSocket[] = [];

@@ -2,7 +2,7 @@
 import { HTMLSelect } from '@jupyterlab/ui-components';
 import type * as React from 'react';
 
-import { isWhole, ITrainForm, NumberName, range } from '../request';
+import { isWhole, ITrainForm, NumberName, range } from '../submission/request';
 import { usePanel, useWords } from '../components/context';
 import { h } from '../components/h';
 import { trainMessages } from './messages';

@@ -6,9 +6,9 @@ import { expect, it } from 'vitest';
 import { PanelContext } from '../components/context';
 import { makeJob, msg } from '../testing/make';
 import { fakeApi } from '../testing/sockets';
-import type { IEnvironments } from '../environments';
-import type { IFilesPreview } from '../tokens';
-import { TrainModel } from '../train';
+import type { IEnvironments } from '../server/environments';
+import type { IFilesPreview } from '../server/tokens';
+import { TrainModel } from '../submission/train';
 import { TrainForm } from './form';
 
 const FILES: IFilesPreview = {

@@ -3,13 +3,13 @@ import * as React from 'react';
 
 import { Fragment, h } from '../components/h';
 
-import { baseName, duration, gpus } from '../format';
-import { CommandIDs } from '../ids';
-import { isFinal, stepText } from '../jobs';
-import { isByMemory, ITrainForm, offeredSizes } from '../request';
-import type { Connection } from '../model';
-import type { ITeam, LeftOut } from '../tokens';
-import type { TrainModel } from '../train';
+import { baseName, duration, gpus } from '../text/format';
+import { CommandIDs } from '../lab/ids';
+import { isFinal, stepText } from '../model/jobs';
+import { isByMemory, ITrainForm, offeredSizes } from '../submission/request';
+import type { Connection } from '../server/api';
+import type { ITeam, LeftOut } from '../server/tokens';
+import type { TrainModel } from '../submission/train';
 import {
   usePanel,
   useSignal,

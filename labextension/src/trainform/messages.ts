@@ -1,6 +1,6 @@
 /** Sentences of the *Train* form, which come with its code. */
-import { baseName, bytes, clock, duration } from '../format';
-import type { Messages } from '../messages';
+import { baseName, bytes, clock, duration } from '../text/format';
+import type { Messages } from '../text/messages';
 import {
   EMPTY_FORM,
   IMistake,
@@ -8,8 +8,12 @@ import {
   ITrainForm,
   NumberName,
   range
-} from '../request';
-import type { ExitMeaning, IFilesPreview, NoticeSignal } from '../tokens';
+} from '../submission/request';
+import type {
+  ExitMeaning,
+  IFilesPreview,
+  NoticeSignal
+} from '../server/tokens';
 
 export type TrainMessages = ReturnType<typeof trainMessages>;
 

@@ -1,6 +1,6 @@
 /** *More…* of *Train*: workers, team, priority, secrets, and the files that go along. */
-import { bytes } from '../format';
-import type { ExitMeaning, NoticeSignal, Priority } from '../tokens';
+import { bytes } from '../text/format';
+import type { ExitMeaning, NoticeSignal, Priority } from '../server/tokens';
 import { usePanel, useWords } from '../components/context';
 import { CheckField, NumberField, SelectField, TextField } from './fields';
 import { Fragment, h } from '../components/h';

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-#: The panel's own table (``messages.ts``) says the same.
+#: The panel's own table (``text/messages.ts``) says the same.
 JOB_WORDS: Mapping[str, str] = {
     "queued": "waiting",
     "nominated": "next, making room",

@@ -1,0 +1,113 @@
+import { describe, expect, it } from 'vitest';
+
+import { idleLine, idleNotice } from './idle';
+import { makeLease, msg } from '../testing/make';
+import { IIdle } from '../server/tokens';
+
+const MINUTE = 60_000;
+
+function idle(changes: Partial<IIdle>): IIdle {
+  return { keeps_left: 2, idle_after_min: 60, warn_after_min: 50, ...changes };
+}
+
+describe('the idle notification', () => {
+  const warned = idle({
+    idle_since_ms: 0,
+    warned_ms: 50 * MINUTE,
+    returns_ms: 60 * MINUTE
+  });
+
+  it('says since when and until when, on the server’s times alone', () => {
+    const lease = makeLease({ state: 'warned', idle: warned });
+
+    expect(idleNotice(lease, msg)).toMatchObject({
+      text: 'Idle 50 min. GPU is returned when idle for 60 min. It can be kept 2 times.',
+      keepsLeft: 2
+    });
+  });
+
+  it('is one notification per warning, a new one after a keep', () => {
+    const first = idleNotice(makeLease({ state: 'warned', idle: warned }), msg);
+    const later = idle({ ...warned, returns_ms: 90 * MINUTE });
+    const second = idleNotice(makeLease({ state: 'warned', idle: later }), msg);
+
+    expect(first?.key).not.toBe(second?.key);
+  });
+
+  it('counts in seconds where limits are that short', () => {
+    const short = idle({
+      idle_after_min: 1,
+      idle_since_ms: 0,
+      warned_ms: 8000,
+      returns_ms: 12_000
+    });
+
+    expect(
+      idleNotice(makeLease({ state: 'warned', idle: short }), msg)?.text
+    ).toBe(
+      'Idle 8 s. GPU is returned when idle for 12 s. It can be kept 2 times.'
+    );
+  });
+
+  it('says that an admin asks, though the rule would take it as soon', () => {
+    const asked = idle({
+      idle_since_ms: 0,
+      warned_ms: 9 * MINUTE,
+      returns_ms: 19 * MINUTE,
+      idle_after_min: 19,
+      kept_until_ms: 40 * MINUTE,
+      reclaimed: true
+    });
+
+    const said = (keeps_left: number) => {
+      const lease = { state: 'warned', idle: { ...asked, keeps_left } };
+      return idleNotice(makeLease(lease), msg)?.text;
+    };
+    expect(said(2)).toMatch(
+      /^Idle 9 min\. An admin asks for your GPU: it goes back at \d\d:19 unless you keep it or run something\. It can be kept 2 times\.$/
+    );
+    expect(said(0)).toMatch(/ at \d\d:19 unless you run something\.$/);
+  });
+
+  it('is not shown for an active notebook, nor without one', () => {
+    expect(idleNotice(makeLease({ idle: warned }), msg)).toBeNull();
+    expect(idleNotice(null, msg)).toBeNull();
+  });
+});
+
+describe('the line of the tile', () => {
+  it.each([
+    [idle({}), 'Active · returned after 60 idle min'],
+    [
+      idle({ idle_since_ms: 45 * MINUTE }),
+      'Idle 7 min · returned after 60 idle min'
+    ],
+    [
+      idle({ idle_since_ms: 51.5 * MINUTE }),
+      'Active · returned after 60 idle min'
+    ],
+    [
+      idle({ idle_since_ms: 0, returns_ms: 60 * MINUTE }),
+      'Idle 52 min · GPU is returned in 8 min'
+    ]
+  ])('%#', (state, text) => {
+    expect(idleLine(state, 52 * MINUTE, msg)).toBe(text);
+  });
+
+  it('says until when the GPU is kept', () => {
+    const kept = idle({ idle_since_ms: 0, kept_until_ms: 70 * MINUTE });
+
+    expect(idleLine(kept, 52 * MINUTE, msg)).toMatch(/^Kept until \d\d:\d\d$/);
+  });
+
+  it.each([
+    [idle({ kept_until_ms: 82 * MINUTE }), /^Active/],
+    [idle({ idle_since_ms: 45 * MINUTE, kept_until_ms: 82 * MINUTE }), /^Idle/],
+    [idle({ idle_since_ms: -20 * MINUTE, kept_until_ms: 50 * MINUTE }), /^Idle/]
+  ])(
+    'says nothing of keeping that gives no more than the rule: %#',
+    (state, text) => {
+      expect(idleLine(state, 52 * MINUTE, msg)).toMatch(text);
+    }
+  );
+});

@@ -1,0 +1,75 @@
+/**
+ * What the idle notification of a notebook should say now (A8). Pure, and driven by the lease
+ * alone, so that every tab shows the same on the server's clock.
+ */
+import type { Messages } from '../text/messages';
+import { IIdle, ILease } from '../server/tokens';
+
+export const KEEP_MINUTES = 30;
+
+const MINUTE = 60_000;
+/** Limits this short exist in trials only; minutes would read "Idle 0 min". */
+const SHORT_MS = 2 * MINUTE;
+/** Shorter pauses are part of working. */
+const TELLING_MS = MINUTE;
+
+export interface IIdleNotice {
+  /** The same warning gives the same key: shown once, not again after a click. */
+  key: string;
+  text: string;
+  keepsLeft: number;
+}
+
+export function idleNotice(
+  lease: ILease | null,
+  msg: Messages
+): IIdleNotice | null {
+  const idle = lease?.idle;
+  if (
+    !lease ||
+    lease.state !== 'warned' ||
+    idle?.idle_since_ms == null ||
+    idle.returns_ms == null
+  ) {
+    return null;
+  }
+  const since = idle.idle_since_ms;
+  const warned = idle.warned_ms ?? since + idle.warn_after_min * MINUTE;
+  const returnMs = idle.returns_ms - since;
+  const [unit, ms] = returnMs < SHORT_MS ? ['s', 1000] : ['min', MINUTE];
+  const returned = Math.floor(returnMs / ms);
+  const length = Math.floor((warned - since) / ms);
+  // Who is asked in the first minute is hardly idle; the length says nothing then.
+  const idleFor = length > 0 ? `${length} ${unit}` : '';
+  const text = idle.reclaimed
+    ? msg.reclaimWarning(idleFor, idle.returns_ms, idle.keeps_left > 0)
+    : msg.idleWarning(idleFor, `${returned} ${unit}`);
+  return {
+    key: `${idle.returns_ms}/${idle.reclaimed}`,
+    // Not on the button: three of them fill a line.
+    text:
+      idle.keeps_left > 0 ? `${text} ${msg.keepsLeft(idle.keeps_left)}` : text,
+    keepsLeft: idle.keeps_left
+  };
+}
+
+/** Whether keeping gives more than the idle rule does by itself. */
+export function isKept(idle: IIdle, nowMs: number): boolean {
+  const byRule = (idle.idle_since_ms ?? nowMs) + idle.idle_after_min * MINUTE;
+  return (idle.kept_until_ms ?? 0) > Math.max(nowMs, byRule);
+}
+
+/** The line below the tile: active, idle with a countdown, or kept. */
+export function idleLine(idle: IIdle, nowMs: number, msg: Messages): string {
+  if (idle.idle_since_ms != null && idle.returns_ms != null) {
+    return msg.idleTimer(nowMs - idle.idle_since_ms, idle.returns_ms - nowMs);
+  }
+  if (idle.kept_until_ms != null && isKept(idle, nowMs)) {
+    return msg.keptTimer(idle.kept_until_ms);
+  }
+  const idleMs = idle.idle_since_ms == null ? 0 : nowMs - idle.idle_since_ms;
+  if (idleMs >= TELLING_MS) {
+    return msg.idleSoFar(idleMs, idle.idle_after_min);
+  }
+  return msg.activeTimer(idle.idle_after_min);
+}

@@ -1,0 +1,200 @@
+/** Lab notifications: the idle warning with its actions, and what happened to jobs. */
+import { Dialog, Notification, showDialog } from '@jupyterlab/apputils';
+import type { CommandRegistry } from '@lumino/commands';
+
+import { CommandIDs } from '../lab/ids';
+import { idleNotice, IIdleNotice, KEEP_MINUTES } from '../model/idle';
+import { currentAttempt, wayWords } from '../model/jobs';
+import type { Messages } from '../text/messages';
+import type { Model, Topic } from '../model/model';
+import { IEvent, IJob } from '../server/tokens';
+
+/** Events worth a word, and how they sound. */
+const TOLD: Record<string, Notification.TypeOptions> = {
+  started: 'info',
+  spared: 'info',
+  evicted: 'warning',
+  moved: 'info',
+  lost: 'warning',
+  succeeded: 'success',
+  failed: 'error'
+};
+
+/** Stops for the sake of others; those of one's own hand need no telling. */
+const FOR_OTHERS = new Set(['preempt', 'reclaim', 'resize', 'move']);
+
+/** How long a toast about a job stays; it remains in the notification centre. */
+const TOAST_MS = 8000;
+
+export class Notices {
+  constructor(
+    private readonly _model: Model,
+    private readonly _msg: Messages,
+    private readonly _commands: CommandRegistry
+  ) {
+    _model.changed.connect(this._onChanged, this);
+    _model.happened.connect(this._onEvent, this);
+    _model.failed.connect(this._onFailed, this);
+  }
+
+  tellsJobs = true;
+
+  private _onChanged(_: Model, topic: Topic): void {
+    if (topic === 'jobs') {
+      this._tellStops();
+    }
+    if (topic !== 'lease' && topic !== 'status') {
+      return;
+    }
+    // Nothing can be answered where nobody listens.
+    const notice =
+      this._model.connection === 'lost'
+        ? null
+        : idleNotice(this._model.lease, this._msg);
+    if (notice?.key === this._shownKey) {
+      return;
+    }
+    this._dismiss();
+    if (notice !== null) {
+      this._shownKey = notice.key;
+      this._shownId = Notification.emit(notice.text, 'warning', {
+        autoClose: false,
+        actions: this._actions(notice)
+      });
+    }
+  }
+
+  private _actions(notice: IIdleNotice): Notification.IAction[] {
+    const msg = this._msg;
+    const run = (command: string) => () => {
+      void this._commands.execute(command);
+    };
+    const keep: Notification.IAction = {
+      label: msg.keep(KEEP_MINUTES),
+      displayType: 'accent',
+      callback: run(CommandIDs.keepGpu)
+    };
+    return [
+      ...(notice.keepsLeft > 0 ? [keep] : []),
+      {
+        label: msg.dropToCpu(),
+        caption: msg.dropBody(),
+        callback: event => {
+          // The question may be answered with no: the warning stays.
+          event.preventDefault();
+          run(CommandIDs.dropGpu)();
+        }
+      },
+      // Only where a notebook is open is there one to turn.
+      ...(this._commands.isEnabled(CommandIDs.trainNotebook)
+        ? [
+            {
+              label: msg.turnIntoJob(),
+              callback: (event: MouseEvent) => {
+                // The form takes a while: the GPU stays meanwhile, or its warning does.
+                if (notice.keepsLeft) {
+                  keep.callback(event);
+                } else {
+                  event.preventDefault();
+                }
+                run(CommandIDs.trainNotebook)();
+              }
+            }
+          ]
+        : [])
+    ];
+  }
+
+  private _dismiss(): void {
+    if (this._shownId !== null) {
+      Notification.dismiss(this._shownId);
+    }
+    this._shownId = null;
+    this._shownKey = undefined;
+  }
+
+  private _mine(id: string): IJob | undefined {
+    const job = this._model.jobs?.find(each => each.id === id);
+    return job?.owner === this._model.whoami?.name ? job : undefined;
+  }
+
+  /** A stop is told from the job itself: it knows how much time is left. */
+  private _tellStops(): void {
+    const stops = new Map<string, string>();
+    for (const { id } of this._model.jobs ?? []) {
+      const job = this._mine(id);
+      const attempt = job && currentAttempt(job);
+      const stop = attempt?.stop;
+      if (!job || !stop || !FOR_OTHERS.has(stop.why)) {
+        continue;
+      }
+      const known = this._stops.get(attempt.id);
+      stops.set(
+        attempt.id,
+        known ??
+          this._tellJob(
+            `${job.name}: ${this._msg.stopAt(stop.kill_ms, stop.text, wayWords(job))}`,
+            'warning',
+            id
+          )
+      );
+    }
+    for (const [attempt, notice] of this._stops) {
+      if (!stops.has(attempt)) {
+        Notification.dismiss(notice);
+      }
+    }
+    this._stops = stops;
+  }
+
+  private _onEvent(_: Model, event: IEvent): void {
+    const tone = TOLD[event.kind];
+    const id = event.workload_id;
+    if (tone && id && this._mine(id)) {
+      this._tellJob(event.text, tone, id);
+    }
+  }
+
+  /** The id of the notification; empty where people want none. */
+  private _tellJob(
+    text: string,
+    tone: Notification.TypeOptions,
+    job: string
+  ): string {
+    return this.tellsJobs
+      ? Notification.emit(text, tone, {
+          autoClose: TOAST_MS,
+          actions: [
+            {
+              label: this._msg.trans.__('Open'),
+              callback: () => {
+                void this._commands.execute(CommandIDs.openJob, { job });
+              }
+            }
+          ]
+        })
+      : '';
+  }
+
+  private _onFailed(_: Model, message: string): void {
+    Notification.error(message, { autoClose: TOAST_MS });
+  }
+
+  /** Notifications of announced stops, by attempt. */
+  private _stops = new Map<string, string>();
+  private _shownKey: string | undefined;
+  private _shownId: string | null = null;
+}
+
+/** Ask before variables are lost. */
+export async function confirmDrop(msg: Messages): Promise<boolean> {
+  const { button } = await showDialog({
+    title: msg.dropToCpu(),
+    body: msg.dropBody(),
+    buttons: [
+      Dialog.cancelButton(),
+      Dialog.warnButton({ label: msg.restart() })
+    ]
+  });
+  return button.accept;
+}

@@ -1,0 +1,123 @@
+/**
+ * Says that the notebook server is gone, why, and what was kept, whether the panel is open or not. It
+ * comes with Lab's start: when it is needed there is no server left to fetch it from.
+ */
+import {
+  type IConnectionLost,
+  ConnectionLost,
+  type JupyterFrontEnd,
+  type JupyterLab
+} from '@jupyterlab/application';
+import { Dialog } from '@jupyterlab/apputils';
+import { Widget } from '@lumino/widgets';
+
+import { contextOf } from '../submission/documents';
+import type { Messages } from '../text/messages';
+import type { Model } from '../model/model';
+import type { IStopped } from '../server/stopped';
+
+/** How long the hub may take to notice that the server is gone. */
+const PATIENCE_MS = 5000;
+
+export interface IStoppedOptions {
+  app: JupyterFrontEnd;
+  model: Model;
+  msg: Messages;
+  /** Where Lab keeps whether it still asks its server anything. */
+  info: JupyterLab.IInfo | null;
+}
+
+/** What Lab calls when its server does not answer; its own words stay for all that is no stop. */
+export function tellStops(options: IStoppedOptions): IConnectionLost {
+  const { model, info } = options;
+  let dialog: Dialog<unknown> | null = null;
+  let isTold = false;
+  const rest = (rests: boolean) => {
+    if (info) {
+      info.isConnected = !rests;
+    }
+  };
+  model.changed.connect((_, topic) => {
+    if (topic !== 'status') {
+      return;
+    }
+    if (model.gone === null && isTold) {
+      // It is back, by whoever's hand.
+      isTold = false;
+      rest(false);
+      dialog?.reject();
+    } else if (model.gone !== null && !isTold) {
+      isTold = true;
+      rest(true);
+      dialog = stoppedDialog(model.gone, options);
+      void launch(dialog, model.gone, options);
+    }
+  });
+  window.addEventListener('focus', () => {
+    if (model.gone !== null) {
+      // Started again in another tab, it may be back.
+      model.api.connect();
+    }
+  });
+  return async (manager, error, translator) => {
+    if (!(await model.learnsStop(PATIENCE_MS)) && model.connection !== 'ok') {
+      await ConnectionLost(manager, error, translator);
+    }
+  };
+}
+
+async function launch(
+  dialog: Dialog<unknown>,
+  gone: IStopped,
+  options: IStoppedOptions
+): Promise<void> {
+  const { button } = await dialog.launch();
+  if (button.accept) {
+    startAgain(gone, options);
+  }
+}
+
+function stoppedDialog(
+  gone: IStopped,
+  { app, msg }: IStoppedOptions
+): Dialog<unknown> {
+  const body = new Widget();
+  body.addClass('gc-Stopped');
+  for (const line of [...msg.ofStop(gone, unsaved(app)), gone.again]) {
+    if (line) {
+      body.node.appendChild(document.createElement('p')).textContent = line;
+    }
+  }
+  return new Dialog<unknown>({
+    title: msg.stoppedTitle(gone),
+    body,
+    buttons: [
+      Dialog.cancelButton({ label: msg.notNow() }),
+      ...(gone.startUrl === null
+        ? []
+        : [Dialog.okButton({ label: msg.startAgain() })])
+    ],
+    defaultButton: 1
+  });
+}
+
+/** To the hub's form; beside this tab where something in it is not saved yet. */
+export function startAgain(
+  gone: IStopped,
+  { app }: Pick<IStoppedOptions, 'app'>
+): void {
+  if (gone.startUrl === null) {
+    return;
+  }
+  if (unsaved(app) > 0) {
+    window.open(gone.startUrl, '_blank', 'noopener');
+  } else {
+    window.location.assign(gone.startUrl);
+  }
+}
+
+/** How many open documents have changes that only this tab holds. */
+function unsaved({ shell }: JupyterFrontEnd): number {
+  const contexts = new Set(Array.from(shell.widgets('main'), contextOf));
+  return [...contexts].filter(context => context?.model.dirty).length;
+}

@@ -1,0 +1,53 @@
+import * as React from 'react';
+import { renderToStaticMarkup } from 'react-dom/server';
+import { expect, it } from 'vitest';
+
+import { makeLease, msg } from '../testing/make';
+import { UsageHistory } from '../model/usage';
+import { PanelContext } from '../components/context';
+import { MyGpu } from './mygpu';
+
+const NOW = 50 * 60_000;
+
+function drawn(state: string, keepsLeft: number, connection = 'ok'): string {
+  const idle = {
+    idle_since_ms: 0,
+    returns_ms: 60 * 60_000,
+    keeps_left: keepsLeft,
+    idle_after_min: 60,
+    warn_after_min: 50
+  };
+  const model = {
+    connection,
+    lease: makeLease({ state, idle }),
+    usage: new UsageHistory(),
+    clock: { now: () => NOW },
+    gone: null,
+    returnedAfterMs: null,
+    isSimulated: false,
+    sharedAccount: false
+  };
+  const commands = { hasCommand: () => false };
+  return renderToStaticMarkup(
+    React.createElement(
+      PanelContext.Provider,
+      { value: { model, msg, commands } as never },
+      React.createElement(MyGpu)
+    )
+  );
+}
+
+it('offers what the notice offers for as long as the countdown runs', () => {
+  const page = drawn('warned', 2);
+
+  expect(page).toContain('GPU is returned in 10 min');
+  expect(page).toContain('Keep 30 min (2 left)');
+  expect(page).toContain('Drop to CPU');
+  expect(page).toContain('Turn into job');
+});
+
+it('offers only what would be taken', () => {
+  expect(drawn('warned', 0)).not.toContain('Keep 30 min');
+  expect(drawn('active', 2)).not.toContain('Drop to CPU');
+  expect(drawn('warned', 2, 'lost')).not.toContain('Keep 30 min');
+});

@@ -1,0 +1,143 @@
+import { ServerConnection } from '@jupyterlab/services';
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest';
+
+import { Api, ApiError, retryDelay } from './api';
+import { fakeApi, FakeSocket, HELLO } from '../testing/sockets';
+
+beforeEach(() => {
+  vi.useFakeTimers();
+});
+
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+describe('the one connection', () => {
+  it('comes back by itself, later after each failure', () => {
+    const api = fakeApi();
+    api.connect();
+    FakeSocket.last.hangUp();
+    vi.advanceTimersByTime(retryDelay(0, 0.5) - 1);
+    expect(FakeSocket.all).toHaveLength(1);
+
+    vi.advanceTimersByTime(1);
+    expect(FakeSocket.all).toHaveLength(2);
+
+    FakeSocket.last.hangUp();
+    vi.advanceTimersByTime(retryDelay(0, 0.5));
+    expect(FakeSocket.all).toHaveLength(2);
+    vi.advanceTimersByTime(retryDelay(1, 0.5));
+    expect(FakeSocket.all).toHaveLength(3);
+  });
+
+  it('forgets its failures only when the server speaks', () => {
+    const api = fakeApi();
+    api.connect();
+    FakeSocket.last.hangUp();
+    vi.advanceTimersByTime(1000);
+    FakeSocket.last.open();
+    expect(api.retries).toBe(1);
+
+    FakeSocket.last.say(HELLO);
+    expect(api.retries).toBe(0);
+  });
+
+  it('waits at most a quarter of a minute, spread over tabs', () => {
+    expect(retryDelay(50, 1)).toBe(18_750);
+    expect(retryDelay(50, 0)).toBe(11_250);
+  });
+
+  it('retries at once when asked, on one socket', () => {
+    const api = fakeApi();
+    api.connect();
+    const first = FakeSocket.last;
+    api.connect();
+
+    expect(first.closed).toBe(true);
+    first.hangUp();
+    vi.advanceTimersByTime(60_000);
+    expect(FakeSocket.all).toHaveLength(2);
+  });
+
+  it('sends only where somebody listens', () => {
+    const api = fakeApi();
+    api.connect();
+    expect(api.send({ type: 'follow', job: 'j', rank: 0 })).toBe(false);
+
+    FakeSocket.last.open();
+    expect(api.send({ type: 'follow', job: 'j', rank: 0 })).toBe(true);
+    expect(FakeSocket.last.sent).toEqual([
+      { type: 'follow', job: 'j', rank: 0 }
+    ]);
+    expect(FakeSocket.last.url).toBe('ws://lab/base/gpucommons/ws');
+  });
+});
+
+describe('REST', () => {
+  it('goes to the proxy of this server, with escaped references', async () => {
+    const urls: string[] = [];
+    const api = fakeApi(url => {
+      urls.push(url);
+      return new Response('{"id":"j"}');
+    });
+    await api.act('vision/digits-7', 'pause');
+    await api.files('a b/x&y.ipynb', '/envs/torch');
+
+    expect(urls.map(url => url.replace(/[?&]\d+$/, ''))).toEqual([
+      'http://lab/base/gpucommons/api/jobs/vision%2Fdigits-7/pause',
+      'http://lab/base/gpucommons/files?path=a+b%2Fx%26y.ipynb&environment=%2Fenvs%2Ftorch'
+    ]);
+  });
+
+  it('knows where Notebook 7 shows a folder', () => {
+    expect(fakeApi().folderUrl('runs/a b')).toMatch(/\/tree\/runs\/a%20b$/);
+    expect(fakeApi().folderUrl('.')).toMatch(/\/tree\/$/);
+  });
+
+  it('refuses in the server’s own sentence', async () => {
+    const api = fakeApi(
+      () => new Response('{"message":"Ask for 4 or less."}', { status: 422 })
+    );
+
+    await expect(api.job('x')).rejects.toEqual(
+      new ApiError('Ask for 4 or less.', 422)
+    );
+  });
+
+  it('says the status where there is no sentence', async () => {
+    const api = fakeApi(
+      () => new Response('<html>', { status: 502, statusText: 'Bad Gateway' })
+    );
+
+    await expect(api.job('x')).rejects.toThrow('502 Bad Gateway');
+  });
+});
+
+describe('what became of the server', () => {
+  const hub = (status: number, html: string) => {
+    const fetch = () => Promise.resolve(new Response(html, { status }));
+    const settings = ServerConnection.makeSettings({ fetch });
+    return new Api(settings).stopped();
+  };
+  const start = '<a id="start" href="/hub/spawn/ada">Launch</a>';
+  const why = '<p data-gpucommons="why">Stopped at 14:02: idle 60 min.</p>';
+
+  it('is what the hub says of one that does not run', async () => {
+    expect((await hub(424, why + start))?.why).toBe(
+      'Stopped at 14:02: idle 60 min.'
+    );
+    expect((await hub(503, start))?.startUrl).toBe('/hub/spawn/ada');
+  });
+
+  it('is not known where it runs, or only a proxy answers', async () => {
+    expect(await hub(200, why + start)).toBeNull();
+    expect(await hub(503, '<h1>Service unavailable</h1>')).toBeNull();
+  });
+
+  it('is not known where nobody answers', async () => {
+    const fetch = () => Promise.reject(new TypeError('offline'));
+    const api = new Api(ServerConnection.makeSettings({ fetch }));
+
+    expect(await api.stopped()).toBeNull();
+  });
+});

@@ -1,0 +1,280 @@
+/**
+ * The only file that talks to the server: one WebSocket per tab, which everything on the page
+ * shares, and the REST proxy.
+ */
+import type { IEnvironments } from './environments';
+import { ServerConnection } from '@jupyterlab/services';
+import { Signal } from '@lumino/signaling';
+
+import { type IStopped, readStopped } from './stopped';
+import {
+  CurveSource,
+  ICurve,
+  IFilesPreview,
+  IJob,
+  IJobRequest,
+  ILease,
+  IPoolList,
+  IQuote,
+  ISubmission,
+  PageMessage,
+  SchedulerState,
+  ServerMessage
+} from './tokens';
+
+/** How a hub answers in place of a server that does not run; before JupyterHub 4, with the second. */
+const STOPPED = new Set([424, 503]);
+const FIRST_RETRY_MS = 500;
+const LAST_RETRY_MS = 15_000;
+
+/** How the page stands with the server, in the order in which a reader cares. */
+export type Connection = 'connecting' | 'lost' | SchedulerState;
+
+/** A refusal or failure, told in the server's own sentence where there is one. */
+export class ApiError extends Error {
+  constructor(
+    message: string,
+    readonly status: number
+  ) {
+    super(message);
+  }
+}
+
+/** What to tell of something that failed. */
+export function told(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
+
+/** How long to wait before the n-th retry: doubling, capped, spread so that tabs do not march. */
+export function retryDelay(attempt: number, random: number): number {
+  const full = Math.min(LAST_RETRY_MS, FIRST_RETRY_MS * 2 ** attempt);
+  return Math.round(full * (0.75 + random / 2));
+}
+
+/** One shared connection to our server extension. */
+export class Api {
+  constructor(
+    private readonly _settings: ServerConnection.ISettings,
+    private readonly _random: () => number = Math.random
+  ) {}
+
+  /** What the server says, in order. */
+  readonly message = new Signal<this, ServerMessage>(this);
+
+  /** The socket opened (true) or was lost (false). */
+  readonly connectedChanged = new Signal<this, boolean>(this);
+
+  isConnected = false;
+
+  /** Failures in a row; 0 once the server has spoken. */
+  retries = 0;
+
+  /** The server was stopped on purpose: whether it is back is asked seldom. */
+  isStopped = false;
+
+  /** Open the socket now; also the *Retry* of the panel, which does not wait for the back-off. */
+  connect(): void {
+    window.clearTimeout(this._timer);
+    this._drop();
+    const { WebSocket: Socket, wsUrl, token, appendToken } = this._settings;
+    let url = `${wsUrl}gpucommons/ws`;
+    if (appendToken && token !== '') {
+      url += `?token=${encodeURIComponent(token)}`;
+    }
+    const socket = new Socket(url);
+    socket.onopen = () => {
+      this._setConnected(true);
+    };
+    socket.onmessage = event => {
+      this.retries = 0;
+      this.message.emit(JSON.parse(String(event.data)) as ServerMessage);
+    };
+    socket.onclose = () => {
+      const delay = retryDelay(this.retries++, this._random());
+      this.isConnected = false;
+      this.connectedChanged.emit(false);
+      this._timer = window.setTimeout(
+        () => {
+          this.connect();
+        },
+        this.isStopped ? delay * 20 : delay
+      );
+    };
+    this._socket = socket;
+  }
+
+  /** Say something to the server; false where there is no open socket to say it on. */
+  send(message: PageMessage): boolean {
+    if (!this.isConnected || this._socket === null) {
+      return false;
+    }
+    this._socket.send(JSON.stringify(message));
+    return true;
+  }
+
+  pools(): Promise<IPoolList> {
+    return this._request('GET', ['api', 'pools']);
+  }
+
+  job(ref: string): Promise<IJob> {
+    return this._request('GET', ['api', 'jobs', ref]);
+  }
+
+  /** As this source tells it, or else the best one. */
+  curve(ref: string, source?: CurveSource): Promise<ICurve> {
+    const query = source ? `?source=${source}` : '';
+    const path = ['api', 'jobs', ref, 'curve'];
+    return this._request('GET', path, undefined, { query });
+  }
+
+  quote(request: IJobRequest): Promise<IQuote> {
+    return this._request('POST', ['api', 'quote'], request);
+  }
+
+  /** The same key again makes no second job. */
+  submit(request: IJobRequest, key: string): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs'], request, { key });
+  }
+
+  submitFile(submission: ISubmission, key: string): Promise<IJob> {
+    return this._request('POST', ['submit-file'], submission, { key });
+  }
+
+  act(ref: string, action: 'cancel' | 'pause' | 'resume'): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs', ref, action], {});
+  }
+
+  /** The same once more, from what the job saved last; the same key again makes no second job. */
+  goOn(ref: string, key: string): Promise<IJob> {
+    const query = '?from_here=true';
+    return this._request(
+      'POST',
+      ['api', 'jobs', ref, 'again'],
+      {},
+      { query, key }
+    );
+  }
+
+  /** The same waiting job with so many GPUs for each worker. */
+  resize(ref: string, milliGpu: number): Promise<IJob> {
+    return this._request('POST', ['api', 'jobs', ref, 'resize'], {
+      milli_gpu: milliGpu
+    });
+  }
+
+  keep(leaseId: string, minutes: number): Promise<ILease> {
+    return this._request('POST', ['api', 'leases', leaseId, 'keep'], {
+      minutes
+    });
+  }
+
+  drop(leaseId: string): Promise<ILease> {
+    return this._request('POST', ['api', 'leases', leaseId, 'drop'], {});
+  }
+
+  files(path: string, environment: string): Promise<IFilesPreview> {
+    const query = `?${new URLSearchParams({ path, environment }).toString()}`;
+    return this._request('GET', ['files'], undefined, { query });
+  }
+
+  environments(): Promise<IEnvironments> {
+    return this._request('GET', ['api', 'environments']);
+  }
+
+  /** Copy the shipped examples beside the user's own files. */
+  examples(): Promise<{ folder: string; first: string }> {
+    return this._request('POST', ['examples'], {});
+  }
+
+  /** How this server answers: an HTTP status, 0 for not at all. */
+  status(): Promise<number> {
+    const { fetch, init, baseUrl } = this._settings;
+    return fetch(`${baseUrl}api/status`, { ...init, cache: 'no-store' }).then(
+      answer => answer.status,
+      () => 0
+    );
+  }
+
+  /** What became of this server, in the hub's words; null where it runs, or nobody answers. */
+  async stopped(): Promise<IStopped | null> {
+    const { fetch, baseUrl } = this._settings;
+    try {
+      // The hub shows its page to whoever looks like a visit; more would need a token of its own.
+      const answer = await fetch(`${baseUrl}lab`, {
+        mode: 'no-cors',
+        cache: 'no-store',
+        headers: { Accept: 'text/html' }
+      });
+      const said = STOPPED.has(answer.status)
+        ? readStopped(await answer.text())
+        : null;
+      // A proxy that reaches no server answers alike, and knows no way to start it.
+      return said?.why || said?.startUrl ? said : null;
+    } catch {
+      return null;
+    }
+  }
+
+  /** Where Notebook 7 shows a folder. */
+  folderUrl(path: string): string {
+    const parts = path.split('/').filter(part => !/^\.?$/.test(part));
+    return `${this._settings.baseUrl}tree/${parts.map(encodeURIComponent).join('/')}`;
+  }
+
+  private async _request<T>(
+    method: string,
+    segments: string[],
+    body?: unknown,
+    { query = '', key = '' } = {}
+  ): Promise<T> {
+    const path = segments.map(encodeURIComponent).join('/');
+    const url = `${this._settings.baseUrl}gpucommons/${path}${query}`;
+    const init: RequestInit = { method };
+    if (body !== undefined) {
+      init.body = JSON.stringify(body);
+    }
+    if (key !== '') {
+      const headers = new Headers(this._settings.init.headers);
+      headers.set('Idempotency-Key', key);
+      init.headers = headers;
+    }
+    const response = await ServerConnection.makeRequest(
+      url,
+      init,
+      this._settings
+    );
+    const answer: unknown = await response.json().catch(() => null);
+    if (!response.ok) {
+      throw new ApiError(sentence(answer, response), response.status);
+    }
+    return answer as T;
+  }
+
+  private _drop(): void {
+    if (this._socket !== null) {
+      this._socket.onopen = null;
+      this._socket.onmessage = null;
+      this._socket.onclose = null;
+      this._socket.close();
+      this._socket = null;
+    }
+    this._setConnected(false);
+  }
+
+  private _setConnected(connected: boolean): void {
+    if (connected !== this.isConnected) {
+      this.isConnected = connected;
+      this.connectedChanged.emit(connected);
+    }
+  }
+
+  private _socket: WebSocket | null = null;
+  private _timer = 0;
+}
+
+function sentence(answer: unknown, response: Response): string {
+  const message = (answer as { message?: unknown } | null)?.message;
+  return typeof message === 'string' && message !== ''
+    ? message
+    : `${response.status} ${response.statusText}`;
+}

@@ -1,0 +1,307 @@
+/** From the *Train* form to what the server takes, and back from a job. Pure. */
+import {
+  ExitMeaning,
+  IJob,
+  IJobRequest,
+  IRole,
+  ISubmission,
+  ITeam,
+  LeftOut,
+  NoticeSignal,
+  Priority
+} from '../server/tokens';
+
+/** GPUs per worker to choose from: what any team that may be meant is offered, and what is chosen. */
+export function offeredSizes(
+  team: string,
+  teams: readonly ITeam[],
+  chosen: number
+): number[] {
+  const meant = teams.filter(each => team === '' || each.name === team);
+  const offered = meant.flatMap(each => each.sizes ?? []);
+  return [...new Set([...offered, chosen])].sort((a, b) => a - b);
+}
+
+export type Source =
+  { kind: 'file'; path: string } | { kind: 'job'; job: IJob };
+
+export interface ITrainForm {
+  source: Source | null;
+  /** Of a notebook: the function to call; empty = the whole notebook. */
+  functionName: string;
+  /** Of a script: its arguments, written as for a shell. */
+  arguments: string;
+  /** 0 where memory alone is asked for. */
+  milliGpu: number;
+  /** GPU memory that each worker must have; null = whatever its size has. */
+  gpuMemoryGib: number | null;
+  workers: number;
+  /** Fewest workers with which it may run. */
+  minWorkers: number;
+  launcher: 'plain' | 'torchrun';
+  /** Empty = the file's own. */
+  environment: string;
+  leftOut: LeftOut | '';
+  maxRunS: number | null;
+  team: string;
+  name: string;
+  priority: Priority;
+  overQuota: boolean;
+  cpus: number;
+  memoryGib: number;
+  /** One per line: `NAME` or `VARIABLE=NAME`. Names only, never values. */
+  secrets: string;
+  /** Sent when a stop is announced; empty = as the pool says. */
+  noticeSignal: NoticeSignal | '';
+  /** What an exit with status 0 after a signal means. */
+  exitAfterSignal: ExitMeaning;
+}
+
+export const EMPTY_FORM: ITrainForm = {
+  source: null,
+  functionName: '',
+  arguments: '',
+  milliGpu: 1000,
+  gpuMemoryGib: null,
+  workers: 1,
+  minWorkers: 1,
+  launcher: 'plain',
+  environment: '',
+  leftOut: '',
+  maxRunS: 7200,
+  team: '',
+  name: '',
+  priority: 'normal',
+  overQuota: true,
+  cpus: 1,
+  memoryGib: 2,
+  secrets: '',
+  noticeSignal: '',
+  exitAfterSignal: 'preempted'
+};
+
+/** What the field of GPU memory begins with. */
+const FIRST_GPU_MEMORY_GIB = 12;
+
+/** Fields that people type a number into. */
+export type NumberName =
+  'workers' | 'minWorkers' | 'cpus' | 'memoryGib' | 'gpuMemoryGib';
+/** What was typed there and cannot be taken. */
+export type Typed = Partial<Record<NumberName, string>>;
+
+const RANGES: Partial<Record<NumberName, [number, number]>> = {
+  workers: [1, 1024],
+  cpus: [0.5, 1024],
+  memoryGib: [0.25, 16_384],
+  gpuMemoryGib: [0.5, 16_384]
+};
+
+/** The least and the most that may stand there. */
+export function range(name: NumberName, form: ITrainForm): [number, number] {
+  return RANGES[name] ?? [1, form.workers];
+}
+
+/** Workers are counted. */
+export function isWhole(name: NumberName): boolean {
+  return range(name, EMPTY_FORM)[0] === 1;
+}
+
+/** The form with what was typed, where it can be taken; the rest of it stays as it was typed. */
+export function taken(
+  old: ITrainForm,
+  typed: Typed
+): { form: ITrainForm; typed: Typed } {
+  const form = { ...old };
+  const left: Typed = {};
+  const take = (name: NumberName) => {
+    const text = typed[name];
+    const value = Number(text || NaN);
+    const [min, max] = range(name, form);
+    if (value >= min && value <= max && !(isWhole(name) && value % 1)) {
+      form[name] = value;
+    } else if (text !== undefined) {
+      left[name] = text;
+    }
+  };
+  take('gpuMemoryGib');
+  take('cpus');
+  take('memoryGib');
+  take('workers');
+  if (old.minWorkers === old.workers || form.minWorkers > form.workers) {
+    form.minWorkers = form.workers;
+  }
+  take('minWorkers');
+  if (form.workers === 1) {
+    // It is not asked for.
+    delete left.minWorkers;
+  }
+  return { form, typed: left };
+}
+
+/** Whether GPUs are asked for by memory alone. */
+export function isByMemory(form: ITrainForm): boolean {
+  return form.gpuMemoryGib !== null && form.milliGpu === 0;
+}
+
+/** The form with this size, or by memory where that is null; what was typed of the other is over. */
+export function sized(
+  form: ITrainForm,
+  typed: Typed,
+  milliGpu: number | null
+): { form: ITrainForm; typed: Typed } {
+  const left = { ...typed };
+  delete left.gpuMemoryGib;
+  const gpuMemoryGib =
+    milliGpu === null ? (form.gpuMemoryGib ?? FIRST_GPU_MEMORY_GIB) : null;
+  return {
+    form: { ...form, milliGpu: milliGpu ?? 0, gpuMemoryGib },
+    typed: left
+  };
+}
+
+/** Something in the form that cannot be sent, with its line where that says more. */
+export interface IMistake {
+  field: NumberName | 'arguments' | 'secrets';
+  line?: string;
+}
+
+export function mistakesIn(form: ITrainForm, typed: Typed): IMistake[] {
+  const { wrong } = parseSecrets(form.secrets);
+  return [
+    ...(closesQuotes(form.arguments) ? [] : [{ field: 'arguments' as const }]),
+    ...(Object.keys(typed) as NumberName[]).map(field => ({ field })),
+    ...(wrong === null ? [] : [{ field: 'secrets' as const, line: wrong }])
+  ];
+}
+
+/** As a shell reads it. */
+export function closesQuotes(text: string): boolean {
+  return /^(?:[^\\'"]|\\[^]|'[^']*'|"(?:[^\\"]|\\[^])*")*$/.test(text);
+}
+
+export interface ISecretsResult {
+  secrets: Record<string, string>;
+  /** The first line that is no name. */
+  wrong: string | null;
+}
+
+const VARIABLE = /^[A-Za-z_][A-Za-z0-9_]{0,127}$/;
+const SECRET = /^[a-z0-9]([a-z0-9-]{0,48}[a-z0-9])?$/;
+
+export function parseSecrets(text: string): ISecretsResult {
+  const secrets: Record<string, string> = {};
+  for (const raw of text.split('\n')) {
+    const line = raw.trim();
+    if (line === '') {
+      continue;
+    }
+    // As in a file of variables, all behind the first sign of equality belongs to it.
+    const at = line.indexOf('=');
+    const name = line.slice(at + 1).trim();
+    const variable =
+      at < 0 ? name.toUpperCase().replace(/-/g, '_') : line.slice(0, at).trim();
+    if (!VARIABLE.test(variable) || !SECRET.test(name)) {
+      return { secrets: {}, wrong: line };
+    }
+    secrets[variable] = name;
+  }
+  return { secrets, wrong: null };
+}
+
+function role(form: ITrainForm): Omit<IRole, 'command'> {
+  return {
+    name: 'worker',
+    count: form.workers,
+    milli_gpu: form.milliGpu,
+    gpu_memory_mib:
+      form.gpuMemoryGib === null ? null : Math.round(form.gpuMemoryGib * 1024),
+    cpu_milli: Math.round(form.cpus * 1000),
+    memory_mib: Math.round(form.memoryGib * 1024)
+  };
+}
+
+function options(form: ITrainForm): Omit<IJobRequest, 'roles'> {
+  const base = form.source?.kind === 'job' ? form.source.job.request : null;
+  const elastic = form.workers > 1 && form.minWorkers < form.workers;
+  return {
+    ...base,
+    ...(form.name ? { name: form.name } : {}),
+    team: form.team || null,
+    priority: form.priority,
+    over_quota: form.overQuota,
+    max_run_s: form.maxRunS,
+    min_workers: elastic ? form.minWorkers : null,
+    max_workers: elastic ? form.workers : null,
+    launcher: form.workers > 1 ? form.launcher : 'plain',
+    environment: form.environment,
+    secrets: parseSecrets(form.secrets).secrets,
+    notice_signal: form.noticeSignal || null,
+    exit_after_signal: form.exitAfterSignal,
+    ...(form.source?.kind === 'job' ? { parent: form.source.job.id } : {}),
+    // What the job asked for when it was submitted is done with.
+    resume_from: null
+  };
+}
+
+/** The whole request. A file's command is made by the server; the quote does not depend on it. */
+export function jobRequest(form: ITrainForm): IJobRequest {
+  const base = form.source?.kind === 'job' ? form.source.job.request : null;
+  const command = base?.roles[0]?.command ?? ['python'];
+  const first: IRole = { ...base?.roles[0], ...role(form), command };
+  first.name = base?.roles[0]?.name ?? first.name;
+  const others = base?.roles.slice(1) ?? [];
+  return { ...options(form), roles: [first, ...others] };
+}
+
+export function submission(form: ITrainForm, path: string): ISubmission {
+  const request = { ...options(form), roles: [role(form)] };
+  return {
+    path,
+    request,
+    ...(form.functionName ? { function: form.functionName } : {}),
+    ...(form.arguments.trim() ? { arguments: form.arguments } : {}),
+    ...(form.leftOut ? { left_out: form.leftOut } : {})
+  };
+}
+
+/** The form that would submit this job once more. */
+export function formOfJob(job: IJob): ITrainForm {
+  const request = job.request;
+  const first = request?.roles[0];
+  const memoryMib = first?.gpu_memory_mib ?? null;
+  const milliGpu = first?.milli_gpu ?? EMPTY_FORM.milliGpu;
+  return {
+    ...EMPTY_FORM,
+    source: { kind: 'job', job },
+    // A share was found by its memory; whole GPUs are asked for by number, and must have it.
+    milliGpu: memoryMib !== null && milliGpu <= 1000 ? 0 : milliGpu,
+    gpuMemoryGib: memoryMib === null ? null : memoryMib / 1024,
+    workers: first?.count ?? 1,
+    minWorkers: request?.min_workers ?? first?.count ?? 1,
+    launcher: request?.launcher ?? 'plain',
+    environment: request?.environment ?? '',
+    maxRunS: request?.max_run_s ?? null,
+    team: job.team,
+    // The scheduler numbers anew.
+    name: (request?.name ?? '').replace(/-\d+$/, ''),
+    priority: request?.priority ?? 'normal',
+    overQuota: request?.over_quota ?? true,
+    cpus: (first?.cpu_milli ?? 1000) / 1000,
+    memoryGib: (first?.memory_mib ?? 2048) / 1024,
+    secrets: Object.entries(request?.secrets ?? {})
+      .map(([variable, name]) => `${variable}=${name}`)
+      .join('\n'),
+    noticeSignal: request?.notice_signal ?? '',
+    exitAfterSignal: request?.exit_after_signal ?? 'preempted'
+  };
+}
+
+/** Functions of a notebook that can be run as a job: they take `resume_dir` first. */
+export function trainFunctions(sources: readonly string[]): string[] {
+  const found = sources.flatMap(source =>
+    [...source.matchAll(/^def\s+([A-Za-z_]\w*)\s*\(\s*resume_dir\b/gm)].map(
+      match => match[1] ?? ''
+    )
+  );
+  return [...new Set(found)];
+}

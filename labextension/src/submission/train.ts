@@ -1,0 +1,375 @@
+/** State of *Train*: the form, its live quota line, the files that would go along. No DOM. */
+import { UUID } from '@lumino/coreutils';
+import { Signal } from '@lumino/signaling';
+
+import { type Api, ApiError, told } from '../server/api';
+import {
+  EMPTY_FORM,
+  formOfJob,
+  IMistake,
+  ITrainForm,
+  jobRequest,
+  mistakesIn,
+  NumberName,
+  sized,
+  Source,
+  submission,
+  taken,
+  Typed
+} from './request';
+import type { IEnvironments } from '../server/environments';
+import { IFilesPreview, IJob, IQuote } from '../server/tokens';
+
+/** The quota line may follow the form at most this late. */
+const DEBOUNCE_MS = 300;
+
+const TOO_MANY_REQUESTS = 429;
+
+/** Fields that mean something for one file alone. */
+const NOTHING_OF_A_FILE = {
+  name: '',
+  functionName: '',
+  arguments: '',
+  environment: '',
+  leftOut: ''
+} as const;
+
+/** What the page offers as "What to run"; kept up to date by whoever knows the open documents. */
+export interface ICandidate {
+  path: string;
+  savedMs: number | null;
+  isDirty: boolean;
+  /** Its functions that take `resume_dir`. */
+  functions: string[];
+  save(): Promise<void>;
+}
+
+/** Places of the form that the focus is sent to. */
+export type Place = 'first' | 'more' | 'submit';
+
+export class TrainModel {
+  constructor(
+    private readonly _api: Api,
+    /** Without a scheduler there is nobody to ask. */
+    private readonly _canAsk: () => boolean
+  ) {}
+
+  readonly changed = new Signal<this, void>(this);
+  form: Readonly<ITrainForm> = EMPTY_FORM;
+  /** Of number fields what was typed there and cannot be taken. */
+  typed: Readonly<Typed> = {};
+
+  candidates: readonly ICandidate[] = [];
+  quote: IQuote | null = null;
+  files: IFilesPreview | null = null;
+  filesProblem: string | null = null;
+  environments: IEnvironments | null = null;
+  isBusy = false;
+  /** The form is another question than the one that was answered last: what was said is no answer. */
+  isAsking = false;
+  isExpanded = false;
+  /** Where the focus should go as soon as the form is drawn. */
+  wanted: Place | null = null;
+
+  /** A refusal in the scheduler's words: of the submit until the form changes, or of the quote. */
+  get problem(): string | null {
+    return this._refusal ?? this._quoteProblem;
+  }
+
+  /** Why a submit of this very form would be refused; null where it would not, or nobody can say. */
+  refusal: string | null = null;
+
+  get candidate(): ICandidate | null {
+    const source = this.form.source;
+    return source?.kind === 'file'
+      ? (this.candidates.find(each => each.path === source.path) ?? null)
+      : null;
+  }
+
+  /** The open documents changed; a form without a source takes the first, the current one. */
+  setCandidates(candidates: readonly ICandidate[]): void {
+    this.candidates = candidates;
+    const source = this.form.source;
+    const gone =
+      source === null ||
+      (source.kind === 'file' &&
+        !this._isChosen &&
+        !this._isEdited &&
+        candidates[0] !== undefined &&
+        candidates[0].path !== source.path);
+    if (gone) {
+      const first = candidates[0];
+      this._setSource(first ? { kind: 'file', path: first.path } : null);
+    }
+    this.changed.emit();
+  }
+
+  /** The reader chose a file: it stays, whatever tab is in front. */
+  choose(path: string, functionName = ''): void {
+    this._isChosen = true;
+    this._setSource({ kind: 'file', path });
+    this.update({ functionName });
+  }
+
+  /** Ask for a job once more. */
+  prefill(job: IJob): void {
+    this._isChosen = true;
+    this.form = formOfJob(job);
+    this.typed = {};
+    this.files = null;
+    this.filesProblem = null;
+    this._askAnew();
+  }
+
+  update(change: Partial<ITrainForm>): void {
+    this.form = { ...this.form, ...change };
+    this._isEdited = true;
+    this._askAnew();
+  }
+
+  /** Into a number field: it is taken once it is one that may stand there. */
+  type(name: NumberName, text: string): void {
+    Object.assign(this, taken(this.form, { ...this.typed, [name]: text }));
+    this._isEdited = true;
+    this._askAnew();
+  }
+
+  /** So many GPUs, or, where that is null, GPUs by their memory. */
+  resize(milliGpu: number | null): void {
+    Object.assign(this, sized(this.form, this.typed, milliGpu));
+    this._isEdited = true;
+    this._askAnew();
+  }
+
+  /** Bring the reader to this place of the form, now or once it is shown. */
+  goTo(place: Place): void {
+    this.wanted = place;
+    this.changed.emit();
+  }
+
+  setExpanded(expanded: boolean): void {
+    this.isExpanded = expanded;
+    this.changed.emit();
+  }
+
+  /** Large files stay behind, and nobody has said what becomes of them. */
+  get mustChoose(): boolean {
+    return this.form.leftOut === '' && this.leftBehind.length > 0;
+  }
+
+  get leftBehind(): string[] {
+    const isFile = this.form.source?.kind === 'file';
+    const excluded = (isFile && this.files?.excluded) || [];
+    return excluded.filter(each => each.linkable).map(each => each.path);
+  }
+
+  /** What several workers need to find each other, where they do not get it. */
+  get advice(): string[] {
+    const { source, workers, launcher } = this.form;
+    const advice = (source?.kind === 'file' && this.files?.advice) || [];
+    return workers < 2
+      ? []
+      : advice
+          .filter(each => !each.launchers.includes(launcher))
+          .map(each => each.text);
+  }
+
+  async loadEnvironments(): Promise<void> {
+    try {
+      this.environments = await this._api.environments();
+    } catch {
+      // The file's own can be had all the same.
+    }
+    this.changed.emit();
+  }
+
+  /** Ask for the quota line anew, soon: several changes in a row make one question. */
+  refreshQuote(): void {
+    window.clearTimeout(this._timer);
+    const { mistakes, form } = this;
+    if (form.source === null || mistakes.length > 0 || !this._canAsk()) {
+      this.quote = this.refusal = this._quoteProblem = null;
+      this.isAsking = false;
+      if (this._key !== null && !this._canAsk()) {
+        // The page says that the scheduler is away; when it is back, that is over.
+        this._refusal = null;
+      }
+      return;
+    }
+    this._timer = window.setTimeout(() => {
+      void this._askQuote();
+    }, DEBOUNCE_MS);
+  }
+
+  /** The reader comes back to a form that was refused. */
+  lookAgain(): void {
+    if (this.refusal !== null) {
+      this.refreshQuote();
+    }
+  }
+
+  async loadFiles(): Promise<void> {
+    const source = this.form.source;
+    if (source?.kind !== 'file') {
+      return;
+    }
+    const isCurrent = () => {
+      const now = this.form.source;
+      return now?.kind === 'file' && now.path === source.path;
+    };
+    try {
+      const files = await this._api.files(source.path, this.form.environment);
+      if (isCurrent()) {
+        this.files = files;
+        this.filesProblem = null;
+      }
+    } catch (error) {
+      if (isCurrent()) {
+        this.files = null;
+        this.filesProblem = told(error);
+      }
+    }
+    this.changed.emit();
+  }
+
+  /** Why the form cannot be sent as it is written. */
+  get mistakes(): IMistake[] {
+    return mistakesIn(this.form, this.typed);
+  }
+
+  /** Submit; the new job, or null when it was refused (see `problem`). */
+  async submit(): Promise<IJob | null> {
+    const form = this.form;
+    if (
+      form.source === null ||
+      this.isBusy ||
+      this.mustChoose ||
+      this.mistakes.length > 0
+    ) {
+      return null;
+    }
+    this.isBusy = true;
+    this._refusal = null;
+    this.changed.emit();
+    try {
+      const job = await this._send(form, (this._key ??= UUID.uuid4()));
+      this._key = null;
+      this._isEdited = false;
+      this.form = { ...form, name: '' };
+      if (form.source.kind === 'job') {
+        this._isChosen = false;
+        this.form = { ...EMPTY_FORM, team: form.team };
+        this.setCandidates(this.candidates);
+      }
+      return job;
+    } catch (error) {
+      this._refusal = told(error);
+      if (isRefusal(error)) {
+        this._key = null;
+      }
+      return null;
+    } finally {
+      this.isBusy = false;
+      this.changed.emit();
+      this.refreshQuote();
+    }
+  }
+
+  private async _send(form: ITrainForm, key: string): Promise<IJob> {
+    if (form.source?.kind === 'job') {
+      return this._api.submit(jobRequest(form), key);
+    }
+    const path = form.source?.path ?? '';
+    const candidate = this.candidate;
+    if (candidate?.isDirty) {
+      await candidate.save();
+    }
+    return this._api.submitFile(submission(form, path), key);
+  }
+
+  private async _askQuote(): Promise<void> {
+    const asked = ++this._asked;
+    try {
+      const quote = await this._api.quote(jobRequest(this._settled));
+      if (asked === this._asked) {
+        this.quote = quote;
+        this._quoteProblem = this.refusal = null;
+        this.isAsking = false;
+      }
+    } catch (error) {
+      if (asked === this._asked) {
+        this.quote = null;
+        this.isAsking = false;
+        this._quoteProblem = told(error);
+        this.refusal = isRefusal(error) ? this._quoteProblem : null;
+      }
+    }
+    this.changed.emit();
+  }
+
+  /** The form with what it runs in where nothing else is chosen. */
+  private get _settled(): ITrainForm {
+    const { form } = this;
+    const isOwn =
+      form.environment === '' &&
+      form.source?.kind === 'file' &&
+      this.environments?.kind === 'folder';
+    const own = (isOwn && this.files?.environment) || '';
+    return own ? { ...form, environment: own } : form;
+  }
+
+  private _setSource(source: Source | null): void {
+    const old = this.form.source;
+    if (old?.kind === 'file') {
+      // What was written for a file is there again with the file.
+      const { name, functionName, environment, leftOut } = this.form;
+      const words = this.form.arguments;
+      const own = { name, functionName, environment, leftOut };
+      this._written.set(old.path, { ...own, arguments: words });
+    }
+    // Of a job run again nothing is meant for another file; of another file, what is its own is not.
+    const kept =
+      old?.kind === 'job'
+        ? { ...EMPTY_FORM, team: this.form.team }
+        : { ...this.form, ...NOTHING_OF_A_FILE };
+    const written =
+      source?.kind === 'file' ? this._written.get(source.path) : {};
+    this.form = { ...kept, ...written, source };
+    this._isEdited = false;
+    this.typed = {};
+    this.files = null;
+    this.filesProblem = null;
+    this._askAnew();
+  }
+
+  /** What the form asks is another question now: what was said of the last one is stale. */
+  private _askAnew(): void {
+    this._refusal = this._key = null;
+    this.isAsking = true;
+    // An answer that is on its way is one to another question.
+    this._asked += 1;
+    this.refreshQuote();
+    this.changed.emit();
+  }
+
+  private _refusal: string | null = null;
+  private _quoteProblem: string | null = null;
+  /** Of the submit under way, or of one whose answer was lost: repeating it makes no second job. */
+  private _key: string | null = null;
+  private _isChosen = false;
+  /** Somebody fills the form in: no other tab that comes to the front takes it away from them. */
+  private _isEdited = false;
+  /** By file, what is its own in the form. */
+  private readonly _written = new Map<string, Partial<ITrainForm>>();
+  private _timer = 0;
+  private _asked = 0;
+}
+
+/** The same again would be answered the same; a server in trouble may answer later. */
+function isRefusal(error: unknown): boolean {
+  return (
+    error instanceof ApiError &&
+    error.status < 500 &&
+    error.status !== TOO_MANY_REQUESTS
+  );
+}

@@ -1,0 +1,39 @@
+import { describe, expect, it } from 'vitest';
+
+import { msg } from '../testing/make';
+
+const MODES = [
+  'hardware',
+  'kernel',
+  'driver',
+  'cooperative',
+  'watched',
+  'none'
+];
+
+describe('isolation in words', () => {
+  it('names each mode and says something of its own about it', () => {
+    const texts = MODES.map(mode => msg.isolation(mode));
+
+    expect(new Set(texts).size).toBe(MODES.length);
+    texts.forEach((text, place) => {
+      expect(text).toContain(`Isolation ${MODES[place]}:`);
+    });
+  });
+
+  it('says of every mode but hardware that compute is shared', () => {
+    const silent = MODES.filter(
+      mode => !msg.isolation(mode).endsWith('compute is shared')
+    );
+
+    expect(silent).toEqual(['hardware']);
+  });
+});
+
+describe('contention', () => {
+  it('is a word, and nothing where nobody can tell', () => {
+    expect(msg.contention('medium')).toBe('Neighbours: medium use');
+    expect(msg.contention('unknown')).toBe('');
+    expect(msg.contention(undefined)).toBe('');
+  });
+});
