@@ -71,7 +71,9 @@ def _explain(
             halves = partial(fragments.held, cycle, workload)
             _tell(cycle, workload, draining(cycle, workload, workload.nomination, halves))
         else:
-            key = cycle.index.key_of(workload)
+            # Whose own place is kept reads that it is its own.
+            own = workload.workload_id in cycle.capacity.reservations
+            key = (cycle.index.key_of(workload), own)
             found = memo.get(key) or memo.setdefault(key, why(workload))
             _tell(cycle, workload, why_kept_back(cycle, workload) or found)
 
@@ -258,7 +260,7 @@ def _no_place(cycle: CycleState, workload: Workload) -> tuple[ReasonClass, str]:
             f"Needs {format_gpus(first.milli_gpu)}; no GPU has that much free.",
         )
     free = free_per_node(cycle, pool, hold_class)
-    kept = _kept(cycle, pool, hold_class)
+    kept = _kept(cycle, workload, pool, hold_class)
     part = 0 if any(free) else largest_free(cycle.capacity, pool, hold_class)
     if len(workers) > 1:
         return ReasonClass.GANG, f"Needs {asked}; {_free(sum(free), part, ' GPU')}{kept}."
@@ -277,10 +279,10 @@ def _leaner(cycle: CycleState, workload: Workload) -> str | None:
     return f"Would start now with at most {beside_gpus.in_words(found[1])}."
 
 
-def _kept(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> str:
+def _kept(cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass) -> str:
     """``, and 2 more are kept for guarantees`` where a class may not have all that is free."""
     held_back = lending.held_back(cycle, pool, hold_class)
-    whom = Counter(_for_whom(cycle, pool, one) for one in held_back)
+    whom = Counter(_for_whom(cycle, workload, pool, one) for one in held_back)
     if not whom:
         return ""
     count = f"{len(held_back)} more {'is' if len(held_back) == 1 else 'are'} kept"
@@ -289,11 +291,12 @@ def _kept(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> str:
     return f", and {count}: {', '.join(f'{some} for {name}' for name, some in whom.items())}"
 
 
-def _for_whom(cycle: CycleState, pool: PoolName, one: HoldBack) -> str:
+def _for_whom(cycle: CycleState, workload: Workload, pool: PoolName, one: HoldBack) -> str:
     """For whom a GPU is kept, and until when where something ends that."""
     notebooks = one.held_for is HoldClass.FIXED
     if one.reason is HoldBackReason.RESERVATION:
-        return f"a job of {one.team}, until the rest of its place is free"
+        own = one.workload_id == workload.workload_id
+        return f"{'it' if own else f'a job of {one.team}'}, until the rest of its place is free"
     if one.reason is HoldBackReason.LENDING_PAUSE:
         # How long, not until when: who reads this may live by another clock.
         pause = duration(cycle.pools[pool].lend_after_ms // 1000)

@@ -15,8 +15,8 @@ from enum import StrEnum
 SUCCESS, PREEMPTED = "success", "preempted"
 #: What leaves because it was told to: SIGTERM itself, and the status of a shell for it.
 _LEFT = frozenset({-15, 143})
-#: Above it a shell tells which signal ended its command.
-_SHELL_SIGNALS = 128
+#: A shell tells in these which signal ended its command: 1 to 64. ``sys.exit(-1)`` is 255 and none of them.
+_SHELL_SIGNALS = range(129, 193)
 
 
 class Meaning(StrEnum):
@@ -65,4 +65,4 @@ def meaning(end: Exit) -> Meaning:
 
 def _is_ended_by_others(code: int | None) -> bool:
     """By a signal, or with those who watch over it."""
-    return code is None or code < 0 or code > _SHELL_SIGNALS
+    return code is None or code < 0 or code in _SHELL_SIGNALS

@@ -190,6 +190,8 @@ def test_what_a_pod_ends_with_means_what_its_command_did(after_signal: str) -> N
         (None, True, Meaning.SUCCEEDED),
         (-9, True, Meaning.SUCCEEDED),
         (137, True, Meaning.SUCCEEDED),
+        (129, True, Meaning.SUCCEEDED),
+        (192, True, Meaning.SUCCEEDED),
         (None, False, Meaning.LOST),
     ],
 )
@@ -200,8 +202,9 @@ def test_who_said_that_the_work_is_done_is_done_also_if_it_was_killed_or_not_see
     assert meaning(end) is means
 
 
-def test_an_error_of_its_own_after_it_said_so_is_an_error() -> None:
-    end = Exit(exit_code=1, announced=False, told=False, finished=True)
+@pytest.mark.parametrize("exit_code", [1, 128, 193, 255])
+def test_an_error_of_its_own_after_it_said_so_is_an_error(exit_code: int) -> None:
+    end = Exit(exit_code=exit_code, announced=False, told=False, finished=True)
     assert meaning(end) is Meaning.FAILED
 
 

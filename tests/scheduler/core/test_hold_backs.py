@@ -104,13 +104,18 @@ def test_who_may_not_have_a_place_reads_for_whose_job_it_is_kept_and_until_when(
     world = World(NODE, a_node("n2", 2), teams=teams)
     world.run(a_job("b-1", team="b", over_quota=False))
     world.ask(SetNodeState(node_id=NodeId("n2"), state=NodeState.CORDONED), "admin")
-    world.submit(a_job("a-wide", 2000, team="a", over_quota=False))
+    waits = world.submit(a_job("a-wide", 2000, team="a", over_quota=False))
 
-    waits = world.submit(a_job("b-2", team="b", over_quota=False))
+    alike = world.submit(a_job("a-wide-2", 2000, team="a", over_quota=False))
+    others = world.submit(a_job("b-2", team="b", over_quota=False))
 
-    assert text_of(world, waits) == (
+    assert text_of(world, others) == (
         "Needs 1 GPU; none is free, and 1 more is kept for a job of a, until the rest of its place is free."
     )
+    assert text_of(world, waits) == (
+        "Needs 2 GPUs on one node; none is free, and 1 more is kept for it, until the rest of its place is free."
+    )
+    assert text_of(world, alike) == text_of(world, waits).replace("for it", "for a job of a")
 
 
 def test_several_kinds_are_counted_apart() -> None:
