@@ -108,7 +108,7 @@ class _Gang:
         return found
 
     def fit(self, gone: Mapping[NodeId, int]) -> bool:
-        """Whether there is capacity for all of them, and nobody else, when these are gone."""
+        """Whether all of them fit, and nobody else, when these are gone."""
         total = 0
         for node_id, mask in gone.items():
             total += self.count_on(node_id, mask)

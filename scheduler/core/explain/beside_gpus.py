@@ -100,7 +100,7 @@ def short_of(
 def fit(
     cycle: CycleState, workers: tuple[Worker, ...], hold_class: HoldClass, pool: PoolName
 ) -> bool:
-    """They find a place now; after the turns the capacity stays as it is until the next cycle."""
+    """They find a place now; after the passes capacity stays as it is until the next cycle."""
     return cycle.memo.remember(
         _FIT,
         (workers, hold_class, pool),

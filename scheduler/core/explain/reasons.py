@@ -306,15 +306,15 @@ def _for_whom(cycle: CycleState, workload: Workload, pool: PoolName, one: HoldBa
     return "notebooks" if notebooks else "guarantees"
 
 
-def _free(whole_milli_gpu: int, part_milli_gpu: int, candidate: str = "") -> str:
+def _free(whole_milli_gpu: int, part_milli_gpu: int, unit: str = "") -> str:
     """``3 are free``, ``1 is free``, ``at most ½ of a GPU is free``, ``none is free``."""
     if whole_milli_gpu == 0 and part_milli_gpu:
         return f"at most {format_milli_gpu(part_milli_gpu)} of a GPU is free"
     if whole_milli_gpu == 0:
-        return f"no{candidate} is free" if candidate else "none is free"
+        return f"no{unit} is free" if unit else "none is free"
     one = whole_milli_gpu == WHOLE_MILLI_GPU
-    plural = "s" if candidate and not one else ""
-    return f"{format_milli_gpu(whole_milli_gpu)}{candidate}{plural} {'is' if one else 'are'} free"
+    plural = "s" if unit and not one else ""
+    return f"{format_milli_gpu(whole_milli_gpu)}{unit}{plural} {'is' if one else 'are'} free"
 
 
 def _smaller_job(cycle: CycleState, workload: Workload) -> int | None:

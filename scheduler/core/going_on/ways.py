@@ -26,7 +26,7 @@ class WayToGoOn:
     """What becomes of a job when it is stopped now, or has been."""
 
     way: Way
-    #: Of the checkpoint, in what the job itself counts (``candidate``).
+    #: Of the checkpoint, in what the job itself counts (``unit``).
     step: int | None = None
     unit: str = "step"
     #: Why nothing better holds; empty for a checkpoint.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpucommons.scheduler.core.going_on.ways import Way, WayToGoOn
 
 _SECOND, _MINUTE, _HOUR = 1_000, 60_000, 3_600_000
-#: Below so many of a candidate, the candidate itself; beyond, the next larger one.
+#: Below so many of a unit, the unit itself; beyond, the next larger one.
 _FEW = 120
 _TWICE = 2
 

@@ -81,7 +81,7 @@ def _needed(roles: tuple[Role, ...], low: int) -> tuple[Worker, ...]:
 
 
 def may_have(spec: Spec) -> tuple[Worker, ...]:
-    """Workers an elastic job takes where there is capacity."""
+    """Workers an elastic job takes where GPUs are free."""
     low, high = bounds(spec)
     return _of_role(spec.roles[0], low, high) if low < high else ()
 

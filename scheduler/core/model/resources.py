@@ -72,7 +72,7 @@ class Pool:
     #: A job runs at least so long before it is stopped for fair share or priority: as long as jobs
     #: commonly run until their first checkpoint.
     min_run_ms: int = 1_800_000
-    #: Of a thousand running jobs, how many may be moved within an hour to make capacity for one that
+    #: Of a thousand running jobs, how many may be moved within an hour to make room for one that
     #: waits only for lack of a place; at least one, unless it is 0. Two in a hundred is what packing
     #: gains most from; each move costs a job a restart.
     moved_permille: int = 20

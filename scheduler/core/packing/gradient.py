@@ -26,7 +26,7 @@ _STEPS = np.array(
 
 
 def fits(ask: Ask, rows: Rows, which: Ints) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    """Which of these rows have capacity for the ask."""
+    """On which of these rows the ask fits."""
     capacity = (rows.cpu_milli[which] >= ask.cpu_milli) & (rows.memory_mib[which] >= ask.memory_mib)
     if ask.devices:
         capacity &= (rows.free[which] >= ask.milli).sum(axis=1) >= ask.devices

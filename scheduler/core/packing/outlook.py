@@ -35,7 +35,7 @@ class Outlook:
         self.claimed_plain: list[int] = self.claimed.tolist()
         wanting = [(ask, count) for ask, count in known if ask.devices]
         self._milli_gpu = sum(ask.milli_gpu * count for ask, count in wanting)
-        # No processor (or memory) asked for at all: one candidate in all, so that it never runs out.
+        # No processor (or memory) asked for at all: one unit in all, so that it never runs out.
         self._cpu_milli = max(1, sum(ask.cpu_milli * count for ask, count in wanting))
         self._memory_mib = max(1, sum(ask.memory_mib * count for ask, count in wanting))
         self._own: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Which shares fill a device together, and what free capacity on a device is worth for them.
+"""Which shares fill a device together, and what is free on a device is worth for them.
 
 Shares of 810 and 470 never fill a device; 650 and 320 nearly do. Among all ways to fill devices,
 the best mix for the learned demand is a linear programme whose columns are *patterns* (so many

@@ -1,4 +1,4 @@
-"""Where only fragmentation keeps a job waiting, a few running jobs move and make capacity for it.
+"""Where only fragmentation keeps a job waiting, a few running jobs move and make room for it.
 
 Everyone who moves has a place promised in the same cycle, goes on from its checkpoint and counts
 as moved, not as preempted. Nobody moves for nothing, nobody moves twice, and only few move at all:

@@ -1,4 +1,4 @@
-"""An elastic job that runs with fewer workers than it likes takes idle capacity by a new attempt.
+"""An elastic job that runs with fewer workers than it likes takes idle GPUs by a new attempt.
 
 A restart costs all its workers the time of a start and what was done since the last checkpoint. How
 long capacity stays idle nobody knows; the best guess is as long again as it has been idle. So a job
@@ -106,7 +106,7 @@ def _has_saved(workload: Workload, attempt: Attempt) -> bool:
 def _due_ms(
     cycle: CycleState, workload: Workload, attempt: Attempt, since_ms: Millis, more: int
 ) -> Millis:
-    """When capacity idle since then pays for a restart."""
+    """When GPUs that are idle since then pay for a restart."""
     pool = stops.pool_settings(cycle, attempt)
     started_ms = attempt.started_ms or cycle.now_ms
     saved = workload.checkpoint

@@ -105,7 +105,7 @@ def could_reclaim(cycle: CycleState, workload: Workload) -> bool:
 
 
 def within_quota(cycle: CycleState, workload: Workload, pool: PoolName, *, ending: int = 0) -> bool:
-    """Its team's fixed quota has capacity for it, once so many milli-GPU are given back."""
+    """Its team's fixed quota has room for it, once so many milli-GPU are given back."""
     spec = workload.spec
     fixed = quota_of(cycle.teams, spec.team, pool).fixed_milli_gpu
     return cycle.use(spec.team, pool).fixed - ending + milli_gpu(must_have(spec)) <= fixed

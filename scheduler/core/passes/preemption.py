@@ -38,7 +38,7 @@ class Below:
     ending: frozenset[PoolName | None]
 
     def hopeful(self, workload: Workload) -> bool:
-        """Its team runs something below it, and that, or another that ends, can make capacity."""
+        """Its team runs something below it, and that, or another that ends, can make room."""
         mine, team = priority(workload), workload.spec.team
         if mine <= self.held.get(team, HIGHEST):
             return False

@@ -191,7 +191,7 @@ def _new_attempt(
 
 
 def unpromise(cycle: CycleState, workload: Workload) -> None:
-    """Take a nomination's devices out of the capacity and the team's use."""
+    """Take a nomination's devices out of capacity and the team's use."""
     nomination = workload.nomination
     if nomination is None:
         return
@@ -202,7 +202,7 @@ def unpromise(cycle: CycleState, workload: Workload) -> None:
 
 
 def promise(cycle: CycleState, workload: Workload) -> None:
-    """Put a nomination's devices (back) into the capacity and the team's use."""
+    """Put a nomination's devices (back) into capacity and the team's use."""
     nomination = workload.nomination
     if nomination is None:
         return
@@ -309,7 +309,7 @@ def _give_notice(cycle: CycleState, beneficiary: Workload, plan: Plan) -> tuple[
 
 
 def _take_destination(cycle: CycleState, mover: Workload, attempt: Attempt) -> None:
-    """Take the place that a job is to move to; without it, whoever it makes capacity for asks anew."""
+    """Take the place that a job is to move to; without it, whoever it makes room for asks anew."""
     withdraw(cycle, mover)
     stop = attempt.stop
     if stop is not None and stop.beneficiary is not None and not stop.signalled:

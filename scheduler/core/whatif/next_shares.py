@@ -30,7 +30,7 @@ def next_shares(cluster: Cluster, pools: Iterable[PoolName]) -> frozenset[Device
 
 
 def _next(cycle: CycleState, team: TeamName, pool: PoolName) -> WorkerPlacement | None:
-    """Where the largest part that has a place would lie: a smaller one finds capacity there, too."""
+    """Where the largest part that has a place would lie: a smaller one fits there, too."""
     if pool not in cycle.pools or team not in cycle.teams:
         return None
     parts = [size for size in cycle.pools[pool].notebook_sizes if size < WHOLE_MILLI_GPU]
