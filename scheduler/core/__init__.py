@@ -5,5 +5,5 @@ No I/O, no clock, no randomness: `now` is an argument. `advance` applies events 
 `cycle` holds the order of its steps. The folders stand in layers (see `pyproject.toml`):
 `packing model going_on capacity quota cycle_state queue placement eviction passes events explain
 whatif`.
-Read `cycle` first.
+Read `cycle` first; `docs/explanation/words.md` explains the names.
 """

@@ -33,7 +33,8 @@ from gpucommons.scheduler.core.placement.admission import (
 )
 from gpucommons.scheduler.core.queue import eligibility, lending, ordering
 
-#: Who loses a promise, or could have a part of what is cleared, after its turn gets another turn.
+#: Rounds at most. A job is tried again when, after its turn, its nomination was withdrawn or more
+#: devices are being cleared than were asked for.
 _ROUNDS = 5
 
 

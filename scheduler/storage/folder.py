@@ -1,7 +1,7 @@
 """Storage in a folder: a volume that every replica mounts.
 
 Only for what the service itself writes. What users write lies in folders beside it and is read as
-:mod:`gpucommons.scheduler.storage.volume` does.
+:mod:`gpucommons.scheduler.storage.volume_files` does.
 """
 
 from __future__ import annotations

@@ -36,12 +36,14 @@ def draining(
     if there and all(o.current and o.current.stop and o.current.stop.why == MOVE for o in there):
         halves = half_free()
         text = f"{halves}; moving" if halves else "Next in line: moving"
-        text = f"{text} {who} {'frees one' if halves else 'makes capacity'}."
+        text = f"{text} {who} {'frees one' if halves else 'makes room'}."
     else:
         size = milli_gpu(must_have(workload.spec))
         what = f"{format_gpus(size)} {'is' if size <= WHOLE_MILLI_GPU else 'are'}"
         verb = "ends" if len(there) == 1 else "end"
-        text = f"Next in line: {what if size else 'capacity is'} being cleared, {who} {verb} there first."
+        text = (
+            f"Next in line: {what if size else 'room is'} being cleared, {who} {verb} there first."
+        )
     return Reason(code=ReasonClass.DRAINING, text=text)
 
 

@@ -101,7 +101,7 @@ class Quota:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Policy:
-    """Rules of a team or pool; a refusal names the rule (the field's name)."""
+    """Rules of a team or hub; a refusal names the rule (the field's name)."""
 
     #: Environments (images, kernels) that may be used; empty = all.
     environments: frozenset[str] = frozenset()

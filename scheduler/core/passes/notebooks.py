@@ -115,7 +115,7 @@ def _ending(cycle: CycleState) -> dict[tuple[TeamName, PoolName], int]:
     """Milli-GPU that notebooks of a team are giving back: who is first in line has them next.
 
     A block is as large as the quota it stands for. Who finds a place in one without those that end
-    has capacity in the quota when they have ended.
+    has room in the quota when they have ended.
     """
     found: dict[tuple[TeamName, PoolName], int] = {}
     for workload in cycle.among(cycle.index.stopping):

@@ -2,7 +2,7 @@
 
 One worker goes where the packing policy loses least (:mod:`.packing.foresight`), outside fixed
 blocks first; a gang goes to the tightest part of the pool that takes all of it
-(:mod:`.domains`). What a job wishes for (:mod:`.wishes`) breaks ties of the latter, and goes before
+(:mod:`.domains`). What a job wishes for (`capacity.affinity`) breaks ties of the latter, and goes before
 packing. The same input always gives the same place, and nothing is ever taken: a search
 gives back what it tried.
 """

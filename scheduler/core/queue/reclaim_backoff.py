@@ -1,6 +1,6 @@
 """Who leaves the line after others were stopped for it, again and again: it may stop nobody for a while.
 
-A grant that nobody takes up, or a start that comes to nothing, is a try in vain (:mod:`.tries`), and so is
+A grant that nobody takes up, or a start that comes to nothing, is a try in vain (:mod:`.retry_limits`), and so is
 leaving once the work in the way has been told to stop: that work is stopped all the same, for nothing. All
 are noted on the workload and remembered, so neither another ticket nor a restart of the scheduler forgets a
 try.
