@@ -1,7 +1,7 @@
 """A second try for tests that wait for programs which are not ours.
 
 A browser, a hub or a kubelet is at times late on a busy machine. What fails once and then passes is
-printed as a rerun at the end; what fails twice is a failure. Tests of our own code alone get one try.
+printed as a rerun at the end, with its traceback; what fails twice is a failure. Tests of our own code alone get one try.
 """
 
 import pytest
