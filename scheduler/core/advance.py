@@ -53,7 +53,7 @@ def advance(  # noqa: PLR0913 - one step is these things and no fewer
             if intent.intent_id not in refused:
                 applied_intents.apply(cycle, intent)
         if observations and not intents and cycle.settled and _are_quiet(cycle, observations):
-            cycle.count()
+            cycle.count_uses()
         else:
             decide(cycle, explain=explain)
         unmet = _unmet(cycle, intents)

@@ -43,7 +43,7 @@ def decide(cycle: CycleState, *, explain: bool = True) -> None:
     # 1 Expire and requeue: deadlines, fenced nodes, nominees whose victims have all ended.
     deadlines.expire(cycle)
     observations.end_on_fenced_nodes(cycle)
-    cycle.survey()
+    cycle.refresh()
     admit_cleared(cycle)
     # 2 Eligibility: who is in line at all.
     obstacles = eligibility.obstacles(cycle)

@@ -24,7 +24,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.passes import consolidation, growing
 from gpucommons.scheduler.core.queue import (
     lending,
-    reclaim_backoff,
+    reclaim_cooldown,
     retry_limits,
 )
 from gpucommons.scheduler.core.queue.eligibility import duration, policies
@@ -66,7 +66,7 @@ def _lapse(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
         ended_ms=cycle.now_ms,
         ended_text="Its server did not start in time",
     )
-    workload = with_attempt(reclaim_backoff.noted(cycle, workload), ended)
+    workload = with_attempt(reclaim_cooldown.noted(cycle, workload), ended)
     lending.give_up(cycle, workload, ended)
     in_vain = retry_limits.in_vain(workload)
     if retry_limits.pointless(workload):
@@ -176,7 +176,7 @@ def next_deadline(cycle: CycleState) -> Millis | None:
         for at in (one.until_ms, one.again_ms)
     )
     due.extend(at for at in kept_until if at > cycle.now_ms)
-    due.extend(reclaim_backoff.held_back(cycle).values())
+    due.extend(reclaim_cooldown.on_cooldown(cycle).values())
     due.extend(Millis(at) for at in growing.next_growth(cycle) if at > cycle.now_ms)
     if any(waiting.members for waiting in cycle.index.equivalence_classes.values()):
         due.extend(Millis(at) for at in consolidation.next_moves(cycle) if at > cycle.now_ms)

@@ -83,7 +83,7 @@ def test_a_gang_gets_the_tightest_part_that_takes_it(
 ) -> None:
     cluster = _cluster(jobs)
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
-    cycle.survey()
+    cycle.refresh()
     before = {node_id: node.fork() for node_id, node in cycle.capacity.nodes.items()}
     found = place(cycle.capacity, _workers(gang), HoldClass.OVER_QUOTA, TRAIN)
     expected = _tightest(cluster, gang)
@@ -103,7 +103,7 @@ def test_roles_that_need_each_others_node_are_not_placed_greedily() -> None:
     nodes = [a_node("n0", 4, cpu_milli=64_000), a_node("n1", 4, cpu_milli=8000)]
     world = World(*nodes, teams=[a_team()])
     cycle = CycleState.of(world.cluster.apart(), world.cluster.now_ms, ids("x"))
-    cycle.survey()
+    cycle.refresh()
     workers = (
         Worker("chief", 0, 4000, None, 4000, 100),
         Worker("data", 0, 2000, None, 30_000, 100),
@@ -133,7 +133,7 @@ def test_the_tightest_part_goes_first_and_wishes_break_ties(
 ) -> None:
     cluster = _cluster(jobs)
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
-    cycle.survey()
+    cycle.refresh()
     workers = _workers(gang)
     plain = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN)
     placed = place(cycle.capacity, workers, HoldClass.OVER_QUOTA, TRAIN, affinity=affinity)
@@ -159,7 +159,7 @@ def test_one_worker_lies_where_it_is_most_wished_for(
 ) -> None:
     cluster = _cluster(jobs)
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, ids("x"))
-    cycle.survey()
+    cycle.refresh()
     placed = place(cycle.capacity, _workers([size]), HoldClass.OVER_QUOTA, TRAIN, affinity=affinity)
     able = [name for name in RACKS if _free(cluster, [name]).fits([size])]
     assert bool(placed) == bool(able)

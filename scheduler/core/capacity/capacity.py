@@ -171,7 +171,7 @@ class Capacity:
         return found
 
     def reserve(self, workload: Workload, placements: Iterable[WorkerPlacement]) -> None:
-        """Hold a place back from other in-guarantee work until :meth:`unreserve` or the next survey."""
+        """Hold a place back from other in-guarantee work until :meth:`unreserve` or the next refresh."""
         key = HoldBackKey(HoldBackReason.RESERVATION, workload.workload_id)
         # Processor and memory are not kept: what ends there gives up its own.
         self.ledger.hold_back(

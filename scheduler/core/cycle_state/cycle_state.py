@@ -96,7 +96,7 @@ class CycleState:
 
     @property
     def capacity(self) -> Capacity:
-        """What is held and free; true after :meth:`survey`."""
+        """What is held and free; true after :meth:`refresh`."""
         return self.derived.capacity
 
     @property
@@ -213,9 +213,9 @@ class CycleState:
             )
         )
 
-    def survey(self) -> None:
+    def refresh(self) -> None:
         """Look at the devices anew: after this, :attr:`capacity` and :attr:`uses` are true."""
-        self.log.versions.survey += 1
+        self.log.versions.refreshed += 1
         derived = self.derived
         if derived.capacity.lies_on(self.nodes):
             derived.capacity.follow(self.workloads, derived.stale, self.rules.blocks)
@@ -233,7 +233,7 @@ class CycleState:
         self.turns.another_round = False
         self.capacity.unreserve()
 
-    def count(self) -> None:
+    def count_uses(self) -> None:
         """Count uses anew, and look at no device: for a step that decides nothing."""
         self.log.counted.count(self.nodes, self.workloads, self.log.changed)
 
@@ -357,13 +357,13 @@ class CycleState:
 
 
 #: What teams had and have of a pool's surplus; brought up to date by whoever asks.
-_ACCOUNTS: Entry[PoolName, fair_share.Accounts] = Entry("accounts", Fact.SURVEY)
+_ACCOUNTS: Entry[PoolName, fair_share.Accounts] = Entry("accounts", Fact.REFRESHED)
 #: It is the cluster's from which the cycle began: nothing changes it.
 _USAGE: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry("usage now")
 
 #: How each fact is recognised: by something that stays equal until it changes.
 _READS: dict[Fact, Callable[[CycleState], object]] = {
-    Fact.SURVEY: lambda cycle: cycle.log.versions.survey,
+    Fact.REFRESHED: lambda cycle: cycle.log.versions.refreshed,
     Fact.WORKLOADS: lambda cycle: cycle.log.versions.workloads,
     Fact.PROMISES: lambda cycle: cycle.log.versions.promises,
     Fact.ENDING_NOTEBOOKS: lambda cycle: cycle.log.versions.ending_notebooks,

@@ -22,7 +22,7 @@ class Fact(Enum):
     """What an answer may rest on; how each is recognised says :mod:`.cycle_state`."""
 
     #: The devices and nodes that the cycle decides about, and the rules for them.
-    SURVEY = auto()
+    REFRESHED = auto()
     #: Any workload.
     WORKLOADS = auto()
     #: Who was promised which devices.

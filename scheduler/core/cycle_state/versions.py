@@ -14,7 +14,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, Millis, Nomination,
 class Versions:
     """Counters of changes; see :class:`.memo.Fact`."""
 
-    survey: int = 0
+    refreshed: int = 0
     workloads: int = 0
     promises: int = 0
     ending_notebooks: int = 0

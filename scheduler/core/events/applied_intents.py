@@ -34,7 +34,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.errors import (
     InvalidTransition,
     Misconfigured,
@@ -229,7 +229,7 @@ def _cancel(cycle: CycleState, workload: Workload, by: str, text: str | None = N
     why = f": {text}" if text else ""
     cycle.tell("cancel-asked", f"{by} asked to cancel {workload.spec.name}{why}.", workload, by=by)
     text = text or f"Cancelled by {by}"
-    workload = reclaim_backoff.noted(cycle, workload)
+    workload = reclaim_cooldown.noted(cycle, workload)
     if workload.current is None:
         workload = move(workload, State.CANCELLING, cycle.now_ms, nomination=None)
         cancelled(cycle, workload, text)
@@ -246,7 +246,7 @@ def _pause(cycle: CycleState, workload: Workload, by: str) -> None:
         )
         raise InvalidTransition(message)
     cycle.tell("pause-asked", f"{by} asked to pause {workload.spec.name}.", workload, by=by)
-    workload = reclaim_backoff.noted(cycle, workload)
+    workload = reclaim_cooldown.noted(cycle, workload)
     if workload.current is None:
         cycle.put(move(workload, State.PAUSED, cycle.now_ms, nomination=None))
     else:

@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
 )
 from gpucommons.scheduler.core.queue import (
     lending,
-    reclaim_backoff,
+    reclaim_cooldown,
     retry_limits,
 )
 
@@ -60,7 +60,7 @@ def end_attempt(cycle: CycleState, workload: Workload, end: End) -> Workload:
     if attempt is None:
         return workload
     if attempt.started_ms is None and _never_started(attempt, end):
-        workload = reclaim_backoff.noted(cycle, workload)
+        workload = reclaim_cooldown.noted(cycle, workload)
     means = _meaning(workload, attempt, end)
     kept = attempt.files_kept if end.files_kept is None else end.files_kept
     ended = evolve(

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.lifecycle import move
 from gpucommons.scheduler.core.model.state import ResizeJob
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import Resized, Size, Spec, State, Workload
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.errors import InvalidTransition
 
 #: States in which nothing of it runs and it will start again.
@@ -93,7 +93,7 @@ def resize(cycle: CycleState, workload: Workload, action: ResizeJob, by: str) ->
     before = size_of(workload.spec)
     if action.size == before:
         return
-    workload = reclaim_backoff.noted(cycle, workload)
+    workload = reclaim_cooldown.noted(cycle, workload)
     if workload.state is State.NOMINATED:
         workload = move(workload, State.QUEUED, cycle.now_ms, nomination=None)
     submitted = before if workload.resized is None else workload.resized.submitted

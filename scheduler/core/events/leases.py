@@ -29,7 +29,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.core.queue import reclaim_backoff, retry_limits
+from gpucommons.scheduler.core.queue import reclaim_cooldown, retry_limits
 from gpucommons.scheduler.errors import InvalidTransition, PolicyRefused, SliceClearing
 
 #: Each ticket holds a device for a moment when its turn comes: one user with many would hold up
@@ -147,7 +147,7 @@ def take_ticket(cycle: CycleState, new: Workload, *, redeem: bool, by: str) -> W
 
 def finish(cycle: CycleState, workload: Workload, text: str, *, by: str = "scheduler") -> None:
     """End a lease whose server is gone or never was."""
-    workload = reclaim_backoff.noted(cycle, workload)
+    workload = reclaim_cooldown.noted(cycle, workload)
     if workload.current is not None:
         end_attempt(cycle, workload, End(None, text=text))
         return
@@ -180,7 +180,7 @@ def end(cycle: CycleState, workload: Workload, action: Cancel, by: str) -> None:
             cycle.put(with_attempt(workload, replace(attempt, stop=stop)))
         return
     was_down = attempt.stop is not None and attempt.stop.why in SERVER_GONE
-    workload = reclaim_backoff.noted(cycle, workload)
+    workload = reclaim_cooldown.noted(cycle, workload)
     workload = stops.end_now(cycle, workload, why=action.why, text=text)
     if action.why == RELEASED and not was_down:
         _restart_on_cpu(cycle, workload, wanted=True)

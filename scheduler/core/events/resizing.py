@@ -47,7 +47,7 @@ def resize(cycle: CycleState, lease: Workload, action: ResizeSlice, by: str) -> 
         message = f"{lease.spec.owner}'s notebook holds no GPU that could be resized: it is {state_words(lease.state)}."
         raise InvalidTransition(message)
     placement = attempt.placements[0]
-    cycle.survey()
+    cycle.refresh()
     node = cycle.capacity.nodes.get(placement.node_id)
     if node is None or any(one not in node.devices for one in placement.device_ids):
         message = "The node of this slice is not here: its memory cannot be changed now."

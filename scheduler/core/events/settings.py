@@ -190,14 +190,14 @@ def use_layout(cycle: CycleState, blocks: tuple[Block, ...]) -> None:
     """Put a layout into force; promises in pools whose blocks moved are decided anew."""
     moved = {block.pool for block in set(blocks) ^ set(cycle.blocks)}
     cycle.rules.blocks = blocks
-    cycle.survey()
+    cycle.refresh()
     for workload in cycle.among(cycle.index.nominated):
         promise = workload.nomination
         if promise is None or workload.current is not None:
             continue
         if cycle.nodes[promise.placements[0].node_id].pool in moved:
             withdraw(cycle, workload)
-    cycle.survey()
+    cycle.refresh()
 
 
 def put_config(cycle: CycleState, action: PutConfig, by: str) -> None:

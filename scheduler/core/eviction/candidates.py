@@ -335,11 +335,11 @@ def candidates_of(
 
 _Asked = tuple[PoolName, tuple[Hashable, ...], frozenset[NodeId] | None]
 #: They look again at nodes and workloads that have changed.
-_CANDIDATES: Entry[_Asked, EvictionCandidates] = Entry("candidates", Fact.SURVEY, Fact.RELEASED)
+_CANDIDATES: Entry[_Asked, EvictionCandidates] = Entry("candidates", Fact.REFRESHED, Fact.RELEASED)
 #: Where a place is looked for depends on what is free.
 _MOVABLE: Entry[_Asked, EvictionCandidates] = Entry(
-    "movable jobs", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
+    "movable jobs", Fact.REFRESHED, Fact.WORKLOADS, Fact.CAPACITY
 )
 _WHOLE_JOBS: Entry[None, dict[WorkloadId, tuple[Workload, EvictionCandidate]]] = Entry(
-    "whole jobs", Fact.SURVEY
+    "whole jobs", Fact.REFRESHED
 )

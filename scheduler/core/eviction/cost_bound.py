@@ -82,5 +82,5 @@ def cost_bound_of(search: Search) -> EvictionCostBound:
 
 #: They look again at nodes that have changed.
 _COST_BOUNDS: Entry[tuple[EvictionCandidates, HoldClass], EvictionCostBound] = Entry(
-    "cost bounds", Fact.SURVEY
+    "cost bounds", Fact.REFRESHED
 )

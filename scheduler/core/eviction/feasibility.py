@@ -92,9 +92,9 @@ def _unpromised(cycle: CycleState, placement: WorkerPlacement) -> int:
 _Lent = dict[TeamName, list[tuple[int, Ints]]]
 
 
-_LENT: Entry[PoolName, _Lent] = Entry("lent", Fact.SURVEY, Fact.BORROWERS)
+_LENT: Entry[PoolName, _Lent] = Entry("lent", Fact.REFRESHED, Fact.BORROWERS)
 #: On each node, in milli-GPU.
-_ENDING: Entry[PoolName, Ints] = Entry("ending", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY)
+_ENDING: Entry[PoolName, Ints] = Entry("ending", Fact.REFRESHED, Fact.WORKLOADS, Fact.CAPACITY)
 
 
 def _add_up_lent(cycle: CycleState, view: View) -> _Lent:

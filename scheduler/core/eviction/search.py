@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.placement.admission import EvictionCandidate
 Found = tuple[tuple[EvictionCandidate, ...], tuple[WorkerPlacement, ...]]
 #: Nodes as searches for the same candidates see them; looked at again where a node has changed.
 _TRIALS: Entry[tuple[EvictionCandidates, HoldClass], dict[NodeId, NodeEvictionTrial]] = Entry(
-    "trials", Fact.SURVEY
+    "trials", Fact.REFRESHED
 )
 
 

@@ -157,4 +157,4 @@ class _CheapestPlaces:
 #: They look again at nodes that have changed.
 _CHEAPEST_PLACES: Entry[
     tuple[EvictionCandidates, Worker, HoldClass, frozenset[NodeId]], _CheapestPlaces
-] = Entry("cheapest places", Fact.SURVEY)
+] = Entry("cheapest places", Fact.REFRESHED)

@@ -17,7 +17,7 @@ from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.placement.placement import place
 
 _FIT: Entry[tuple[tuple[Worker, ...], HoldClass, PoolName], bool] = Entry(
-    "fits now", Fact.SURVEY, Fact.CAPACITY
+    "fits now", Fact.REFRESHED, Fact.CAPACITY
 )
 
 

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Reason, R
 from gpucommons.scheduler.core.placement.placement import place
 
 #: All nodes with nothing on them.
-_EMPTY: Entry[None, Capacity] = Entry("empty nodes", Fact.SURVEY)
+_EMPTY: Entry[None, Capacity] = Entry("empty nodes", Fact.REFRESHED)
 
 
 def fits_nowhere(cycle: CycleState, workload: Workload, pools: Sequence[PoolName]) -> Reason | None:

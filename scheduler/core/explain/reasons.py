@@ -28,7 +28,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.passes import guarantee, notebooks, surplus
-from gpucommons.scheduler.core.passes.backoff_reason import reason as why_kept_back
+from gpucommons.scheduler.core.passes.cooldown_reason import reason as why_it_wins_nothing_back
 from gpucommons.scheduler.core.passes.fair_share_reservations import left_to
 from gpucommons.scheduler.core.placement import proportions
 from gpucommons.scheduler.core.queue import fragments, lending
@@ -39,8 +39,8 @@ from gpucommons.scheduler.core.quota import quota
 STARTS_WITH = "Would start now with "
 #: Sizes of notebooks that people are offered instead.
 _SMALLER = (8000, 4000, 2000, 1000, 500, 250, 125)
-_LARGEST_NODE: Entry[PoolName, int] = Entry("GPUs of the largest node", Fact.SURVEY)
-_MOST_FREE: Entry[PoolName, int] = Entry("most free on one node", Fact.SURVEY, Fact.CAPACITY)
+_LARGEST_NODE: Entry[PoolName, int] = Entry("GPUs of the largest node", Fact.REFRESHED)
+_MOST_FREE: Entry[PoolName, int] = Entry("most free on one node", Fact.REFRESHED, Fact.CAPACITY)
 
 
 def explain(cycle: CycleState, obstacles: Mapping[WorkloadId, Reason]) -> None:
@@ -75,7 +75,7 @@ def _explain(
             own = workload.workload_id in cycle.capacity.reservations
             key = (cycle.index.key_of(workload), own)
             found = memo.get(key) or memo.setdefault(key, why(workload))
-            _tell(cycle, workload, why_kept_back(cycle, workload) or found)
+            _tell(cycle, workload, why_it_wins_nothing_back(cycle, workload) or found)
 
 
 def _tell(cycle: CycleState, workload: Workload, reason: Reason) -> None:

@@ -40,7 +40,7 @@ from gpucommons.scheduler.core.quota.quota import pool_of, quota_of
 PERIOD_MS = 3_600_000
 #: Where a search stands among those that are tried, any change may matter.
 _NO_MOVES: Entry[tuple[HoldClass, Shape, PoolName, TeamName | None], bool] = Entry(
-    "no moves", Fact.SURVEY, Fact.WORKLOADS, Fact.CAPACITY
+    "no moves", Fact.REFRESHED, Fact.WORKLOADS, Fact.CAPACITY
 )
 
 

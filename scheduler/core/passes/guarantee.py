@@ -45,21 +45,21 @@ from gpucommons.scheduler.core.placement.admission import (
     nominate,
     nothing_is_free,
 )
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.queue.ordering import priority
 from gpucommons.scheduler.core.quota import quota
 
 #: Start a job as a borrower on what is free; False where nothing that it may have is.
 Borrow = Callable[[Workload], bool]
 
-_IN_FORCE: Entry[None, Guarantees] = Entry("guarantees in force", Fact.SURVEY, Fact.BLOCKS)
+_IN_FORCE: Entry[None, Guarantees] = Entry("guarantees in force", Fact.REFRESHED, Fact.BLOCKS)
 #: Who could win nothing back; borrowers that begin now lie where something was free.
 _NOTHING_TO_WIN_BACK: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
-    "nothing to win back", Fact.SURVEY, Fact.FREED
+    "nothing to win back", Fact.REFRESHED, Fact.FREED
 )
 #: For what no place could be made by all jobs together.
 _NOTHING_TO_RESERVE: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
-    "nothing to reserve", Fact.SURVEY, Fact.FREED
+    "nothing to reserve", Fact.REFRESHED, Fact.FREED
 )
 
 
@@ -155,7 +155,7 @@ def _reclaim(cycle: CycleState, workload: Workload, guarantees: Guarantees, borr
             continue
         if not covers(cycle, workload, guarantees, pool):
             continue
-        if not reclaim_backoff.may_win_back(cycle, workload, pool):
+        if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
         plan = reclaim.for_guarantee(cycle, workload, pool)
         if plan is not None:
@@ -177,7 +177,7 @@ def _reserve(cycle: CycleState, workload: Workload, guarantees: Guarantees) -> N
             continue
         if not covers(cycle, workload, guarantees, pool):
             continue
-        if not reclaim_backoff.may_win_back(cycle, workload, pool):
+        if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
         plan = solver.solve(cycle, spec, pool, policies.for_reservation(spec.team))
         if plan is None:

@@ -36,12 +36,12 @@ from gpucommons.scheduler.core.placement.admission import (
     nominate,
     pool_of,
 )
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 _ENDING: Entry[None, dict[tuple[TeamName, PoolName], int]] = Entry(
-    "notebooks that end", Fact.SURVEY, Fact.ENDING_NOTEBOOKS
+    "notebooks that end", Fact.REFRESHED, Fact.ENDING_NOTEBOOKS
 )
 
 
@@ -133,7 +133,7 @@ def _reclaim(cycle: CycleState, workload: Workload) -> bool:
         ending = there.get((workload.spec.team, pool), 0)
         if pool not in cycle.pools or not within_quota(cycle, workload, pool, ending=ending):
             continue
-        if not reclaim_backoff.may_win_back(cycle, workload, pool):
+        if not reclaim_cooldown.may_win_back(cycle, workload, pool):
             continue
         best: tuple[tuple[object, ...], _Option, tuple[EvictionCandidate, ...]] | None = None
         for option in _options(cycle, workload, pool):

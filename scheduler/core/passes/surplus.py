@@ -47,7 +47,7 @@ UNLIMITED = 1 << 60
 #: For whom nobody may be stopped for its share; whether it has waited long enough is a part of it.
 _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
     "nothing to share",
-    Fact.SURVEY,
+    Fact.REFRESHED,
     Fact.WORKLOADS,
     Fact.FREED,
     Fact.LENT,

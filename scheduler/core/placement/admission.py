@@ -71,9 +71,9 @@ class Plan:
 #: What finds nothing free, as work of a class. A gang's places are found one after the other, yet
 #: what was not found once is not found later, unless something becomes free.
 _NOTHING_FREE: Mapping[HoldClass, Entry[tuple[HoldClass, Shape, PoolName], bool]] = {
-    HoldClass.GUARANTEED: Entry("no free place", Fact.SURVEY, Fact.FREED),
-    HoldClass.OVER_QUOTA: Entry("no idle place", Fact.SURVEY, Fact.FREED, Fact.LENT),
-    HoldClass.CPU: Entry("no idle cores", Fact.SURVEY, Fact.FREED, Fact.LENT),
+    HoldClass.GUARANTEED: Entry("no free place", Fact.REFRESHED, Fact.FREED),
+    HoldClass.OVER_QUOTA: Entry("no idle place", Fact.REFRESHED, Fact.FREED, Fact.LENT),
+    HoldClass.CPU: Entry("no idle cores", Fact.REFRESHED, Fact.FREED, Fact.LENT),
 }
 
 

@@ -33,8 +33,8 @@ from gpucommons.scheduler.core.placement.placement import place
 _NO_NODES: frozenset[NodeId] = frozenset()
 #: What workers ask for, each in milli-GPU, of a kind, and beside it.
 _Needs = tuple[tuple[int, str | None, Load], ...]
-_LEAN: Entry[tuple[PoolName, _Needs], frozenset[NodeId]] = Entry("lean nodes", Fact.SURVEY)
-_LEANEST: Entry[PoolName, Load] = Entry("beside a GPU of the leanest node", Fact.SURVEY)
+_LEAN: Entry[tuple[PoolName, _Needs], frozenset[NodeId]] = Entry("lean nodes", Fact.REFRESHED)
+_LEANEST: Entry[PoolName, Load] = Entry("beside a GPU of the leanest node", Fact.REFRESHED)
 
 
 def part_of(node: Node, milli_gpu: int) -> Load:

@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.workload_facts import QueuePosition
 from gpucommons.scheduler.core.cycle_state.workload_index import EquivalenceClass, EquivalenceKey
 from gpucommons.scheduler.core.model.types import Reason, Workload, WorkloadId
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 
 #: What is smaller goes first; equal ranks are told apart by age and id.
 Rank = tuple[Any, ...]
@@ -43,7 +43,7 @@ class ClassHead:
         """After a try, say whether there is a next one that is worth trying."""
         workload = cycle.workloads[self.place.workload_id]
         got_nothing = workload.current is None and workload.nomination is None
-        if got_nothing and reclaim_backoff.answers_for_its_class(cycle, workload):
+        if got_nothing and reclaim_cooldown.answers_for_its_class(cycle, workload):
             return False
         place = next(self._ahead, None)
         if place is None:

@@ -10,7 +10,7 @@ from gpucommons.scheduler.core.model.demand import must_have
 from gpucommons.scheduler.core.model.types import HoldClass, PoolName, Workload
 
 _FREE_BY_NODE: Entry[tuple[PoolName, HoldClass | None], list[list[int]]] = Entry(
-    "free by node", Fact.SURVEY, Fact.CAPACITY
+    "free by node", Fact.REFRESHED, Fact.CAPACITY
 )
 
 

@@ -36,7 +36,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkerPlacement,
     Workload,
 )
-from gpucommons.scheduler.core.queue import headroom, reclaim_backoff
+from gpucommons.scheduler.core.queue import headroom, reclaim_cooldown
 from gpucommons.scheduler.core.quota.quota import quota_of
 
 #: Bits of each device that were given up and are not lent yet.
@@ -44,7 +44,7 @@ _RELEASED_BITS: Entry[None, dict[tuple[NodeId, DeviceId], int]] = Entry(
     "released bits", Fact.RELEASED
 )
 _HELD_BACK: Entry[tuple[PoolName, HoldClass], tuple[HoldBack, ...]] = Entry(
-    "held back", Fact.SURVEY, Fact.CAPACITY
+    "held back", Fact.REFRESHED, Fact.CAPACITY
 )
 
 
@@ -99,7 +99,7 @@ def _kept_until_ms(
     until_ms = Millis(attempt.reserved_ms + pool.lend_after_ms)
     if hold_class is not HoldClass.FIXED or until_ms <= cycle.now_ms:
         return cycle.now_ms
-    return until_ms if reclaim_backoff.had_others_stopped(cycle, workload) else cycle.now_ms
+    return until_ms if reclaim_cooldown.had_others_stopped(cycle, workload) else cycle.now_ms
 
 
 def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:

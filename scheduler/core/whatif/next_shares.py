@@ -24,7 +24,7 @@ def next_shares(cluster: Cluster, pools: Iterable[PoolName]) -> frozenset[Device
     if not owners:
         return frozenset()
     cycle = CycleState.of(cluster.apart(), cluster.now_ms, hypothetical_ids())
-    cycle.survey()
+    cycle.refresh()
     found = (_next(cycle, team, pool) for team, pool in owners)
     return frozenset(slot for place in found if place is not None for slot in place.device_ids)
 

@@ -40,7 +40,7 @@ from gpucommons.scheduler.core.model.types import (
     WorkloadId,
 )
 from gpucommons.scheduler.core.passes import guarantee, notebooks
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota import quota
 from gpucommons.scheduler.errors import SchedulerError, error_classes
 
@@ -81,7 +81,7 @@ def quote(cluster: Cluster, spec: Spec, now_ms: Millis) -> Quoted:
     """
     outcome, job = _submitted(cluster, spec, now_ms)
     reason = _reason(cluster, outcome.cluster, job, now_ms)
-    cycle = _survey(cluster, now_ms)
+    cycle = _refreshed(cluster, now_ms)
     pool = _pool_of(outcome.cluster, job)
     hold_class = _class(cycle, job, pool)
     use = cycle.use(spec.team, pool)
@@ -165,9 +165,9 @@ def _guaranteed_with(
     return f"With {format_milli_gpu(left_milli_gpu)} no other team could stop it."
 
 
-def _survey(cluster: Cluster, now_ms: Millis) -> CycleState:
+def _refreshed(cluster: Cluster, now_ms: Millis) -> CycleState:
     cycle = CycleState.of(cluster.apart(), now_ms, hypothetical_ids())
-    cycle.survey()
+    cycle.refresh()
     return cycle
 
 
@@ -278,7 +278,7 @@ def sizes(
     if own is not None and (own.current is None or own.redeem_by_ms is not None):
         # A ticket or grant of the same server gives way to what the form starts.
         cycle.forget(own.workload_id)
-    cycle.survey()
+    cycle.refresh()
     return tuple(_size(cycle, ask, size) for size in sorted(settings.notebook_sizes))
 
 
@@ -350,7 +350,7 @@ def _availability(cycle: CycleState, ask: Workload, size: int) -> tuple[Availabi
 
 
 def _lent(cycle: CycleState, ask: Workload, pool: PoolName) -> tuple[str, bool]:
-    if not reclaim_backoff.may_win_back(cycle, ask, pool):
+    if not reclaim_cooldown.may_win_back(cycle, ask, pool):
         text = "lent to training; too many turns of yours were in vain to win it back: wait until it is free"
         return text, False
     seconds = win_back_s(cycle.pools[pool])

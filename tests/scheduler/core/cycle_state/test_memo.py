@@ -26,7 +26,7 @@ def cycle() -> CycleState:
     world.submit(a_notebook(milli_gpu=1000))
     world.submit(a_job(name="waits"))
     cycle = CycleState.of(world.cluster.apart(), T0, ids("x"))
-    cycle.survey()
+    cycle.refresh()
     for entry in (*ENTRIES.values(), ALWAYS):
         cycle.memo.keep(entry, "asked", 1)
     return cycle
@@ -70,7 +70,7 @@ def _move_blocks(cycle: CycleState) -> None:
         (_tell_the_borrower, {Fact.WORKLOADS, Fact.CAPACITY}),
         (_tell_the_notebook, {Fact.WORKLOADS, Fact.CAPACITY, Fact.ENDING_NOTEBOOKS}),
         (_move_blocks, {Fact.BLOCKS, Fact.FREED, Fact.CAPACITY}),
-        (CycleState.survey, {Fact.SURVEY}),
+        (CycleState.refresh, {Fact.REFRESHED}),
     ],
 )
 def test_a_changed_fact_drops_what_rests_on_it_and_nothing_else(

@@ -25,8 +25,8 @@ from gpucommons.scheduler.core.queue import retry_limits
 
 #: So often, within the time that it is remembered, one may leave what others were stopped for.
 MOST = 3
-_HELD_BACK: Entry[None, dict[tuple[UserName, PoolName], Millis]] = Entry(
-    "who may win nothing back", Fact.SURVEY, Fact.WITHDRAWALS
+_ON_COOLDOWN: Entry[None, dict[tuple[UserName, PoolName], Millis]] = Entry(
+    "who is on cooldown", Fact.REFRESHED, Fact.WITHDRAWALS
 )
 
 
@@ -55,12 +55,12 @@ def had_others_stopped(cycle: CycleState, workload: Workload) -> bool:
     return workload.workload_id in cycle.index.stopped_for
 
 
-def held_back(cycle: CycleState) -> Mapping[tuple[UserName, PoolName], Millis]:
+def on_cooldown(cycle: CycleState) -> Mapping[tuple[UserName, PoolName], Millis]:
     """Who may win nothing back for now, where, and until when."""
-    return cycle.memo.remember(_HELD_BACK, None, lambda: _held_back(cycle))
+    return cycle.memo.remember(_ON_COOLDOWN, None, lambda: _on_cooldown(cycle))
 
 
-def _held_back(cycle: CycleState) -> dict[tuple[UserName, PoolName], Millis]:
+def _on_cooldown(cycle: CycleState) -> dict[tuple[UserName, PoolName], Millis]:
     left: dict[tuple[UserName, PoolName], list[int]] = defaultdict(list)
     for workload in cycle.among(cycle.index.withdrawn):
         for pool in workload.spec.pools:
@@ -75,11 +75,11 @@ def _held_back(cycle: CycleState) -> dict[tuple[UserName, PoolName], Millis]:
 
 def may_win_back(cycle: CycleState, workload: Workload, pool: PoolName) -> bool:
     """Its owner has not left too often what was won back."""
-    return (workload.spec.owner, pool) not in held_back(cycle)
+    return (workload.spec.owner, pool) not in on_cooldown(cycle)
 
 
 def answers_for_its_class(cycle: CycleState, workload: Workload) -> bool:
-    """Where it gets nothing, nobody who asks for the same would: it is kept back by nothing of its own."""
-    return not held_back(cycle) or all(
+    """Where it gets nothing, nobody who asks for the same would: no cooldown of its own is in the way."""
+    return not on_cooldown(cycle) or all(
         may_win_back(cycle, workload, pool) for pool in workload.spec.pools
     )

@@ -6,7 +6,7 @@ from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.lifecycle import WITHDRAWALS_REMEMBERED_MS, is_lease
 from gpucommons.scheduler.core.model.types import Reason, ReasonClass, Workload
 from gpucommons.scheduler.core.passes import guarantee, notebooks
-from gpucommons.scheduler.core.queue import reclaim_backoff
+from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.queue.eligibility import duration
 
 _HOUR = duration(WITHDRAWALS_REMEMBERED_MS // 1000)
@@ -15,14 +15,14 @@ _HOUR = duration(WITHDRAWALS_REMEMBERED_MS // 1000)
 def reason(cycle: CycleState, workload: Workload) -> Reason | None:
     """Why it wins nothing back though its quota would let it; None where something else is in the way."""
     spec = workload.spec
-    held = reclaim_backoff.held_back(cycle)
+    held = reclaim_cooldown.on_cooldown(cycle)
     ends = [held[spec.owner, pool] for pool in spec.pools if (spec.owner, pool) in held]
     if not ends or not _would_win_back(cycle, workload):
         return None
     # Counted from the submit: a sentence that changes by itself would be written every second.
     after = duration(max(1, -(-(min(ends) - workload.submitted_ms) // 1000)))
     text = (
-        f"{spec.owner} left the line, or did not start, {reclaim_backoff.MOST} times within {_HOUR} after"
+        f"{spec.owner} left the line, or did not start, {reclaim_cooldown.MOST} times within {_HOUR} after"
         " others' work had been stopped for it: this waits for GPUs that are free, and wins none back until"
         f" {after} after it was submitted."
     )
