@@ -326,9 +326,9 @@ def measure(nodes: int, plan: Iterable[Ask], wanted: set[str]) -> Iterator[dict[
     """All shapes on one cluster, which is gone afterwards."""
     from kubernetes import client  # noqa: PLC0415 - takes seconds
 
-    from tests.kubernetes.cluster import Cluster  # noqa: PLC0415 - as above
-    from tests.kubernetes.control_plane import Options  # noqa: PLC0415 - as above
-    from tests.kubernetes.simulated_nodes import SimulatedNodes  # noqa: PLC0415 - as above
+    from tests.kubernetes.cluster.cluster import Cluster  # noqa: PLC0415 - as above
+    from tests.kubernetes.cluster.control_plane import Options  # noqa: PLC0415 - as above
+    from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes  # noqa: PLC0415 - as above
 
     cluster = Cluster(Options(large=True))
     try:

@@ -19,7 +19,9 @@ from benchmarks.tour.timeline import Timeline, TourFailedError, check
 from benchmarks.tour_kubernetes import acts, first_fraction
 from benchmarks.tour_kubernetes.site import Site
 from gpucommons.scheduler.executors.kubernetes.settings import PoolPlace
-from tests.kubernetes import control_plane, real_node, toolchain
+from tests.kubernetes.cluster import control_plane
+from tests.kubernetes.node import real_node
+from tests.kubernetes.toolchain import toolchain
 
 IDLE_AFTER_S, WARN_AFTER_S = 30, 15
 DEFAULT = PoolPlace().reservations

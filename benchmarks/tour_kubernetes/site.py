@@ -26,12 +26,12 @@ from obstore.store import S3Store
 from benchmarks.tour.timeline import TourFailedError, wait_for
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 from gpucommons.scheduler.up.proxy import find_proxy
-from tests.kubernetes import toolchain
-from tests.kubernetes.cluster import Cluster
-from tests.kubernetes.control_plane import free_ports
-from tests.kubernetes.images import PYTHON
-from tests.kubernetes.node_agent import PORT, NodeAgent
-from tests.kubernetes.real_node import REAL
+from tests.kubernetes.cluster.cluster import Cluster
+from tests.kubernetes.cluster.control_plane import free_ports
+from tests.kubernetes.gpu.node_agent import PORT, NodeAgent
+from tests.kubernetes.node.real_node import REAL
+from tests.kubernetes.toolchain import toolchain
+from tests.kubernetes.toolchain.images import PYTHON
 
 HERE = Path(__file__).parent
 CONFIG = HERE / "site.yaml"

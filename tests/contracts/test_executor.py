@@ -47,7 +47,7 @@ FAR = Millis(4_000_000_000_000)
 
 
 def cluster_rig(request: pytest.FixtureRequest) -> Rig:
-    from tests.kubernetes.executor_rig import KubernetesRig  # noqa: PLC0415 - seconds
+    from tests.kubernetes.executors.executor_rig import KubernetesRig  # noqa: PLC0415 - seconds
 
     class ClusterRig(KubernetesRig):
         def command(self, behaviour: Behaviour) -> tuple[str, ...]:

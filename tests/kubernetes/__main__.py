@@ -7,14 +7,14 @@ import signal
 import sys
 from pathlib import Path
 
-from tests.kubernetes import toolchain
+from tests.kubernetes.toolchain import toolchain
 
 
 def setup() -> None:
     """Build what is not there."""
     toolchain.build()
     if os.geteuid() == 0:
-        from tests.kubernetes.image_store import template  # noqa: PLC0415 needs the packages
+        from tests.kubernetes.toolchain.image_store import template  # noqa: PLC0415 needs the packages
 
         print(f"{'the large image':26}{template()[0]}")
     where()
@@ -28,7 +28,7 @@ def where() -> None:
 
 def up(kubeconfig: Path, nodes: int) -> None:
     """Run a cluster until this process is told to end."""
-    from tests.kubernetes.cluster import Cluster  # noqa: PLC0415 setup needs no client
+    from tests.kubernetes.cluster.cluster import Cluster  # noqa: PLC0415 setup needs no client
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     cluster = Cluster()

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from kubernetes import client
 
-from tests.kubernetes import toolchain
 from tests.kubernetes.attempts_api import AttemptsApi, gateway, serving_attempts
-from tests.kubernetes.cluster import RUNNING, Attached, Cluster, session_cluster
-from tests.kubernetes.control_plane import PROGRAMS
-from tests.kubernetes.images import PYTHON
-from tests.kubernetes.real_node import PROGRAMS as NODE_PROGRAMS
-from tests.kubernetes.real_node import RealNode
-from tests.kubernetes.simulated_nodes import SimulatedNodes
+from tests.kubernetes.cluster.cluster import RUNNING, Attached, Cluster, session_cluster
+from tests.kubernetes.cluster.control_plane import PROGRAMS
+from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes
+from tests.kubernetes.node.real_node import PROGRAMS as NODE_PROGRAMS
+from tests.kubernetes.node.real_node import RealNode
+from tests.kubernetes.toolchain import toolchain
+from tests.kubernetes.toolchain.images import PYTHON
 
 _started: list[Cluster | Attached] = []
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tests.kubernetes import toolchain
+from tests.kubernetes.toolchain import toolchain
 
 
 @dataclass(frozen=True)

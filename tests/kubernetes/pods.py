@@ -9,8 +9,8 @@ from kubernetes import client
 from kubernetes.client.exceptions import ApiException
 
 from tests.kubernetes.api import wait_for
-from tests.kubernetes.images import TOOLS
-from tests.kubernetes.real_node import REAL
+from tests.kubernetes.node.real_node import REAL
+from tests.kubernetes.toolchain.images import TOOLS
 
 #: What PodSecurity `restricted` asks of a container.
 RESTRICTED = {

@@ -16,8 +16,8 @@ from gpucommons.scheduler.errors import Conflict
 from gpucommons.scheduler.leadership.election import Lease
 from gpucommons.scheduler.leadership.kubernetes_lease import KubernetesLease, open_lease
 from tests.kubernetes.api import is_configured
+from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes
 from tests.kubernetes.replicas import Replica, Replicas, replicas_of, submit, wait_for
-from tests.kubernetes.simulated_nodes import SimulatedNodes
 
 #: Told to users: another replica decides within so many seconds.
 DECIDES_S = 15

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.kubernetes.fixtures import need, need_root
-from tests.kubernetes.real_node import PROGRAMS
+from tests.kubernetes.node.real_node import PROGRAMS
 
 ROOT = Path(__file__).parents[2]
 

@@ -69,10 +69,10 @@ def fetch_suite(folder: Path) -> Path | None:
 def control_plane(folder: Path) -> Iterator[tuple[Path, bool]]:
     """A kubeconfig, and whether a cluster is behind it."""
     sys.path.insert(0, str(ROOT))
-    from tests.kubernetes import toolchain  # noqa: PLC0415 - found only now
-    from tests.kubernetes.cluster import Cluster  # noqa: PLC0415
-    from tests.kubernetes.control_plane import PROGRAMS  # noqa: PLC0415
-    from tests.kubernetes.simulated_nodes import SimulatedNodes  # noqa: PLC0415
+    from tests.kubernetes.cluster.cluster import Cluster  # noqa: PLC0415
+    from tests.kubernetes.cluster.control_plane import PROGRAMS  # noqa: PLC0415
+    from tests.kubernetes.cluster.simulated_nodes import SimulatedNodes  # noqa: PLC0415
+    from tests.kubernetes.toolchain import toolchain  # noqa: PLC0415 - found only now
 
     if toolchain.missing([*PROGRAMS, "kwok"]):
         (folder / "kubeconfig").write_text(json.dumps(NO_CLUSTER))
