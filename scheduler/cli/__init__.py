@@ -73,7 +73,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if argv is None else argv)
     # What follows `--` belongs to the submitted script, whatever it looks like.
     end = given.index("--") if "--" in given else len(given)
-    words = in_one_word(given[:end]) if given[:1] == ["submit"] else given[:end]
+    try:
+        words = in_one_word(given[:end]) if given[:1] == ["submit"] else given[:end]
+    except BadRequest as error:
+        return _refused(error)
     parser = build_parser()
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
@@ -90,5 +93,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.close()
         return 0
     except (SchedulerError, ValueError, OSError) as error:
-        sys.stderr.write(f"gpucommons: {printable(_sentence(error))}\n")
-        return next(code for kind, code in EXIT_CODES if isinstance(error, kind))
+        return _refused(error)
+
+
+def _refused(error: Exception) -> int:
+    sys.stderr.write(f"gpucommons: {printable(_sentence(error))}\n")
+    return next(code for kind, code in EXIT_CODES if isinstance(error, kind))

@@ -14,7 +14,7 @@ from gpucommons.scheduler.cli.documents import read_config
 from gpucommons.scheduler.cli.present import clock, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.errors import BadRequest, NotFound, UnknownTeam
-from gpucommons.scheduler.models.words.state_words import state_words
+from gpucommons.scheduler.models.words.state_words import held_words, node_words, state_words
 
 MINUTE_MS = 60_000
 _MIB_PER_GIB = 1024
@@ -154,11 +154,11 @@ def nodes(arguments: argparse.Namespace) -> int:
                 {"state": state, "reason": arguments.reason}
             )
             node = scheduler.send(calls.set_node_state(arguments.node, request))
-            show(node, f"{node.id}  {node.state}", output=arguments.output)
+            show(node, f"{node.id}  {node_words(node.state)}", output=arguments.output)
             return 0
         answer = scheduler.send(calls.nodes())
     rows = (
-        (node.id, node.pool, node.state, *cells)
+        (node.id, node.pool, node_words(node.state), *cells)
         for node in answer.nodes
         for cells in [*map(_device, node.devices)] or [("", "no GPU", "")]
     )
@@ -178,8 +178,8 @@ def _device(device: models.DeviceView) -> tuple[object, str, str]:
 
 def _said(hold: models.HoldView) -> str:
     """What it is in words, and whose where the viewer may see that."""
-    what = "idle notebook" if hold.shown_as == "notebook-idle" else hold.shown_as
-    return f"{what} of {hold.owner}" if hold.owner else what
+    what = held_words(hold.shown_as)
+    return f"{what} · {hold.owner}" if hold.owner else what
 
 
 def idle(arguments: argparse.Namespace) -> int:

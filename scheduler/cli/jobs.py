@@ -17,7 +17,11 @@ from gpucommons.scheduler.cli.present import by, clock, printable, show, table
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.results import fetch_results, mark_results
 from gpucommons.scheduler.errors import BadRequest, NotFound
-from gpucommons.scheduler.models.words.state_words import attempt_words, state_words
+from gpucommons.scheduler.models.words.state_words import (
+    attempt_words,
+    hold_class_words,
+    state_words,
+)
 from gpucommons.scheduler.working_folder import words
 
 #: The API gives so many at once.
@@ -46,7 +50,8 @@ def _size(job: models.JobView) -> str:
 def describe(job: models.JobView) -> str:
     """One job in a few lines."""
     lines = [
-        f"{job.name}  {state_words(job.state)}" + (f" · {job.hold_class}" if job.hold_class else "")
+        f"{job.name}  {state_words(job.state)}"
+        + (f" · {hold_class_words(job.hold_class)}" if job.hold_class else "")
     ]
     lines.append(
         f"  team {job.team} · {_size(job)}"
@@ -112,7 +117,7 @@ def listing(arguments: argparse.Namespace) -> int:
             job.team,
             job.owner,
             state_words(job.state),
-            job.hold_class or "",
+            hold_class_words(job.hold_class),
             format_milli_gpu(job.milli_gpu),
             clock(job.submitted_ms),
             job.reason.text if job.reason else "",

@@ -34,6 +34,7 @@ _KIB = 1024
 _DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
 #: No option: a minus stands only before a number.
 _VALUE = re.compile(r"[^-]|-[.\d]|$")
+SIGNAL_ENDS_IT = "SIGUSR1 ends a script that does not handle it."
 Options = Mapping[str, Any]
 #: Packs what is wanted, with the fields that say which environment it runs in.
 Wish = Callable[[Options], tuple[models.JobRequest, Packed | None]]
@@ -55,6 +56,7 @@ def submit(arguments: argparse.Namespace) -> int:
         _say_shortened(request.name, view.name)
         _say_chosen(request, view)
         _say(f"warning: {warning}" for warning in view.warnings)
+        _say(_of_stops(request))
         show(view, f"{view.name} submitted", output=arguments.output)
         return follow(scheduler, view.id, rank=0) if arguments.follow else 0
 
@@ -169,10 +171,42 @@ def in_one_word(words: Sequence[str]) -> list[str]:
     found, rest = [], list(words)
     while rest:
         found.append(rest.pop(0))
-        if found[-1] in ("-p", "--parameter") and rest and rest[0].isidentifier():
+        if found[-1] not in ("-p", "--parameter"):
+            continue
+        _check_spaces(rest)
+        if rest and rest[0].isidentifier():
             name, has_value = rest.pop(0), bool(rest) and _VALUE.match(rest[0])
             found.append(f"{name}={rest.pop(0)}" if has_value else name)
     return found
+
+
+def _check_spaces(words: Sequence[str]) -> None:
+    """Refuse ``-p lr = 3``, ``-p lr =3`` and ``-p lr= 3``: a shell makes several words of them.
+
+    Raises
+    ------
+    BadRequest
+        With what was meant.
+    """
+    name, after = words[0] if words else "", words[1:3]
+    if name.isidentifier() and after and after[0].startswith("=") and after[0] != "==":
+        typed = [name, *(after if after[0] == "=" else after[:1])]
+    elif name.endswith("=") and name[:-1].isidentifier() and after and _is_value(after[0]):
+        typed = [name, after[0]]
+    else:
+        return
+    value = typed[-1].removeprefix("=") or "0.5"
+    name = name.removesuffix("=")
+    message = (
+        f"-p {' '.join(typed)} has a space beside its =: write -p {name}={value} or -p {name} {value}."
+        f" A value that itself begins with = is written {name}==…"
+    )
+    raise BadRequest(message)
+
+
+def _is_value(word: str) -> bool:
+    """Not an option, and not what is to run."""
+    return not word.startswith("-") and not word.endswith((".ipynb", ".py"))
 
 
 def _environment(asked: str | None, scheduler: SchedulerClient) -> str:
@@ -196,6 +230,14 @@ def _say_chosen(request: models.JobRequest, view: models.JobView) -> None:
     chosen = "" if view.request is None else view.request.environment
     if chosen and not request.environment:
         _say([f"runs in: {of_this_notebook(chosen)} (else: --env)"])
+
+
+def _of_stops(request: models.JobRequest) -> Iterable[str]:
+    """What was asked for when it is to leave, as the form says it."""
+    if request.notice_signal == "SIGUSR1":
+        yield SIGNAL_ENDS_IT
+    if request.exit_after_signal == "success":
+        yield "An exit with status 0 after a signal means that it has succeeded: it does not go on later."
 
 
 def _say_shortened(asked: str, given: str) -> None:

@@ -24,6 +24,7 @@ from gpucommons.scheduler.core.model.state import (
     SetNodeState,
     SetQuotas,
 )
+from gpucommons.scheduler.core.model.state_words import node_words
 from gpucommons.scheduler.core.model.types import NodeId, PoolName, TeamName
 from gpucommons.scheduler.core.placement.admission import withdraw
 from gpucommons.scheduler.core.quota import layout, quota
@@ -243,8 +244,8 @@ def set_node_state(cycle: CycleState, action: SetNodeState, by: str) -> None:
         node, state=action.state, cordoned_outside=False, cordoned_here=to_cordon
     )
     cycle.tell(
-        f"node-{action.state}",
-        f"{node.node_id} was {node.state}, is {action.state}. {action.text}".rstrip(),
+        "node-" + action.state,
+        f"{node.node_id} was: {node_words(node.state)}; is: {node_words(action.state)}. {action.text}".rstrip(),
         by=by,
         data={"node": node.node_id, "old": node.state, "new": action.state},
     )

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
+from gpucommons.scheduler.core.going_on.ways import way_to_go_on
+from gpucommons.scheduler.core.going_on.words import goes_on
 from gpucommons.scheduler.core.model.demand import milli_gpu, must_have
 from gpucommons.scheduler.core.model.eviction_cause import MOVE
 from gpucommons.scheduler.core.model.lifecycle import is_lease
@@ -58,10 +60,24 @@ def would_stop(
         return None
     moves = all(one.current and one.current.stop and one.current.stop.why == MOVE for one in fresh)
     who = _in_the_way(workload, fresh, whose=True)
-    return (
-        f"Would {'move' if moves else 'stop'} {who},"
-        f" which {'goes' if len(fresh) == 1 else 'go'} on {'elsewhere' if moves else 'later'}."
-    )
+    if moves:
+        return f"Would move {who}.{_how_they_go_on(workload, fresh)}"
+    jobs = [one for one in fresh if not is_lease(one)]
+    back = f", which {'goes' if len(fresh) == 1 else 'go'} back in line" if jobs == fresh else ""
+    return f"Would stop {who}{back}.{_how_they_go_on(workload, fresh)}"
+
+
+def _how_they_go_on(workload: Workload, there: Sequence[Workload]) -> str:
+    """What their own facts prove: of jobs of its own team, as far as they are named."""
+    own = [w for w in there if not is_lease(w) and w.spec.team == workload.spec.team]
+    named = sorted(own, key=lambda one: one.spec.name)[:_NAMES]
+    ways = [(one.spec.name, way_to_go_on(one)) for one in named]
+    told = [
+        f"{'It' if len(there) == 1 else name} {goes_on(way)}"
+        for name, way in ways
+        if way is not None
+    ]
+    return "".join(f" {clause}." for clause in told)
 
 
 def _stops(workload: Workload | None) -> bool:

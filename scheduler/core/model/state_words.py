@@ -1,4 +1,4 @@
-"""The state of a job, a notebook or a node in the words of every screen: the panel, the pages, the command line."""
+"""States of jobs, notebooks and nodes, and how GPUs are held, in the words of every screen: the panel, the pages, the command line."""
 
 from __future__ import annotations
 
@@ -42,6 +42,20 @@ NODE_WORDS: Mapping[str, str] = {
     "lost": "not heard of",
     "fenced": "fenced",
 }
+#: Under which quota somebody holds GPUs.
+HOLD_CLASS_WORDS: Mapping[str, str] = {
+    "fixed": "fixed quota",
+    "guaranteed": "guaranteed",
+    "over-quota": "borrowed",
+    "cpu": "no GPU",
+}
+#: What a part of a GPU is held for, in the order of a legend.
+HELD_WORDS: Mapping[str, str] = {
+    "notebook": "notebook",
+    "notebook-idle": "notebook, idle",
+    "guaranteed": "guaranteed training",
+    "borrowed": "borrowed",
+}
 #: What became of who is over, as the end of a sentence.
 ENDED_WORDS: Mapping[str, str] = {
     "succeeded": "has finished",
@@ -65,6 +79,16 @@ def attempt_words(state: str) -> str:
 def node_words(state: str) -> str:
     """The word for a state of a node."""
     return NODE_WORDS.get(state, state)
+
+
+def hold_class_words(hold_class: str | None) -> str:
+    """The word for the quota under which something is held; empty where it holds nothing."""
+    return HOLD_CLASS_WORDS.get(hold_class or "", hold_class or "")
+
+
+def held_words(shown_as: str) -> str:
+    """What a part of a GPU is held for."""
+    return HELD_WORDS.get(shown_as, shown_as)
 
 
 def ended_words(state: str) -> str:

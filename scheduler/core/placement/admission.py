@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.evolving import evolve, quick
 from gpucommons.scheduler.core.model.holds import HoldKey
 from gpucommons.scheduler.core.model.lifecycle import admitted, is_lease, move
 from gpucommons.scheduler.core.model.resources import NodeState
+from gpucommons.scheduler.core.model.state_words import hold_class_words
 from gpucommons.scheduler.core.model.types import (
     Attempt,
     AttemptId,
@@ -157,7 +158,7 @@ def admit(
     where = ", ".join(sorted({one.node_id for one in ordered}))
     cycle.tell(
         "granted" if lease else "admitted",
-        f"{workload.spec.name or 'The notebook'} has {format_milli_gpu(held)} GPU on {where} ({hold_class}).",
+        f"{workload.spec.name or 'The notebook'} has {format_milli_gpu(held)} GPU on {where} ({hold_class_words(hold_class)}).",
         workload,
         data={"hold_class": hold_class, "milli_gpu": held, "attempt": attempt.number},
     )

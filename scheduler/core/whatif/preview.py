@@ -23,7 +23,7 @@ from gpucommons.scheduler.core.model.demand import milli_gpu, must_have, on_cpu_
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.state import Cluster, Intent, Outcome, Submit
-from gpucommons.scheduler.core.model.state_words import ended_words, state_words
+from gpucommons.scheduler.core.model.state_words import ended_words, hold_class_words, state_words
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     IntentId,
@@ -384,7 +384,7 @@ def why(cluster: Cluster, workload_id: WorkloadId) -> Why | None:
     if attempt is None:
         return Why(text=f"{name} is {state_words(workload.state)}; the next cycle considers it.")
     where = ", ".join(sorted({one.node_id for one in attempt.placements}))
-    text = f"{name} is {state_words(workload.state)} on {where} ({attempt.hold_class})."
+    text = f"{name} is {state_words(workload.state)} on {where} ({hold_class_words(attempt.hold_class)})."
     if attempt.stop is not None:
         text += f" It is being stopped: {attempt.stop.text}."
     elif attempt.hold_class is HoldClass.OVER_QUOTA:

@@ -9,18 +9,12 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models import DeviceView, HoldView, NodeList, NodeView, PoolView, Report
-from gpucommons.scheduler.models.words.state_words import node_words
+from gpucommons.scheduler.models.words.state_words import HELD_WORDS, held_words, node_words
 from gpucommons.scheduler.pages.present import words
 from gpucommons.scheduler.pages.present.waiting import WaitingRow
 
 #: What a hold can be, in the order of the legend, with its words.
-LEGEND = (
-    ("notebook", "notebook"),
-    ("notebook-idle", "notebook, idle"),
-    ("guaranteed", "guaranteed training"),
-    ("borrowed", "borrowed"),
-)
-_WORDS = dict(LEGEND)
+LEGEND = tuple(HELD_WORDS.items())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -172,11 +166,10 @@ def _cell(device: DeviceView) -> Cell:
 def _part(hold: HoldView) -> Part:
     # Slices grow from the bottom of the cell, as the offset does.
     height = hold.milli_gpu / WHOLE_MILLI_GPU * 100
-    words_for = _WORDS.get(hold.shown_as, hold.shown_as)
     who = " · ".join(text for text in (hold.team, hold.owner, hold.name or "") if text)
     return Part(
         shown_as=hold.shown_as,
         top=round(100 - hold.offset / WHOLE_MILLI_GPU * 100 - height, 3),
         height=round(height, 3),
-        label=f"{format_milli_gpu(hold.milli_gpu)} {words_for}, {who}",
+        label=f"{format_milli_gpu(hold.milli_gpu)} {held_words(hold.shown_as)}, {who}",
     )

@@ -196,20 +196,26 @@ def test_the_capacity_map_shows_who_holds_what(
     text = cli("nodes", by="root").out
 
     assert f"{job.name} 1 (" in text
-    assert " ½ (notebook of ann)" in text
+    assert " ½ (notebook · ann)" in text
     assert ["c1", "cpu", "ready", "no", "GPU"] in rows(text)
     by_rest = admin.send(calls.nodes()).model_dump(mode="json")
     assert cli("nodes", "--output", "json", by="root").json == by_rest
 
 
 def test_a_node_is_cordoned_fenced_and_taken_back(cli: Cli, admin: SchedulerClient) -> None:
-    states = []
+    states, told, shown = [], [], []
     for action in ("cordon", "uncordon", "cordon", "fence"):
         done = cli("nodes", action, "n1", "--reason", "power supply", by="root")
         assert done.code == 0
+        told.append(done.out.split(maxsplit=1)[1].strip())
+        table = rows(cli("nodes", by="root").out)
+        shown.append(next(" ".join(row[2:]) for row in table if row[0] == "n1"))
         states.append(next(n.state for n in admin.send(calls.nodes()).nodes if n.id == "n1"))
 
     assert states == ["cordoned", "ready", "cordoned", "fenced"]
+    words = ["takes nothing new", "ready", "takes nothing new", "fenced"]
+    assert told == words
+    assert [row.startswith(word) for row, word in zip(shown, words, strict=True)] == [True] * 4
     said = [event.text for event in admin.send(calls.events(newest=50)).events]
     assert any("power supply" in text for text in said)
 

@@ -13,10 +13,13 @@ import pytest
 from command_line import Cli, WatchedWorld
 
 from gpucommons.scheduler.cli import main
+from gpucommons.scheduler.cli.submit import SIGNAL_ENDS_IT
 from gpucommons.scheduler.client import SchedulerClient, calls
 from gpucommons.scheduler.client.submission import FileJob, request_for_file
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.store.codec import encode
+
+ROOT = Path(__file__).parents[3]
 
 
 def stored(world: WatchedWorld, job_id: str) -> str:
@@ -183,12 +186,32 @@ def test_parameters_come_one_by_one_from_a_file_or_from_the_job_file(cli: Cli, h
         '{"alpha":1}': ("train.ipynb", "-f", "params.yaml", "-p", "alpha", "1"),
         '{"alpha":0.25}': ("-f", "job.yaml"),
         '{"alpha":0.75}': ("train.ipynb", "-p", "alpha=0.75"),
+        '{"alpha":""}': ("-p", "alpha=", "train.ipynb"),
         '{"alpha":-1}': ("-p", "alpha", "-1", "train.ipynb"),
         '{"alpha":"-x=y"}': ("--parameter", "alpha=-x=y", "train.ipynb"),
     }
     for text, words in given.items():
         job = cli("submit", *words, "--output", "json").json
         assert job["request"]["roles"][0]["command"][-2:] == ["--parameters", text]
+
+
+def test_what_a_signal_does_is_said_before_it_comes(cli: Cli, home: Path) -> None:
+    (home / "train.py").write_text("print()\n")
+    succeeds = "An exit with status 0 after a signal means that it has succeeded"
+
+    assert SIGNAL_ENDS_IT in cli("submit", "train.py", "--notice-signal", "SIGUSR1").err
+    assert succeeds in cli("submit", "train.py", "--exit-after-signal", "success").err
+    plain = cli("submit", "train.py", "--notice-signal", "none").err
+    assert SIGNAL_ENDS_IT not in plain
+    assert succeeds not in plain
+    (home / "job.yaml").write_text("run: train.py\nnotice_signal: SIGUSR1\n")
+    assert SIGNAL_ENDS_IT in cli("submit", "-f", "job.yaml").err
+
+
+def test_every_door_says_the_same_of_a_signal() -> None:
+    sources = ("src/trainform/messages.ts", "widgets/train.js")
+    for source in sources:
+        assert SIGNAL_ENDS_IT in (ROOT / "labextension" / source).read_text()
 
 
 def a_large_file(path: Path) -> None:
@@ -327,6 +350,22 @@ BAD_OPTIONS = {
     ),
     "a parameter without a name": (("a.ipynb", "-p"), "write -p NAME VALUE, as in -p lr 0.5."),
     "a parameter of two words": (("a.ipynb", "-p", "a b=1"), "-p a b=1 is no parameter"),
+    "a parameter with spaces": (
+        ("a.ipynb", "-p", "lr", "=", "3"),
+        "-p lr = 3 has a space beside its =: write -p lr=3 or -p lr 3.",
+    ),
+    "a parameter with a space before": (
+        ("a.ipynb", "-p", "lr", "=3"),
+        "-p lr =3 has a space beside its =: write -p lr=3 or -p lr 3.",
+    ),
+    "a parameter with a space behind": (
+        ("-p", "lr=", "3", "a.ipynb"),
+        "-p lr= 3 has a space beside its =: write -p lr=3 or -p lr 3.",
+    ),
+    "a parameter with nothing behind its =": (
+        ("a.ipynb", "-p", "lr", "="),
+        "-p lr = has a space beside its =: write -p lr=0.5 or -p lr 0.5.",
+    ),
     "unknown parameter": (
         ("a.ipynb", "-p", "beta", "1"),
         "Its cell tagged parameters sets: alpha.",

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 from builders import TRAIN, World, a_job, a_node, a_notebook, a_team
 
-from gpucommons.scheduler.core.model.types import HoldClass, TeamName, UserName, WorkloadId
+from gpucommons.scheduler.core.model.state import CheckpointReported
+from gpucommons.scheduler.core.model.types import (
+    Checkpoint,
+    HoldClass,
+    TeamName,
+    UserName,
+    WorkloadId,
+)
 from gpucommons.scheduler.core.whatif import preview
 from gpucommons.scheduler.errors import UnknownTeam
 
@@ -85,12 +92,46 @@ def test_a_quote_says_before_the_submit_whose_job_that_would_stop() -> None:
     world = World(a_node(gpus=4), teams=[team])
     world.run(a_job("train-1", 4000))
     found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
-    assert found.text.endswith(" Would stop train-1 (yours), which goes on later.")
+    said = "Would stop train-1 (yours), which goes back in line. It starts over, because"
+    assert f" {said}" in found.text
     assert "being cleared" not in found.text
     assert found.reason is not None
-    assert found.reason.text == "Would stop train-1 (yours), which goes on later."
+    assert found.reason.text.startswith(said)
     theirs = preview.quote(world.cluster, a_job("train-2", 500, owner=UserName("bob")), world.now)
-    assert theirs.text.endswith(" Would stop train-1, which goes on later.")
+    assert " Would stop train-1, which goes back in line. It starts over, because" in theirs.text
+
+
+def saved(world: World, job: WorkloadId, step: int) -> None:
+    attempt_id = world.attempt_id(job)
+    checkpoint = Checkpoint(
+        attempt_id=attempt_id,
+        step=step,
+        path=f"checkpoints/step-{step}",
+        size_bytes=1,
+        sha256="0" * 64,
+        at_ms=world.now,
+    )
+    world.step(CheckpointReported(attempt_id=attempt_id, checkpoint=checkpoint))
+
+
+def test_a_quote_says_how_who_is_stopped_goes_on_as_far_as_that_is_known() -> None:
+    world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=500), a_team("b")])
+    job = world.run(a_job("train-1", 4000))
+    saved(world, job, 5430)
+    found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
+    assert found.text.endswith(
+        " Would stop train-1 (yours), which goes back in line. It goes on from step 5,430."
+    )
+
+
+def test_a_quote_says_nothing_of_how_another_teams_job_goes_on() -> None:
+    world = World(a_node(gpus=4), teams=[a_team(guaranteed_milli_gpu=500), a_team("b")])
+    job = world.run(a_job("theirs", 4000, team="b"))
+    saved(world, job, 5430)
+    found = preview.quote(world.cluster, a_job("train-2", 500), world.now)
+    assert found.text.endswith(
+        " Would stop a borrowed job of another team, which goes back in line."
+    )
 
 
 def test_a_quote_changes_nothing_and_refuses_like_a_submit() -> None:
@@ -165,7 +206,7 @@ def test_why_speaks_of_waiting_running_and_stopping_work() -> None:
     found = preview.why(world.cluster, running)
     assert found is not None
     assert found.text == (
-        "d-1 is running on n1 (over-quota). It borrows: the owners of these GPUs can take them back."
+        "d-1 is running on n1 (borrowed). It borrows: the owners of these GPUs can take them back."
     )
     waiting = world.submit(a_job("d-2"))
     found = preview.why(world.cluster, waiting)
