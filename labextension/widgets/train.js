@@ -207,8 +207,7 @@ function render({ model, el }) {
       ? ` · step ${job.progress.step}${job.progress.total_steps ? ` of ${job.progress.total_steps}` : ''}`
       : '';
     const why = job.ended_text ?? job.reason?.text ?? '';
-    const word = model.get('words')[job.state] ?? job.state;
-    state.textContent = `${job.name}: ${word}${step}${why ? ` · ${why}` : ''}`;
+    state.textContent = `${job.name}: ${job.state_text}${step}${why ? ` · ${why}` : ''}`;
     submit.disabled = !FINAL.includes(job.state) || !canSubmit();
   };
   const onMessage = message => {

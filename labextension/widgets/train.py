@@ -35,7 +35,6 @@ from gpucommons.scheduler.environments.images import of_this_notebook
 from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest, Misconfigured, SchedulerError, Unreachable
 from gpucommons.scheduler.models import JobRequest, JobView, Quote, TeamView
-from gpucommons.scheduler.models.words.state_words import JOB_WORDS, state_words
 
 _FOLDER = Path(__file__).parent
 _MIB_PER_GIB = 1024
@@ -82,8 +81,6 @@ class TrainPanel(anywidget.AnyWidget):
     quota_line = traitlets.Unicode().tag(sync=True)
     #: The submitted job, as the API shows it; empty before.
     job = traitlets.Dict().tag(sync=True)
-    #: What its states are called.
-    words = traitlets.Dict(dict(JOB_WORDS)).tag(sync=True)
     trouble = traitlets.Unicode().tag(sync=True)
 
     #: The teams as the scheduler shows them, once it was asked.
@@ -294,7 +291,7 @@ class TrainPanel(anywidget.AnyWidget):
     def __repr__(self) -> str:
         """What to read where nothing can be drawn."""
         if self.job:
-            return f"TrainPanel: {self.job['name']} is {state_words(self.job['state'])}"
+            return f"TrainPanel: {self.job['name']} is {self.job['state_text']}"
         if self.trouble:
             return f"TrainPanel: {self.trouble}"
         if not self.target:

@@ -25,7 +25,6 @@ from gpucommons.scheduler.errors import (
     UnknownTeam,
 )
 from gpucommons.scheduler.models import ConfigModel
-from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.operator import status
 from gpucommons.scheduler.operator.cluster import Objects
 from gpucommons.scheduler.operator.following import Books, Pace
@@ -143,7 +142,7 @@ class Jobs:
             patch.status.update(status.of_failure(body.status, said, now_ms=now_ms))
             raise kopf.TemporaryError(str(error), delay=around.pace.away_s) from None
         if view.state not in status.FINAL and waited_s < around.pace.give_up_s:
-            message = f"{view.name} is {state_words(view.state)}."
+            message = f"{view.name} is {view.state_text}."
             raise kopf.TemporaryError(message, delay=_ENDING_S)
 
 

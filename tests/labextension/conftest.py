@@ -33,6 +33,7 @@ from gpucommons.scheduler.models import (
     TeamView,
     WhoAmI,
 )
+from gpucommons.scheduler.models.words.state_words import state_words
 
 JOB_ID = "018f0000-0000-7000-8000-000000000001"
 LEASE_ID = "018f0000-0000-7000-8000-0000000000aa"
@@ -60,7 +61,8 @@ def _make_job(**fields: Any) -> JobView:
         "since_ms": NOW,
         "attempts": [attempt],
     }
-    return JobView(**{**base, **fields})
+    asked = {**base, **fields}
+    return JobView(**{"state_text": state_words(asked["state"]), **asked})
 
 
 def make_lease(**fields: Any) -> LeaseView:

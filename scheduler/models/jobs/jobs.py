@@ -184,6 +184,8 @@ class JobView(View):
     owner: str
     submitted_by: str
     state: str
+    #: What every screen calls it: "waiting".
+    state_text: str = ""
     hold_class: str | None = None
     pools: list[str]
     pool: str | None = None

@@ -26,6 +26,7 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.quota.quota import pool_of
 from gpucommons.scheduler.core.whatif.counterfactuals import Way
 from gpucommons.scheduler.forecast.forecast import Forecast
+from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
@@ -75,6 +76,7 @@ def job_view(
         owner=spec.owner if named else "",
         submitted_by=spec.submitted_by if named else "",
         state=workload.state,
+        state_text=state_words(workload.state),
         hold_class=_hold_class(workload),
         pools=list(spec.pools),
         pool=pool,

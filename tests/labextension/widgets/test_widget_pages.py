@@ -174,9 +174,10 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     assert await widget.page.inner_text("[aria-label=GPUs]") == "GPUsCPU3GiB"
     await widget.page.click("text=Submit")
     assert (await widget.sent())[-1] == "submit"
-    job = {"id": "j1", "name": "digits-7", "state": "queued", "reason": {"text": MARKUP}}
+    job = {"id": "j1", "name": "digits-7", "state": "queued", "state_text": "waiting"}
+    job["reason"] = {"text": MARKUP}
     await widget.page.evaluate("job => model.change({job})", job)
-    assert f"digits-7: queued · {MARKUP}" in await widget.text()
+    assert f"digits-7: waiting · {MARKUP}" in await widget.text()
     await widget.page.evaluate("socket.onopen()")
     assert (await widget.sent())[-1] == {"type": "follow", "job": "j1", "rank": 0}
     await widget.say({"type": "log", "job": "j1", "lines": ["epoch 1", MARKUP]})
