@@ -26,10 +26,10 @@ from gpucommons.scheduler.environments.images import of_this_notebook
 from gpucommons.scheduler.environments.reading import NoEnvironment, read_environment
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.scripts.parameters import parse_value
+from gpucommons.scheduler.working_folder import words as amounts
 
 #: More files that stayed behind are counted, not named.
 _NAMED = 10
-_KIB = 1024
 #: What a role is without any option.
 _DEFAULT_ROLE = {"count": 1, "milli_gpu": 0, "memory_mib": 1024}
 #: No option: a minus stands only before a number.
@@ -251,8 +251,8 @@ def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> Non
     """What goes along and what is left behind: a job that misses a file fails far away and later."""
     excluded = packed.excluded
     files = [file for file in packed.files if file.path != LOCK_FILE]
-    size, count = _size(sum(file.size_bytes for file in files)), len(files)
-    lines = [f"takes along: {count} file{'' if count == 1 else 's'} of {job.root}, {size}"]
+    size = amounts.size(sum(file.size_bytes for file in files))
+    lines = [f"takes along: {amounts.files(len(files))} of {job.root}, {size}"]
     lines += [f"left out: {file.path} {file.reason}" for file in excluded[:_NAMED]]
     if len(excluded) > _NAMED:
         lines.append(f"left out: {len(excluded) - _NAMED} more")
@@ -263,14 +263,6 @@ def _say_packed(packed: Packed, job: FileJob, request: models.JobRequest) -> Non
 
 def _say(lines: Iterable[str]) -> None:
     sys.stderr.writelines(printable(line) + "\n" for line in lines)
-
-
-def _size(size_bytes: int) -> str:
-    """``812 B``, ``4.1 KiB``, ``12.0 MiB``."""
-    if size_bytes < _KIB:
-        return f"{size_bytes} B"
-    kib = size_bytes / _KIB
-    return f"{kib:.1f} KiB" if kib < _KIB else f"{kib / _KIB:.1f} MiB"
 
 
 def _role(arguments: argparse.Namespace) -> dict[str, object]:

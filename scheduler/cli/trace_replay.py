@@ -49,7 +49,7 @@ def replay_of_trace(arguments: argparse.Namespace, config: models.ConfigModel) -
         workloads=len(setting.jobs),
         before=side_view(before),
         after=side_view(after),
-        text=f"{len(setting.jobs)} jobs of {trace.name} on {setting.gpus} GPUs.{left_out}",
+        text=f"{len(setting.jobs)} jobs of {trace.name} on {setting.gpus} GPUs, simulated.{left_out}",
     )
 
 

@@ -34,17 +34,16 @@ export function gib(mib: number): string {
   return (mib / 1024).toFixed(1);
 }
 
-/** `3.1 MB`; files are counted in powers of ten. */
+/** `812 B`, `3.0 MiB`: as the scheduler writes sizes of files. */
 export function bytes(count: number): string {
-  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const units = ['B', 'KiB', 'MiB', 'GiB'];
   let value = count;
   let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1000;
+  while (value >= 1024 && unit < units.length - 1) {
+    value /= 1024;
     unit += 1;
   }
-  const digits = unit === 0 || value >= 99.5 ? 0 : 1;
-  return `${value.toFixed(digits)} ${units[unit] ?? ''}`;
+  return `${value.toFixed(unit === 0 ? 0 : 1)} ${units[unit] ?? ''}`;
 }
 
 /** `40 s`, `12 min`, `2 h 5 min`, `3 d`; never negative. */

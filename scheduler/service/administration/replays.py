@@ -29,6 +29,8 @@ _BUDGET_S, _STARTING_S = 40.0, 15.0
 #: Of those that ended, the last so many are played, and what lives.
 _MOST = 5_000
 _PAGE = 500
+_PLAYED = " All figures are simulated: that past, played with today's quotas."
+_BOTH_PLAYED = " All figures are simulated, those before the change too: that past, played with today's quotas."
 
 _one_at_a_time = threading.Lock()
 
@@ -55,6 +57,7 @@ def replay(
         before=side_view(before),
         after=side_view(after),
         text=_sentence(stage, after, f"the last {request.days} days", whole=whole)
+        + (_BOTH_PLAYED if request.changes else _PLAYED)
         + _in_truth(_evictions(service, stage, after.until_ms), before.total.evictions)
         + (" Nothing would have been different." if request.changes and before == after else ""),
     )

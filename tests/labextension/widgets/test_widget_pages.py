@@ -182,7 +182,8 @@ async def test_the_form_quotes_submits_and_follows(widget: Widget) -> None:
     assert (await widget.sent())[-1] == {"type": "follow", "job": "j1", "rank": 0}
     await widget.say({"type": "log", "job": "j1", "lines": ["epoch 1", MARKUP]})
     assert f"epoch 1 {MARKUP}" in await widget.text()
-    running = {"id": "j1", "name": "digits-7", "state": "running", "progress": {"step": 3}}
+    running = {"id": "j1", "name": "digits-7", "state": "running", "state_text": "running"}
+    running["progress"] = {"step": 3}
     await widget.say({"type": "job", "job": running})
     assert "digits-7: running · step 3" in await widget.text()
 

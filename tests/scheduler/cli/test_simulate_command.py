@@ -86,6 +86,7 @@ def test_the_table_names_teams_and_units(
     assert "WORST IN TEN" in text
     assert "a     before" in text
     assert "idle GPU-h" in text
+    assert "GPUs, simulated." in text
 
 
 def test_without_other_quotas_there_is_one_side(

@@ -62,6 +62,13 @@ def test_the_same_quotas_give_the_same_past_twice(busy: ServiceWorld) -> None:
     assert view.before.idle_gpu_h == 4 * 6 - 8
     assert view.before.teams["vision"].worst_tenth_wait_s == 0
     assert "4 notebooks and jobs" in view.text
+    assert "All figures are simulated: that past, played with today's quotas." in view.text
+
+
+def test_the_figures_before_a_change_are_said_to_be_simulated_too(busy: ServiceWorld) -> None:
+    text = replays.replay(busy.service, busy.admin, wish(1000)).text
+
+    assert "All figures are simulated, those before the change too" in text
 
 
 def test_a_change_without_consequence_is_said(busy: ServiceWorld) -> None:
