@@ -107,6 +107,9 @@ def _borrow_what_is_idle(
     cycle: CycleState, obstacles: dict[WorkloadId, Reason], workload: Workload
 ) -> bool:
     """Start a job on what borrowers may have now, before anybody is stopped for it."""
+    # Asked before each reclaim, of which there may be thousands: mostly nothing is idle.
+    if not surplus.could_borrow(cycle, workload):
+        return False
     _hold_back(cycle, obstacles)
     return surplus.borrow(cycle, workload)
 

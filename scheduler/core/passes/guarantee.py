@@ -65,15 +65,15 @@ _NOTHING_TO_RESERVE: Entry[tuple[Shape, PoolName, TeamName], bool] = Entry(
 
 def in_force(cycle: CycleState) -> Guarantees:
     """Guarantees of all pools, shrunk where nodes are lost."""
+    return cycle.memo.remember(_IN_FORCE, None, lambda: _in_force(cycle))
+
+
+def _in_force(cycle: CycleState) -> Guarantees:
     nodes = tuple(cycle.nodes.values())
-    return cycle.memo.remember(
-        _IN_FORCE,
-        None,
-        lambda: {
-            pool: quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
-            for pool in cycle.pools
-        },
-    )
+    return {
+        pool: quota.effective_guarantees(nodes, cycle.blocks, cycle.teams, pool)
+        for pool in cycle.pools
+    }
 
 
 def entitled(cycle: CycleState, workload: Workload) -> bool:

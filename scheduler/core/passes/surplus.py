@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.scheduler.core.capacity.affinity import affinity_of
+from gpucommons.scheduler.core.capacity.views import free_per_node, largest_free
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.cycle_state.memo import Entry, Fact
 from gpucommons.scheduler.core.model.demand import (
@@ -86,6 +88,22 @@ def borrow(cycle: CycleState, workload: Workload) -> bool:
     if placements:
         admit(cycle, workload, placements, hold_class)
     return bool(placements)
+
+
+def could_borrow(cycle: CycleState, workload: Workload) -> bool:
+    """No is certain: nobody holds or was promised too much, whatever is held back from borrowers."""
+    spec, workers = workload.spec, must_have(workload.spec)
+    need = milli_gpu(workers)
+    one = min(WHOLE_MILLI_GPU, max(worker.milli_gpu for worker in workers))
+    return spec.over_quota and any(
+        _is_as_much_free(cycle, pool, need, one) for pool in spec.pools if pool in cycle.pools
+    )
+
+
+def _is_as_much_free(cycle: CycleState, pool: PoolName, need: int, one: int) -> bool:
+    """So much of a pool in all, and of one GPU."""
+    _, free = free_per_node(cycle.capacity, pool, HoldClass.FIXED)
+    return int(free.sum()) >= need and largest_free(cycle.capacity, pool, HoldClass.FIXED) >= one
 
 
 def _is_sure_of_better(cycle: CycleState, workload: Workload) -> bool:

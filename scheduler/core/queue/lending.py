@@ -46,6 +46,7 @@ _RELEASED_BITS: Entry[None, dict[tuple[NodeId, DeviceId], int]] = Entry(
 _HELD_BACK: Entry[tuple[PoolName, HoldClass], tuple[HoldBack, ...]] = Entry(
     "held back", Fact.REFRESHED, Fact.CAPACITY
 )
+_DEVICES: Entry[PoolName, int] = Entry("devices of a pool", Fact.REFRESHED)
 
 
 def give_up(cycle: CycleState, workload: Workload, attempt: Attempt) -> None:
@@ -229,7 +230,7 @@ def _a_few(
 ) -> Iterator[HoldBack]:
     """A small part of a pool, and no more than guarantees may still ask for."""
     share = cycle.pools[pool].unlent_permille
-    devices = sum(len(node.devices) for node in cycle.capacity.usable(pool)) if share else 0
+    devices = _devices(cycle, pool) if share else 0
     unused = sum(max(0, of - cycle.use(team, pool).guaranteed) for team, of in guarantees.items())
     left = min(devices * share // 1000, unused // WHOLE_MILLI_GPU)
     for node in _fullest_first(cycle, pool) if left > 0 else ():
@@ -247,10 +248,15 @@ def _a_few(
                     return
 
 
+def _devices(cycle: CycleState, pool: PoolName) -> int:
+    nodes = cycle.capacity.usable(pool)
+    return cycle.memo.remember(_DEVICES, pool, lambda: sum(len(node.devices) for node in nodes))
+
+
 def _fullest_first(cycle: CycleState, pool: PoolName) -> Iterator[NodeCapacity]:
     """Nodes with whole GPUs free: those with fewest first, so that borrowers keep large places."""
     free = whole_free_per_node(cycle.capacity, pool, HoldClass.GUARANTEED)
     nodes = cycle.capacity.usable(pool)
-    for number in np.argsort(free, kind="stable"):
-        if free[number]:
-            yield nodes[number]
+    order = np.argsort(free, kind="stable")
+    for number in order[free[order] > 0]:
+        yield nodes[number]

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
-from builders import World, a_job, a_node, a_pool, a_team
+import pytest
+from builders import TRAIN, World, a_job, a_node, a_pool, a_team
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.capacity.capacity import Capacity
 from gpucommons.scheduler.core.capacity.hold_back import HoldBack, HoldBackKey, HoldBackReason
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
+from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.model.holds import FULL, Load
 from gpucommons.scheduler.core.model.resources import NodeState
 from gpucommons.scheduler.core.model.state import SetNodeState
 from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
+from gpucommons.scheduler.core.queue import headroom
+from gpucommons.scheduler.core.quota.layout import Region
 
 NODE = a_node("n1", 2)
 FIRST, SECOND = (one.device_id for one in NODE.devices)
@@ -130,3 +135,34 @@ def test_several_kinds_are_counted_apart() -> None:
         "Needs 8 GPUs on one node; 5 are free, and 3 more are kept: 1 for notebooks,"
         " 1 for b's next job, for 5 min after its last one, 1 for guarantees."
     )
+
+
+def test_headroom_is_looked_for_again_only_on_nodes_that_have_changed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is asked for before each reclaim: all blocks each time would cost the square of them."""
+    team = a_team("a", fixed_milli_gpu=4000)
+    world = World(NODE, a_node("n2", 2), teams=[team], pools=[a_pool(headroom_milli_gpu=1000)])
+    cycle = CycleState.of(world.cluster, world.now, world.new_ids)
+    cycle.refresh()
+    before = headroom.held_back(cycle, cycle.pools[TRAIN])
+    looked_at: list[NodeId] = []
+    look = headroom._free_parts
+
+    def noting(node: NodeCapacity, region: Region) -> Iterator[Region]:
+        looked_at.append(node.node.node_id)
+        return look(node, region)
+
+    monkeypatch.setattr(headroom, "_free_parts", noting)
+    assert headroom.held_back(cycle, cycle.pools[TRAIN]) == before
+    assert looked_at == []
+    (kept,) = (device_id for device_id, _ in before[0].bits)
+    (home,) = (one for one in cycle.capacity.nodes.values() if kept in one.devices)
+    promised = replace(a_hold_back(PROMISE), node_id=home.node.node_id, bits=((kept, FULL),))
+    cycle.capacity.ledger.hold_back(PROMISE, [promised])
+
+    after = headroom.held_back(cycle, cycle.pools[TRAIN])
+
+    assert set(looked_at) == {home.node.node_id}
+    assert len(after) == 1
+    assert kept not in [device_id for device_id, _ in after[0].bits]
