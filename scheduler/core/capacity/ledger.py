@@ -50,9 +50,11 @@ class HoldBackLedger:
             self.lent_anew += 1
         else:
             self.freed += bool(before)
-        for one in (Counter(before) - Counter(after)).elements():
+        # Mostly one of them is empty: somebody gets a place, or loses it.
+        both = bool(before and after)
+        for one in (Counter(before) - Counter(after)).elements() if both else before:
             self._nodes[one.node_id].give_up(one)
-        for one in (Counter(after) - Counter(before)).elements():
+        for one in (Counter(after) - Counter(before)).elements() if both else after:
             self._nodes[one.node_id].hold_back(one)
 
     def give_up(self, key: HoldBackKey) -> None:

@@ -163,8 +163,11 @@ class CycleState:
 
     def _note(self, before: Workload | None, after: Workload | None) -> None:
         """Count which facts have changed with a workload, and touch the nodes that look otherwise now."""
+        own = None if after is None else after.current
         for changed in self.log.versions.note(before, after):
-            holder = self.holder_of(changed)
+            # Its own is known: who else holds one is read from the index, with all that has changed.
+            mine = own is not None and own.attempt_id == changed
+            holder = after if mine else self.holder_of(changed)
             attempt = None if holder is None else holder.current
             for one in () if attempt is None else attempt.placements:
                 if one.node_id in self.capacity.nodes:

@@ -48,6 +48,8 @@ class Search:
     candidates: EvictionCandidates
     #: Nodes on which no place is looked for.
     excluded: frozenset[NodeId]
+    #: The same for all searches of a cycle for these candidates.
+    _trials: dict[NodeId, NodeEvictionTrial]
     _held: dict[EvictionCandidate, tuple[TeamName, int, int]] = field(default_factory=dict)
 
     @classmethod
@@ -57,18 +59,16 @@ class Search:
         if policy.hold_class is HoldClass.GUARANTEED:
             excluded = proportions.too_lean(cycle, spec, pool)
         found = candidates_of(cycle, pool, policy, excluded)
-        return cls(cycle, pool, must_have(spec), policy, found, excluded)
+        trials = cycle.memo.remember(_TRIALS, (found, policy.hold_class), dict)
+        return cls(cycle, pool, must_have(spec), policy, found, excluded, trials)
 
     def trial(self, node: NodeCapacity) -> NodeEvictionTrial:
-        """A node as this search sees it; the same for all searches of a cycle for these candidates."""
-        hold_class = self.policy.hold_class
-        key = (self.candidates, hold_class)
-        known = self.cycle.memo.remember(_TRIALS, key, dict)
+        """A node as this search sees it."""
         here = self.candidates.on(node)
-        found = known.get(node.node.node_id)
+        found = self._trials.get(node.node.node_id)
         if found is None or found.here is not here:
-            found = known[node.node.node_id] = NodeEvictionTrial(
-                self.cycle.capacity, node, here, hold_class
+            found = self._trials[node.node.node_id] = NodeEvictionTrial(
+                self.cycle.capacity, node, here, self.policy.hold_class
             )
         return found
 

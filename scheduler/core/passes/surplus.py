@@ -102,8 +102,10 @@ def could_borrow(cycle: CycleState, workload: Workload) -> bool:
 
 def _is_as_much_free(cycle: CycleState, pool: PoolName, need: int, one: int) -> bool:
     """So much of a pool in all, and of one GPU."""
+    if largest_free(cycle.capacity, pool, HoldClass.FIXED) < one:
+        return False
     _, free = free_per_node(cycle.capacity, pool, HoldClass.FIXED)
-    return int(free.sum()) >= need and largest_free(cycle.capacity, pool, HoldClass.FIXED) >= one
+    return int(free.sum()) >= need
 
 
 def _is_sure_of_better(cycle: CycleState, workload: Workload) -> bool:
