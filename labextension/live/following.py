@@ -64,6 +64,7 @@ class Follow:
         for look in count():
             job = await self._patiently(calls.job(self.ref))
             told = shown is None or job.progress != shown.progress
+            resized = shown is not None and _size(job) != _size(shown)
             if shown is None or job != shown:
                 self.tab.put({"type": "job", "job": job.model_dump(mode="json")})
                 shown = self._job = job
@@ -75,7 +76,7 @@ class Follow:
             # A curve that is read of a log may grow though nothing says how far the job is.
             if told or is_over or look % CURVE_EVERY == 0:
                 await self._show("curve", calls.curve(self.ref))
-            if not is_over and look % USE_EVERY == 0:
+            if not is_over and (look % USE_EVERY == 0 or resized):
                 await self._show("use", calls.job_use(self.ref))
             if is_over:
                 await self._show_last_use()
@@ -166,3 +167,8 @@ class Follow:
                 return await self.scheduler.send(call)
             except Unavailable:
                 await self.sleep(LOOK_EVERY_S)
+
+
+def _size(job: JobView) -> tuple[int, int]:
+    """What is asked, which a person may change while it waits."""
+    return job.milli_gpu, job.workers

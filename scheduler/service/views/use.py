@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import inf
 
-from gpucommons.gpu.slices.slices import format_milli_gpu
+from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final
@@ -36,22 +36,37 @@ def use_view(workload: Workload, rows: Sequence[LedgerRow], *, now_ms: int) -> m
         asked_milli_gpu=asked,
         used_milli_gpu=used,
         memory_used_mib_max=_fullest(rows),
-        text=use_text(asked, used, why_none=why_none),
+        text=use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none),
         is_pending=is_pending,
     )
 
 
 def use_text(
-    asked_milli_gpu: int, used_milli_gpu: int | None, *, why_none: str = "no GPU data"
+    asked_milli_gpu: int,
+    used_milli_gpu: int | None,
+    *,
+    submitted_milli_gpu: int | None = None,
+    why_none: str = "no GPU data",
 ) -> str:
-    """``asked 2 GPUs, used 0.2``."""
+    """``asked 2 GPUs, used 0.2``; of a size that was changed: ``asked 2 GPUs (3 at first), …``."""
     if asked_milli_gpu == 0:
         return "asked no GPU"
-    asked = f"{format_milli_gpu(asked_milli_gpu)} {'GPU' if asked_milli_gpu <= _WHOLE_MILLI else 'GPUs'}"
+    asked = format_gpus(asked_milli_gpu)
+    if submitted_milli_gpu not in (None, asked_milli_gpu):
+        asked = f"{asked} ({format_milli_gpu(submitted_milli_gpu or 0)} at first)"
     if used_milli_gpu is None:
         return f"asked {asked}, {why_none}"
     digits = 1 if asked_milli_gpu >= _WHOLE_MILLI else 2
     return f"asked {asked}, used {used_milli_gpu / _WHOLE_MILLI:.{digits}f}"
+
+
+def _submitted(workload: Workload) -> int | None:
+    """What was asked at first, where that was changed since."""
+    if workload.resized is None:
+        return None
+    first = workload.resized.submitted
+    others = workload.spec.roles[1:]
+    return first.workers * first.milli_gpu + sum(one.count * one.milli_gpu for one in others)
 
 
 def _why_none(rows: Sequence[LedgerRow], milli_gpu: int) -> str:

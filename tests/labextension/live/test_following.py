@@ -166,6 +166,17 @@ async def test_the_use_of_a_job_that_is_over_is_asked_for_until_it_is_measured(
     assert [m["text"] for m in sent if m["type"] == "use"] == ["not measured yet", "used 0.7"]
 
 
+async def test_what_a_job_asks_is_told_anew_as_soon_as_its_size_was_changed(make_job: Any) -> None:
+    three = make_job(state="queued", attempts=[], milli_gpu=3000)
+    two = make_job(state="queued", attempts=[], milli_gpu=2000)
+    scheduler = Scripted([three, three, two, make_job(state="cancelled", attempts=[])], {})
+    said = ["asked 3 GPUs, held none", "asked 2 GPUs (3 at first), held none"]
+    scheduler.uses = [JobUse(spans=[], asked_milli_gpu=1, text=text) for text in (*said, said[1])]
+    sent = await follow(scheduler)
+    kinds = [m.get("text") or m["job"]["state"] for m in sent if m["type"] in ("job", "use")]
+    assert kinds == ["queued", said[0], "queued", said[1], "cancelled"]
+
+
 async def test_a_job_one_may_not_see_is_an_error_once() -> None:
     sent = await follow(Scripted([UnknownWorkload("Not yours.")], {}))
     assert sent == [{"type": "error", "message": "Not yours."}]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
-from gpucommons.scheduler.core.model.types import Millis, State, Workload
+from gpucommons.scheduler.core.model.types import Millis, Resized, Size, State, Workload
 from gpucommons.scheduler.service.views.use import MAX_SPANS, use_text, use_view
 from gpucommons.scheduler.store.base import LedgerRow
 
@@ -102,3 +102,12 @@ def test_weeks_come_in_spans_that_can_be_drawn() -> None:
 )
 def test_it_is_said_in_one_line(asked: int, used: int | None, text: str) -> None:
     assert use_text(asked, used) == text
+
+
+def test_of_a_size_that_was_changed_both_are_said() -> None:
+    job = running(1)
+    (role,) = job.spec.roles
+    first = Size(milli_gpu=3000, workers=1, cpu_milli=1000, memory_mib=1024)
+    resized = Resized(submitted=first, now=replace(first, milli_gpu=role.milli_gpu))
+    found = use_view(replace(job, resized=resized), [_row(0, 20)], now_ms=NOW)
+    assert found.text == "asked ½ GPU (3 at first), used 0.10"
