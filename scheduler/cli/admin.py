@@ -269,7 +269,7 @@ def reclaim(arguments: argparse.Namespace) -> int:
         else f"{lease.user}: {state_words(lease.state)}"
     )
     if arguments.force:
-        text = f"{lease.user}: the notebook is stopped now, and its user reads your reason"
+        text = f"{lease.user}: the notebook is stopped now; your reason is kept for its user"
     show(lease, text, output=arguments.output)
     return 0
 

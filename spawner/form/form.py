@@ -147,13 +147,12 @@ def _templates() -> Environment:
 
 def _section(offer: OfferView, context: FormContext, chosen: str, usual: int | None) -> Section:
     free = max(0, offer.fixed_milli_gpu - offer.fixed_used_milli_gpu)
-    seconds = offer.lent_for_s()
     return Section(
         team=offer.team,
         pool=offer.pool,
         free=format_milli_gpu(free),
         total=format_milli_gpu(offer.fixed_milli_gpu),
-        lent="" if seconds is None else f", lent to training now: back within {seconds} s",
+        lent=offer.lent_text(),
         cards=tuple(_card(offer, size, context, chosen, usual) for size in offer.sizes),
         isolation=isolation_sentence(offer.isolation),
         idle_after_min=offer.idle_after_min,

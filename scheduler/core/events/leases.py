@@ -256,7 +256,7 @@ def started(cycle: CycleState, workload: Workload) -> None:
         workload = move_attempt(workload, AttemptState.STARTING)
     workload = move_attempt(workload, AttemptState.RUNNING, started_ms=cycle.now_ms)
     workload = cycle.put(move(workload, State.ACTIVE, cycle.now_ms, redeem_by_ms=None))
-    cycle.tell("started", "The notebook runs.", workload)
+    cycle.tell("started", "The notebook's server was started.", workload)
 
 
 def keep(cycle: CycleState, workload: Workload, action: Keep, by: str) -> None:

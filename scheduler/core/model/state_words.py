@@ -22,7 +22,8 @@ JOB_WORDS: Mapping[str, str] = {
 LEASE_WORDS: Mapping[str, str] = {
     "waiting": "in line",
     "granted": "starting",
-    "active": "runs",
+    # Its server was started: whether it answers by now is the hub's to say.
+    "active": "started",
     "warned": "idle, about to be returned",
     "released": "returned",
     "ended": "ended",

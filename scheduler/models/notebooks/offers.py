@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models.fields import View
 from gpucommons.scheduler.models.notebooks.leases import LeaseView
 
@@ -42,6 +43,16 @@ class OfferView(View):
         if any(size.availability == "free" for size in self.sizes):
             return None
         return self.win_back_s if any(size.lent for size in self.sizes) else None
+
+    def lent_text(self) -> str:
+        """What follows "2 of 2 notebook GPUs free" where training has a part of it, or all."""
+        if self.win_back_s is None or not any(size.lent for size in self.sizes):
+            return ""
+        back = f"back within {self.win_back_s} s"
+        at_once = [size.milli_gpu for size in self.sizes if size.availability == "free"]
+        if not at_once:
+            return f", lent to training now: {back}"
+        return f", up to {format_milli_gpu(max(at_once))} at once; more is lent to training now: {back}"
 
 
 class OfferList(View):

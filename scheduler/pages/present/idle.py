@@ -57,10 +57,16 @@ def reclaimed_text(lease: LeaseView, *, forced: bool, now_ms: int) -> str:
     who = words.person(lease.user)
     gpu = f"{who}'s {format_milli_gpu(lease.milli_gpu)} GPU"
     if forced:
-        return f"{gpu} is being returned now: the notebook is stopped, and {who} reads your reason."
+        return (
+            f"{gpu} is being returned now: the notebook is stopped. Your reason is kept for {who}."
+        )
     if lease.state in ("released", "ended"):
         return f"{gpu} is being returned now."
-    return f"{who} was told. {gpu} is returned in {_left(lease, now_ms)} unless {_they_may(lease)}."
+    idle = lease.idle or IdleView()
+    at = words.clock(idle.warned_ms or now_ms)
+    return (
+        f"Announced at {at}: {gpu} is returned in {_left(lease, now_ms)} unless {_they_may(lease)}."
+    )
 
 
 def _left(lease: LeaseView, now_ms: int) -> str:
@@ -79,7 +85,7 @@ def _they_may(lease: LeaseView) -> str:
 
 def _asks(lease: LeaseView, now_ms: int) -> str:
     left, may = _left(lease, now_ms), _they_may(lease)
-    return f"They get a notification now: the GPU is returned in {left} unless {may}."
+    return f"It is announced to them now: the GPU is returned in {left} unless {may}."
 
 
 def _idle_since_ms(item: ActivityView) -> int | None:

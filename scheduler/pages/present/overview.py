@@ -123,8 +123,7 @@ def _notebooks(fixed: int, used: int, offer: OfferView | None) -> str:
         return "No notebook GPUs"
     free = format_milli_gpu(max(0, fixed - used))
     text = f"{free} of {format_milli_gpu(fixed)} notebook GPUs free"
-    seconds = None if offer is None else offer.lent_for_s()
-    return text if seconds is None else f"{text}, lent to training now: back within {seconds} s"
+    return text if offer is None else f"{text}{offer.lent_text()}"
 
 
 def _bar(fixed: int, used: int) -> tuple[Segment, ...]:

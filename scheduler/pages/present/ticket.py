@@ -12,7 +12,7 @@ from gpucommons.scheduler.models.words.state_words import state_words
 from gpucommons.scheduler.pages.present import words
 
 _HOLDING = frozenset({"granted", "active", "warned"})
-_WITH_NOTEBOOK = {"starting": "is starting", "running": "runs"}
+_WITH_NOTEBOOK = {"starting": "is starting", "running": "was started"}
 _RUNNING = frozenset({"active", "warned"})
 _SHOWN_HOLDERS = 8
 #: What can be done about what is in the way.

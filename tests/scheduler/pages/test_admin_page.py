@@ -278,7 +278,7 @@ async def test_an_idle_notebooks_user_is_asked_first(visit: Any, scheduler: Any)
 
     answer = await _post(admin, RECLAIM, {"force": False, "reason": ""})
 
-    assert "user-b was told" in answer.json()["text"]
+    assert "Announced at " in answer.json()["text"]
     assert scheduler.writes()[0][3] == {"force": False, "reason": ""}
 
 

@@ -389,7 +389,7 @@ async def test_a_refused_reclaim_leads_on_to_force_and_a_reason(
     await dialog.get_by_role("button", name="Reclaim").click()
 
     await dialog.get_by_text("its GPU computed in the last two minutes").wait_for()
-    await expect(dialog.get_by_text("They get a notification now")).to_be_hidden()
+    await expect(dialog.get_by_text("It is announced to them now")).to_be_hidden()
     force = dialog.get_by_label("Stop it all the same")
     await expect(force).to_be_focused()
     await force.check()
@@ -427,12 +427,12 @@ async def test_reclaiming_an_idle_notebook_says_what_its_user_is_told(
     await page.get_by_role("row", name="user-b").get_by_role("button", name="Reclaim").click()
     dialog = page.get_by_role("dialog")
     await dialog.get_by_text(
-        "They get a notification now: the GPU is returned in 10 min unless they keep it"
+        "It is announced to them now: the GPU is returned in 10 min unless they keep it"
     ).wait_for()
     assert not await dialog.get_by_label("Stop it all the same").is_visible()
     await dialog.get_by_role("button", name="Reclaim").click()
 
-    await page.get_by_text("user-b was told.").wait_for()
+    await page.get_by_text("Announced at ").wait_for()
 
 
 async def test_after_a_reclaim_the_row_is_never_as_it_was_before(
@@ -456,7 +456,7 @@ async def test_after_a_reclaim_the_row_is_never_as_it_was_before(
     await row.get_by_role("button", name="Reclaim").click()
     await page.get_by_role("dialog").get_by_role("button", name="Reclaim").click()
 
-    await page.get_by_text("user-b was told.").wait_for()
+    await page.get_by_text("Announced at ").wait_for()
     assert "reclaimed" in (await row.text_content() or "")
     await _picture(page, "admin-idle-reclaimed")
 

@@ -16,6 +16,7 @@ from gpucommons.scheduler.pages.present.idle import idle_count, idle_rows, recla
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
 from gpucommons.scheduler.pages.present.report import as_csv, month_of, table
 from gpucommons.scheduler.pages.present.waiting import waiting_rows
+from gpucommons.scheduler.pages.present.words import clock
 
 
 def test_jobs_and_tickets_wait_in_one_list_longest_first(cluster: Any) -> None:
@@ -161,13 +162,14 @@ def test_a_reclaim_tells_what_happens_next(cluster: Any) -> None:
     def said(lease: models.LeaseView, *, forced: bool = False) -> str:
         return reclaimed_text(lease, forced=forced, now_ms=cluster.NOW)
 
+    at = clock(warned.idle.warned_ms or cluster.NOW)
     assert said(warned) == (
-        "user-b was told. user-b's ½ GPU is returned in 10 min unless they keep it or start to work."
+        f"Announced at {at}: user-b's ½ GPU is returned in 10 min unless they keep it or start to work."
     )
     assert said(ended) == "user-b's ½ GPU is being returned now."
     # Its state is still that of a running one when the scheduler answers.
     assert said(warned, forced=True) == (
-        "user-b's ½ GPU is being returned now: the notebook is stopped, and user-b reads your reason."
+        "user-b's ½ GPU is being returned now: the notebook is stopped. Your reason is kept for user-b."
     )
 
 
@@ -376,6 +378,21 @@ def test_the_start_page_says_that_what_is_free_is_lent(cluster: Any) -> None:
     assert line.notebooks == ("2 of 2 notebook GPUs free, lent to training now: back within 20 s")
 
 
+def test_the_start_page_says_that_a_part_of_what_is_free_is_lent(cluster: Any) -> None:
+    offer = cluster.offers().offers[0]
+    half = offer.sizes[0].model_copy(update={"milli_gpu": 500, "availability": "free"})
+    whole = half.model_copy(update={"milli_gpu": 1000, "availability": "wait", "lent": True})
+    changes = {"sizes": [half, whole], "win_back_s": 20, "fixed_used_milli_gpu": 0}
+
+    (line,) = team_lines(
+        cluster.teams().teams, cluster.pools().pools, [offer.model_copy(update=changes)]
+    )
+
+    assert line.notebooks == (
+        "2 of 2 notebook GPUs free, up to ½ at once; more is lent to training now: back within 20 s"
+    )
+
+
 def test_the_bar_is_of_what_the_sentence_above_it_says(cluster: Any) -> None:
     full, half, none = (
         team_lines(
@@ -454,8 +471,8 @@ def test_only_what_is_mine_and_lives_is_listed(cluster: Any) -> None:
 
     assert [(item.name, item.kind, item.state, item.href) for item in found] == [
         ("notebook", "ticket", "1st in line", f"ticket/{cluster.TICKET}"),
-        ("lab2", "notebook", "runs", "/lab/lab2"),
+        ("lab2", "notebook", "started", "/lab/lab2"),
         # Not "notebook notebook".
-        ("notebook", "", "runs", "/lab/"),
+        ("notebook", "", "started", "/lab/"),
         ("digits-7", "job", "running", None),
     ]

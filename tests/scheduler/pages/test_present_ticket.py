@@ -91,8 +91,8 @@ def test_holders_are_listed_idle_ones_first(cluster: Any) -> None:
     assert state.holders_title == "vision holds 2 of its 2 fixed GPUs:"
     assert [(holder.text, holder.frees) for holder in state.holders] == [
         ("user-b · ½ · idle about 41 min, returned after 60 min", "frees ½"),
-        ("someone · ½ · runs", ""),
-        ("user-c · 1 · runs", ""),
+        ("someone · ½ · started", ""),
+        ("user-c · 1 · started", ""),
     ]
 
 
@@ -232,7 +232,7 @@ def test_who_opens_another_ones_ticket_reads_whose_it_is(cluster: Any) -> None:
     assert waits.note == "On alice's turn the notebook is started, also when nobody looks."
     assert [one.text.split(" · ")[0] for one in waits.holders] == ["alice", "you"]
     runs = _state(cluster, cluster.lease(state="active"), me="lead")
-    assert (runs.headline, runs.follow) == ("alice's notebook runs", None)
+    assert (runs.headline, runs.follow) == ("alice's notebook was started", None)
     over = _state(cluster, cluster.lease(state="ended", ended_text=None), me="lead")
     assert (over.headline, over.note) == (
         "alice is no longer in line",
