@@ -31,8 +31,19 @@ def postgresql() -> Iterator[str]:
             if os.environ.get("REQUIRE_POSTGRESQL") == "1":
                 raise
             pytest.skip(f"PostgreSQL does not start here: {error}")
+        _forget_power_cuts(server.get_uri())
         yield server.get_uri()
         server.cleanup()
+
+
+def _forget_power_cuts(url: str) -> None:
+    """Write without waiting for the disk: tests end programs, not the machine."""
+    import psycopg  # noqa: PLC0415 - only where there is a server
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("fsync", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off")  # type: ignore[arg-type] # of ours
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +13,8 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE = ROOT / "tests" / "ui" / "fake_server"
@@ -154,10 +156,11 @@ class LabServer:
         return [each["body"] for each in calls if each.get("path", "").endswith(path)]
 
     def stop(self) -> None:
-        if self.process is not None:
-            os.killpg(self.process.pid, signal.SIGTERM)
-            try:
-                self.process.wait(30)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.process.pid, signal.SIGKILL)
-                self.process.wait()
+        """End it with its kernels at once: a kernel that is asked takes up to half a minute."""
+        if self.process is None:
+            return
+        server = psutil.Process(self.process.pid)
+        for one in (*server.children(recursive=True), server):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        self.process.wait()
