@@ -13,19 +13,25 @@ from pathlib import Path
 import pytest
 
 OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes")
-#: Files of at least ten seconds, the longest first.
-LONG = ("ui", "test_project.py", "integration", "examples", "properties", "kubernetes", "contracts")
+#: Below this folder, after what drives a browser or a hub: files of at least ten seconds.
+LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")
 _HERE = Path(__file__).parent
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if any(item.get_closest_marker(name) for name in OF_OTHER_PROGRAMS):
+        if _waits_for_others(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_turn)
 
 
+def _waits_for_others(item: pytest.Item) -> bool:
+    return any(item.get_closest_marker(name) for name in OF_OTHER_PROGRAMS)
+
+
 def _turn(item: pytest.Item) -> int:
+    if _waits_for_others(item):
+        return 0
     part = item.path.relative_to(_HERE).parts[0]
-    return LONG.index(part) if part in LONG else len(LONG)
+    return 1 + (LONG.index(part) if part in LONG else len(LONG))

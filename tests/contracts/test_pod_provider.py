@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kubernetes_validate import validate
+from published_schemas import validate
 
 from gpucommons.gpu.devices.devices import Device, DeviceId
 from gpucommons.gpu.errors import SliceTooSmall

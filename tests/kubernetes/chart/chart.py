@@ -51,7 +51,7 @@ def options(values: Mapping[str, Any] | Path | None) -> list[str]:
 def rendered(values: Mapping[str, Any] | Path | None = None, *more: str) -> list[Document]:
     """Every document of the chart with these values."""
     text = helm("template", RELEASE, str(CHART), "--namespace", NAMESPACE, *options(values), *more)
-    return [one for one in yaml.safe_load_all(text) if one]
+    return [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one]
 
 
 def of_kind(documents: list[Document], kind: str, name: str | None = None) -> list[Document]:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from prometheus_client import CollectorRegistry
+from published_schemas import validate
 
 from gpucommons.gpu.agent.door.door import Door
 from gpucommons.gpu.agent.door.door_settings import DoorSettings, Inside
@@ -60,7 +60,7 @@ def test_every_document_is_one_that_these_versions_take(path: Path | None) -> No
     for version in VERSIONS:
         for document in documents:
             if document["kind"] not in _FOREIGN:
-                kubernetes_validate.validate(document, version, strict=True)
+                validate(document, version, strict=True)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import kubernetes_validate
 import pytest
 from cluster_objects import ATTEMPT_ID, FILES, JOB, a_launch, an_attempt
 from kubespawner.slugs import safe_slug
+from published_schemas import validate
 
 from gpucommons.scheduler.core.model.resources import Pool
 from gpucommons.scheduler.core.model.types import PoolName
@@ -76,7 +76,7 @@ def test_everything_meets_the_published_schemas(files: JobFiles, roles: tuple[st
     plan = laid_out(a_launch(an_attempt(*roles)), files=files)
     documents = [*plan.jobs, *(body for _, body in plan.owned(OWNER))]
     for document in documents:
-        kubernetes_validate.validate(document, "1.35", strict=True)
+        validate(document, "1.35", strict=True)
     assert len(documents) == len(set(roles)) + 1 + (len(roles) > 1)
 
 

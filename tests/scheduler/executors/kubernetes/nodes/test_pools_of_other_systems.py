@@ -6,11 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import kubernetes_validate
 import pytest
 import yaml
 from builders import a_node
 from cluster_objects import FILES, JOB, a_launch, a_pod, an_attempt
+from published_schemas import validate
 
 from gpucommons.scheduler.core.model.resources import Node, Pool
 from gpucommons.scheduler.core.model.types import PoolName
@@ -241,7 +241,7 @@ def test_everything_meets_the_published_schemas(
 ) -> None:
     plan = laid_out(place, milli_gpu, *roles, agents=True, agent_in_clear=True)
     for document in [*plan.jobs, *(body for _, body in plan.owned(OWNER))]:
-        kubernetes_validate.validate(document, "1.36", strict=True)
+        validate(document, "1.36", strict=True)
     template = template_of(plan)
     assert template["spec"]["schedulingGates"] == [{"name": "gpucommons.io/placement"}]
     assert template["metadata"]["labels"]["gpucommons.io/team"] == "vision"

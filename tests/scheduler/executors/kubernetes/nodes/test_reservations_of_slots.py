@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import kubernetes_validate
 import pytest
 from builders import a_node
+from published_schemas import validate
 
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.scheduler.core.model.resources import Node
@@ -38,7 +38,7 @@ def test_a_reservation_asks_for_one_card_on_its_node_in_a_restricted_namespace()
     node = a_slot_node("b.example.org", "build")
     slot = DeviceId("b.example.org/gpu-1")
     pod = reservations.reservation_pod(slot, node, {"kubernetes.io/hostname": "b"}, SETTINGS)
-    kubernetes_validate.validate(pod, "1.35", strict=True)
+    validate(pod, "1.35", strict=True)
     (container,) = pod["spec"]["containers"]
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert pod["spec"]["priorityClassName"] == "gpucommons-reservation"
