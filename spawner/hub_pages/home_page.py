@@ -16,7 +16,7 @@ from gpucommons.scheduler.errors import SchedulerError
 from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner.form.again import again_url
 from gpucommons.spawner.form.form import place_in_line
-from gpucommons.spawner.hub_pages.stopped_page import stopped_words
+from gpucommons.spawner.hub_pages.stopped_page import Stopped, stopped_words
 
 _PATIENCE_S = 2.0
 #: Of one user, the default server included; each is a question to the scheduler.
@@ -64,15 +64,29 @@ def notice(
             label="See your place",
         )
     ended = stopped_words(offers, last, keeps_files=keeps_files)
+    link = again_url(links.spawn) if ended.size else links.spawn
     if not ended.why:
-        return None
+        return _not_running(server_name, ended, link)
     kept = (f"Kept: {text}" for text in ended.kept)
     lost = (f"Not kept: {text}" for text in ended.lost)
     return Notice(
         server_name=server_name,
         text=ended.why,
         more=(*kept, *lost, *filter(None, (ended.again,))),
-        link=again_url(links.spawn) if ended.size else links.spawn,
+        link=link,
+        label=ended.start,
+    )
+
+
+def _not_running(server_name: str, ended: Stopped, link: str) -> Notice | None:
+    """Of a server that its own user stopped, what was started last: why it ended they know."""
+    if not ended.size:
+        return None
+    return Notice(
+        server_name=server_name,
+        text=f"Not running. Last started on {ended.size}.",
+        more=tuple(filter(None, (ended.again,))),
+        link=link,
         label=ended.start,
     )
 

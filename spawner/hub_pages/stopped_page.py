@@ -20,6 +20,7 @@ from gpucommons.spawner.form.options import BadOptions, parse_options
 _PATIENCE_S = 2.0
 #: Options that say how much GPU.
 _SIZES = ("milli_gpu", "gpu_memory")
+_NO_GPU = "CPU"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +33,7 @@ class Stopped:
     lost: tuple[str, ...] = ()
     #: Whether the same size would start now: "½ GPU is free now."
     again: str = ""
-    #: What was started last: "½ GPU". One press starts it again, or leads to the form with the reason
+    #: What was started last: "½ GPU", "CPU". One press starts it again, or leads to the form with the reason
     #: why it cannot start now; empty where that is not known.
     size: str = ""
 
@@ -46,15 +47,16 @@ def stopped_words(
     offers: OfferList | None, last: Mapping[str, object], *, keeps_files: bool
 ) -> Stopped:
     """Decide what is said of a server whose last options these were."""
+    size = _size(last)
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
-    if offers is None or not offers.last_end or last.get("milli_gpu") == 0:
-        return Stopped()
+    if offers is None or not offers.last_end or size == _NO_GPU:
+        return Stopped(size=size, again="" if offers is None else _again(offers, last))
     return Stopped(
         why=offers.last_end,
         kept=("Saved files.",) if keeps_files else (),
         lost=("Its kernels and terminals ended with it: their variables are lost.",),
         again=_again(offers, last),
-        size=_size(last),
+        size=size,
     )
 
 
@@ -64,7 +66,7 @@ def _size(last: Mapping[str, object]) -> str:
         chosen = parse_options({key: last[key] for key in _SIZES if key in last})
     except BadOptions:
         return ""
-    return chosen.asked if chosen.wants_gpu else ""
+    return chosen.asked if chosen.wants_gpu else _NO_GPU if last.get("milli_gpu") == 0 else ""
 
 
 def _again(offers: OfferList, last: Mapping[str, object]) -> str:

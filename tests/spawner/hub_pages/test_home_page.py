@@ -103,9 +103,34 @@ async def test_a_stopped_server_is_named_with_why_and_one_press_starts_it_again(
     assert (said.label, said.link) == ("Start again on ½ GPU", "/hub/spawn/alice?opt-again=1")
 
 
+def never_started() -> Spawner:
+    spawner = Spawner(offers(last_end=None))
+    spawner.orm_spawner = SimpleNamespace(user_options={})
+    return spawner
+
+
+@pytest.mark.parametrize(
+    ("last", "text", "label", "more"),
+    [
+        (HALF, "½ GPU", "½ GPU", ("½ GPU is free now.",)),
+        ({"milli_gpu": 0}, "CPU", "CPU", ()),
+    ],
+)
+async def test_what_its_own_user_stopped_starts_again_with_one_press(
+    last: dict[str, Any], text: str, label: str, more: tuple[str, ...]
+) -> None:
+    spawner = Spawner(offers(last_end=None))
+    spawner.orm_spawner = SimpleNamespace(user_options=last)
+    (said,) = await notices(user(spawner), "/hub/")
+
+    assert said.text == f"Not running. Last started on {text}."
+    assert (said.more, said.label) == (more, f"Start again on {label}")
+    assert said.link == "/hub/spawn/alice?opt-again=1"
+
+
 async def test_a_named_server_is_named_and_what_is_not_free_is_not_said_to_be() -> None:
     lab2 = Spawner(offers(availability="wait"), name="lab2")
-    (said,) = await notices(user(Spawner(offers(last_end=None)), lab2), "/hub/")
+    (said,) = await notices(user(never_started(), lab2), "/hub/")
 
     assert (said.server_name, said.label) == ("lab2", "Start again on ½ GPU")
     assert said.link == "/hub/spawn/alice/lab2?opt-again=1"
@@ -132,7 +157,7 @@ async def test_nothing_is_said_of_what_runs_of_others_spawners_or_without_the_sc
         SimpleNamespace(active=False),
         Spawner(Unavailable("away")),
         Spawner(None),
-        Spawner(offers(last_end=None)),
+        never_started(),
     ):
         assert await notices(user(one), "/hub/") == ()
 
@@ -174,7 +199,7 @@ async def test_the_hubs_page_shows_it_above_its_own_buttons_and_escapes_it() -> 
 
 
 async def test_where_there_is_nothing_to_say_the_page_is_the_hubs_own() -> None:
-    found = await page(Spawner(offers(last_end=None)))
+    found = await page(never_started())
 
     assert not found.select(".gc-narrow")
     assert found.select_one("#start") is not None

@@ -62,6 +62,7 @@ def test_what_is_not_known_to_be_kept_or_free_is_not_said() -> None:
         ({"gpu_memory": "12 GiB"}, "12 GiB of GPU memory"),
         ({"milli_gpu": "many"}, ""),
         ({}, ""),
+        ({"milli_gpu": 0}, "CPU"),
     ],
 )
 def test_the_size_is_named_where_the_last_choice_is_known(last: dict[str, Any], size: str) -> None:
@@ -77,10 +78,16 @@ def test_the_size_is_named_where_the_last_choice_is_known(last: dict[str, Any], 
         (offers(), {"milli_gpu": 0}),
     ],
 )
-def test_nothing_is_said_where_nothing_is_known(
+def test_no_reason_is_said_where_none_is_known(
     given: OfferList | None, last: dict[str, Any]
 ) -> None:
-    assert stopped_words(given, last, keeps_files=True) == Stopped()
+    said = stopped_words(given, last, keeps_files=True)
+
+    assert (said.why, said.kept, said.lost) == ("", (), ())
+
+
+def test_of_who_never_started_nothing_is_said() -> None:
+    assert stopped_words(offers(last_end=None), {}, keeps_files=True) == Stopped()
 
 
 class Spawner:
@@ -116,8 +123,8 @@ async def test_a_scheduler_that_is_away_or_hangs_costs_the_page_only_the_reason(
 ) -> None:
     monkeypatch.setattr(stopped_page, "_PATIENCE_S", 0.01)
 
-    assert await stopped(user(Unavailable("away")), "") == Stopped()
-    assert await stopped(user(None), "") == Stopped()
+    assert await stopped(user(Unavailable("away")), "") == Stopped(size="½ GPU")
+    assert await stopped(user(None), "") == Stopped(size="½ GPU")
 
 
 async def test_a_spawner_that_is_not_ours_is_left_alone() -> None:
@@ -192,3 +199,16 @@ async def test_where_nothing_is_known_or_a_start_failed_the_page_is_the_hubs_own
     assert not found.select("[data-gpucommons]")
     assert found.h1 is not None
     assert found.h1.get_text(strip=True) in {"Server not running", "Spawn failed"}
+
+
+async def test_what_its_own_user_stopped_starts_again_with_one_press() -> None:
+    found = await page(offers(last_end=None))
+
+    links = [
+        link for link in found.select("a") if link.get_text(strip=True) == "Start again on ½ GPU"
+    ]
+    assert [link["href"] for link in links] == [
+        "/hub/spawn/alice?next=%2Fuser%2Falice%2Flab&opt-again=1"
+    ]
+    # The hub's own button still leads to the form.
+    assert found.select_one("#start") is not None
