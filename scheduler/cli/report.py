@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
-from gpucommons.scheduler.cli.present import printable, show, table
+from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.client import calls
+from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
 
 HEADER = ("TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST")
 _DIGITS = 4
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def report(arguments: argparse.Namespace) -> int:
@@ -20,7 +20,7 @@ def report(arguments: argparse.Namespace) -> int:
     start, end = arguments.month or _last(arguments.days, datetime.now(tz=UTC))
     with connect(arguments) as scheduler:
         answer = scheduler.send(calls.report(from_ms=_millis(start), to_ms=_millis(end)))
-    text = as_csv(answer) if arguments.csv else as_table(answer)
+    text = report_csv(answer).rstrip() if arguments.csv else as_table(answer)
     show(answer, text, output=arguments.output)
     return 0
 
@@ -55,34 +55,7 @@ def _millis(at: datetime) -> int:
 
 
 def as_table(answer: models.Report) -> str:
-    """Columns, and the unit below."""
-    return table(HEADER, map(_row, answer.rows)) + "\nGPU hours"
-
-
-def as_csv(answer: models.Report) -> str:
-    """Quoted cells; a number that is not known is left empty."""
-    lines = [",".join(map(_cell, models.REPORT_COLUMNS))]
-    lines.extend(",".join(map(_cell, _row(row, unknown=""))) for row in answer.rows)
-    return "\n".join(lines)
-
-
-def _row(row: models.ReportRow, *, unknown: str = "unknown") -> tuple[str, ...]:
-    hours = (
-        row.held_milli_gpu_h,
-        row.used_milli_gpu_h,
-        row.idle_milli_gpu_h,
-        row.borrowed_milli_gpu_h,
-        row.lost_milli_gpu_h,
-    )
-    return (
-        row.team,
-        row.owner,
-        *(unknown if milli_gpu_h is None else f"{milli_gpu_h / 1000:.3f}" for milli_gpu_h in hours),
-    )
-
-
-def _cell(text: str) -> str:
-    """A CSV cell that no spreadsheet takes for a formula."""
-    text = printable(text).replace("\n", " ")
-    text = f"'{text}" if text.startswith(_FORMULA) else text
-    return '"' + text.replace('"', '""') + '"'
+    """Columns with their sum, and the unit below."""
+    shown = report_table(answer, unknown="unknown")
+    rows = [*shown.rows, shown.total] if shown.rows else []
+    return table(HEADER, rows) + "\nGPU hours"

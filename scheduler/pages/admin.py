@@ -15,6 +15,7 @@ from typing import Any
 from gpucommons.scheduler import models
 from gpucommons.scheduler.client import calls
 from gpucommons.scheduler.errors import Forbidden, NotFound, SchedulerError
+from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
 from gpucommons.scheduler.pages.base import PageHandler
 from gpucommons.scheduler.pages.present import (
     capacity,
@@ -150,7 +151,7 @@ class Admin(PageHandler):
             asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
             return {
                 "month": month.key,
-                "report": report.table(asked),
+                "report": report_table(asked, unknown="no data"),
                 "columns": models.REPORT_COLUMNS,
             }
         return {}
@@ -198,7 +199,7 @@ class ReportCsv(PageHandler):
         asked = await self.ask(calls.report(from_ms=month.from_ms, to_ms=month.to_ms))
         self.set_header("Content-Type", "text/csv; charset=UTF-8")
         self.set_header("Content-Disposition", f'attachment; filename="gpucommons-{month.key}.csv"')
-        self.finish(report.as_csv(asked))
+        self.finish(report_csv(asked))
 
 
 def _watches(me: models.WhoAmI) -> bool:

@@ -8,6 +8,26 @@ from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler.forecast.words import span
 from gpucommons.scheduler.models import ForecastView
+from gpucommons.scheduler.models.words.report_rows import gpu_hours
+
+__all__ = [
+    "about",
+    "asked",
+    "clock",
+    "counted",
+    "dated",
+    "duration",
+    "gpu_hours",
+    "gpu_minutes",
+    "gpus",
+    "iso",
+    "left",
+    "likely",
+    "likely_note",
+    "memory",
+    "person",
+    "reason_class",
+]
 
 _SECOND = 1000
 _MINUTE = 60 * _SECOND
@@ -89,11 +109,6 @@ def counted(number: int, noun: str) -> str:
 def reason_class(code: str) -> str:
     """A reason class as it stands in a table; an unknown one is shown as it is."""
     return _REASONS.get(code, code)
-
-
-def gpu_hours(milli_gpu_h: int) -> str:
-    """GPU·hours in full, as the scheduler counts them: so a minute of a share is there, and rows add up."""
-    return f"{milli_gpu_h / WHOLE_MILLI_GPU:.3f}"
 
 
 def gpu_minutes(milli_gpu_s: int) -> str:

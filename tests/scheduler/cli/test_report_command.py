@@ -10,6 +10,7 @@ import pytest
 from command_line import Cli, WatchedWorld
 
 from gpucommons.scheduler import models
+from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.core.model.types import (
     HoldClass,
     Kind,
@@ -19,6 +20,7 @@ from gpucommons.scheduler.core.model.types import (
     UserName,
     WorkloadId,
 )
+from gpucommons.scheduler.models.words.report_rows import report_csv
 from gpucommons.scheduler.store.base import LedgerRow
 
 HOUR_MS = 3_600_000
@@ -52,8 +54,9 @@ def test_a_month_is_reported_in_gpu_hours(cli: Cli) -> None:
 
     assert lines[0].split() == ["TEAM", "OWNER", "HELD", "USED", "IDLE", "BORROWED", "LOST"]
     assert [line.split() for line in lines[1:-1]] == [
-        ["vision", "ada", "3.000", "unknown", "0.000", "3.000", "1.000"],
         ["vision", "ann", "12.000", "6.000", "0.000", "12.000", "0.000"],
+        ["vision", "ada", "3.000", "unknown", "0.000", "3.000", "1.000"],
+        ["Total", "15.000", "6.000", "0.000", "15.000", "1.000"],
     ]
     assert lines[-1] == "GPU hours"
 
@@ -81,6 +84,17 @@ def test_a_spreadsheet_reads_the_numbers_and_obeys_no_name(cli: Cli, world: Watc
     assert not any(cell[:1] in ("=", "+", "-", "@", "\t") for row in read for cell in row)
     ada = next(row for row in read if row[1] == "ada")
     assert (float(ada[2]), ada[3]) == (3.0, "")
+
+
+def test_the_spreadsheet_is_that_of_the_page(cli: Cli) -> None:
+    asked = ("report", "--month", "2026-11")
+    report = models.Report.model_validate(cli(*asked, "--output", "json", by="root").json)
+    by_command = cli(*asked, "--csv", by="root").out
+
+    # A terminal gets nothing that it would obey.
+    assert by_command == printable(report_csv(report))
+    assert by_command.splitlines()[-1].startswith("Total,,")
+    assert cli(*asked, by="root").out.splitlines()[-2].startswith("Total ")
 
 
 def test_a_december_ends_with_its_year(cli: Cli) -> None:

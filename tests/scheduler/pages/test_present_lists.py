@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from typing import Any
 
 import pytest
 
 from gpucommons.scheduler import models
-from gpucommons.scheduler.cli.report import as_csv as command_csv
 from gpucommons.scheduler.errors import BadRequest
+from gpucommons.scheduler.models.words.report_rows import report_csv, report_table
 from gpucommons.scheduler.pages.present.evictions import beneficiaries, eviction_rows
 from gpucommons.scheduler.pages.present.idle import idle_count, idle_rows, reclaimed_text
 from gpucommons.scheduler.pages.present.overview import mine, pool_lines, team_lines
-from gpucommons.scheduler.pages.present.report import as_csv, month_of, table
+from gpucommons.scheduler.pages.present.report import month_of
 from gpucommons.scheduler.pages.present.waiting import waiting_rows
 from gpucommons.scheduler.pages.present.words import clock
 
@@ -304,7 +302,7 @@ def test_a_spreadsheet_never_gets_a_formula(cluster: Any) -> None:
         from_ms=0, to_ms=1, rows=[row.model_copy(update={"owner": name}) for name in risky]
     )
 
-    cells = {line.split(",")[1] for line in as_csv(report).splitlines()[1:-1]}
+    cells = {line.split(",")[1] for line in report_csv(report).splitlines()[1:-1]}
 
     assert cells == {"'=cmd", "'+1", "'-1", "'@x", "'\tx", "alice"}
 
@@ -313,7 +311,8 @@ def test_the_report_sums_what_it_shows(cluster: Any) -> None:
     row = cluster.report().rows[0]
     blind = row.model_copy(update={"owner": "bob", "used_milli_gpu_h": None})
 
-    shown = table(models.Report(from_ms=0, to_ms=1, rows=[row, blind]))
+    report = models.Report(from_ms=0, to_ms=1, rows=[row, blind])
+    shown = report_table(report, unknown="no data")
 
     assert shown.total == ("Total", "", "20.000", "8.100", "2.000", "4.000", "0.200")
     assert shown.rows[1] == ("vision", "bob", "10.000", "no data", "1.000", "2.000", "0.100")
@@ -327,10 +326,16 @@ def test_minutes_of_a_share_are_not_zero_and_add_up_to_the_total(cluster: Any) -
     ]
     report = models.Report(from_ms=0, to_ms=1, rows=short)
 
-    held = [line.split(",")[2] for line in as_csv(report).splitlines()[1:]]
+    held = [line.split(",")[2] for line in report_csv(report).splitlines()[1:]]
 
     assert held == ["0.004", "0.004", "0.003", "0.011"]
-    assert [cells[2] for cells in (*table(report).rows, table(report).total)] == held
+    assert [
+        cells[2]
+        for cells in (
+            *report_table(report, unknown="no data").rows,
+            report_table(report, unknown="no data").total,
+        )
+    ] == held
 
 
 def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
@@ -344,18 +349,6 @@ def test_a_month_is_read_or_the_present_one(cluster: Any) -> None:
 def test_what_is_no_month_is_refused_in_words(cluster: Any, text: str) -> None:
     with pytest.raises(BadRequest, match="write it as 2027-01, from 1970-01 to 2028-12"):
         month_of(text, cluster.NOW)
-
-
-def test_the_page_and_the_command_give_spreadsheets_of_the_same_columns(cluster: Any) -> None:
-    row = cluster.report().rows[0].model_copy(update={"used_milli_gpu_h": None})
-    report = models.Report(from_ms=0, to_ms=1, rows=[row])
-
-    by_page, by_command = (
-        list(csv.reader(io.StringIO(text)))[:2] for text in (as_csv(report), command_csv(report))
-    )
-
-    assert by_page == by_command
-    assert by_page[1][3] == ""
 
 
 def test_the_start_page_says_what_is_free_for_my_team(cluster: Any) -> None:
