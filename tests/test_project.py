@@ -16,6 +16,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ PARTS = ("gpu", "idle_culler", "labextension", "scheduler", "spawner")
 BUNDLE = "share/jupyter/labextensions/gpucommons"
 SCRIPTS = (".css", ".js", ".mjs", ".py", ".ts", ".tsx")
 LONGEST, LONGEST_TEST = 400, 550
+#: Modules in a folder, as many as are taken in at a glance; what every folder may have not counted.
+MOST_MODULES, OF_EVERY_FOLDER = 14, {"__init__.py", "__main__.py", "conftest.py"}
 #: Addresses of package registries, and folders that only one machine has.
 TRACES = re.compile(
     r"registry\.npmjs|pypi\.org|pythonhosted|(?<![\w./{}-])/(work|root|Users)/|/\.pyenv/"
@@ -66,6 +69,29 @@ def test_no_file_is_too_long_to_be_read_at_once() -> None:
             if lines > limit:
                 long[relative(path)] = lines
     assert long == {}
+
+
+def test_no_folder_holds_too_many_modules() -> None:
+    held = Counter(
+        relative(path.parent)
+        for path in tracked()
+        if path.suffix in (".py", ".ts", ".tsx")
+        and path.name not in OF_EVERY_FOLDER
+        and not path.name.endswith(".spec.ts")
+    )
+    assert {folder: count for folder, count in held.items() if count > MOST_MODULES} == {}
+
+
+def test_tests_of_a_part_stand_in_folders_named_as_its_own() -> None:
+    folders = {path.parent.relative_to(ROOT) for path in tracked() if path.name.startswith("test_")}
+    assert [
+        str(folder)
+        for folder in folders
+        if folder.parts[0] == "tests"
+        and folder.parts[1:2]
+        and folder.parts[1] in PARTS
+        and not (ROOT / folder.relative_to("tests")).is_dir()
+    ] == []
 
 
 def test_no_file_knows_a_registry_or_one_machine() -> None:

@@ -74,7 +74,20 @@ class NodeAgent:
         """Start its pod; the one before must be gone."""
         wait_for(lambda: not self._exists(), "the agent before is gone", seconds=120)
         self._core.create_namespaced_pod(self.namespace, self._pod())
-        wait_for(self._answers, "the node agent answers", seconds=120)
+        try:
+            wait_for(self._answers, "the node agent answers", seconds=240)
+        except TimeoutError as late:
+            late.add_note(self._found())
+            raise
+
+    def _found(self) -> str:
+        """What is known of its pod, and what it printed."""
+        pod = self._core.read_namespaced_pod(self.name, self.namespace)
+        try:
+            said = self._core.read_namespaced_pod_log(self.name, self.namespace)
+        except ApiException as refusal:
+            said = str(refusal.body)
+        return f"{pod.status}\n{said}"
 
     def kill(self) -> None:
         """End its process at once, without a word to anybody."""
