@@ -89,7 +89,7 @@ class Cluster:
     def _learn(self, before: LearnedDemand, ask: Ask) -> None:
         self.demand = before.after(ask)
         if self.demand.known is not before.known:
-            self.board.follow(Foresight(self.demand.known, self.board.rows))
+            self.board.set_policy(Foresight(self.demand.known, self.board.rows))
 
 
 class MovingCluster(Cluster):

@@ -113,14 +113,14 @@ class Capacity:
             return tuple(self.nodes)
         return self.touched[changes - self._forgotten :]
 
-    def lies_on(self, nodes: Mapping[NodeId, Node]) -> bool:
+    def has_same_nodes(self, nodes: Mapping[NodeId, Node]) -> bool:
         """It is a derived state of exactly these nodes."""
         mine = self.nodes
         return len(mine) == len(nodes) and all(
             node_id in mine and mine[node_id].node is node for node_id, node in nodes.items()
         )
 
-    def follow(
+    def update(
         self,
         workloads: Mapping[WorkloadId, Workload],
         changed: Iterable[WorkloadId],
@@ -202,7 +202,7 @@ class Capacity:
             for device_id, _ in one.bits if node.node.pool == pool else ():
                 device = node.devices[device_id]
                 # Of a GPU with blocks, borrowers may have the parts that are not kept.
-                whole = not device.blocks or device.unlent == FULL
+                whole = not device.blocks or device.from_borrowers == FULL
                 if whole and not device.blocked(HoldClass.FIXED):
                     found.setdefault(device_id, one)
         return found
@@ -323,7 +323,7 @@ class Capacity:
         self.ledger.give_up(HoldBackKey(HoldBackReason.PROMISE, workload_id))
         return gone
 
-    def hides(self, workload_id: WorkloadId) -> bool:
+    def promise_on_free_devices(self, workload_id: WorkloadId) -> bool:
         """A promise keeps something that nobody holds: without it, its own workload may fit."""
         return any(
             one.load != Load()

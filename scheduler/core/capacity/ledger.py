@@ -25,7 +25,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkloadId
 class HoldBackLedger:
     """All that is held back, by reason and for whom."""
 
-    __slots__ = ("_held", "_nodes", "freed", "lent_anew")
+    __slots__ = ("_held", "_nodes", "borrower_changes", "freed")
 
     def __init__(self, nodes: Mapping[NodeId, NodeCapacity]) -> None:
         """Hold nothing back on these nodes."""
@@ -36,7 +36,7 @@ class HoldBackLedger:
         #: How often something was given up that was not only held back from borrowers.
         self.freed = 0
         #: How often what is held back from borrowers has changed.
-        self.lent_anew = 0
+        self.borrower_changes = 0
 
     def hold_back(self, key: HoldBackKey, wanted: Iterable[HoldBack]) -> None:
         """Hold back just this under a key, and nothing of what was held back under it before."""
@@ -47,7 +47,7 @@ class HoldBackLedger:
         if after == before:
             return
         if key.reason.held_from is BORROWERS:
-            self.lent_anew += 1
+            self.borrower_changes += 1
         else:
             self.freed += bool(before)
         # Mostly one of them is empty: somebody gets a place, or loses it.
@@ -81,7 +81,7 @@ class HoldBackLedger:
                 yield from chain.from_iterable(held.values())
 
     @contextmanager
-    def ignoring(self, key: HoldBackKey) -> Iterator[None]:
+    def without(self, key: HoldBackKey) -> Iterator[None]:
         """Look as if it were not held back: what is one's own is not in one's way."""
         found = self.under(key)
         self.give_up(key)
@@ -91,7 +91,7 @@ class HoldBackLedger:
             self.hold_back(key, found)
 
     @contextmanager
-    def minding(self, also: Sequence[HoldBack]) -> Iterator[None]:
+    def with_also(self, also: Sequence[HoldBack]) -> Iterator[None]:
         """Look as if this were held back, too."""
         for one in also:
             self._nodes[one.node_id].hold_back(one)

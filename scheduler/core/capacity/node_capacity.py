@@ -28,7 +28,7 @@ class DeviceCapacity:
     promised: int = 0
     blocks: int = 0
     #: Held back from borrowers.
-    unlent: int = 0
+    from_borrowers: int = 0
     #: Held back from work inside a guarantee.
     reserved: int = 0
 
@@ -42,7 +42,7 @@ class DeviceCapacity:
             return taken | self.blocks | self.reserved
         if hold_class is HoldClass.FIXED:
             return taken
-        return taken | self.unlent
+        return taken | self.from_borrowers
 
     def fork(self) -> DeviceCapacity:
         """Return an independent copy."""
@@ -52,7 +52,7 @@ class DeviceCapacity:
             self.held,
             self.promised,
             self.blocks,
-            self.unlent,
+            self.from_borrowers,
             self.reserved,
         )
 
@@ -63,7 +63,7 @@ def blocked(devices: Iterable[DeviceCapacity], hold_class: HoldClass) -> list[in
         return [one.held | one.promised | one.blocks | one.reserved for one in devices]
     if hold_class is HoldClass.FIXED:
         return [one.held | one.promised for one in devices]
-    return [one.held | one.promised | one.unlent for one in devices]
+    return [one.held | one.promised | one.from_borrowers for one in devices]
 
 
 @dataclass(slots=True)
@@ -78,7 +78,7 @@ class NodeCapacity:
     fixed: Load = Load()
     promised: Load = Load()
     block_share: Load = Load()
-    unlent: Load = Load()
+    from_borrowers: Load = Load()
     #: What is held back here: promises and all else.
     held_back: list[HoldBack] = field(default_factory=list)
     #: Where changes are noted: all nodes of a capacity share the list.
@@ -118,11 +118,11 @@ class NodeCapacity:
         if hold_class is HoldClass.FIXED:
             return Load(cpu, memory)
         if hold_class is HoldClass.GUARANTEED:
-            firm = self.free_for_firm()
+            firm = self.free_for_guaranteed()
             return Load(min(cpu, firm.cpu_milli), min(memory, firm.memory_mib))
-        return Load(cpu - self.unlent.cpu_milli, memory - self.unlent.memory_mib)
+        return Load(cpu - self.from_borrowers.cpu_milli, memory - self.from_borrowers.memory_mib)
 
-    def free_for_firm(self) -> Load:
+    def free_for_guaranteed(self) -> Load:
         """What work that nobody may evict can have, were all borrowers gone.
 
         What notebooks may still claim with their blocks is lent to evictable work only.
@@ -195,9 +195,9 @@ class NodeCapacity:
             for device, mask in found:
                 device.promised = mask
         elif held_from is BORROWERS:
-            self.unlent = load
+            self.from_borrowers = load
             for device, mask in found:
-                device.unlent = mask
+                device.from_borrowers = mask
         else:
             for device, mask in found:
                 device.reserved = mask
@@ -226,7 +226,7 @@ class NodeCapacity:
             self.fixed,
             self.promised,
             self.block_share,
-            self.unlent,
+            self.from_borrowers,
             list(self.held_back),
         )
 

@@ -66,16 +66,16 @@ def fragmentation(free_milli: Sequence[int]) -> int:
     return lost
 
 
-def _spots(
+def _slots(
     node: NodeCapacity, worker: Worker, hold_class: HoldClass
 ) -> Iterator[tuple[int, PlacementSlot]]:
     """Places on a node with a cost: how much of it lies in blocks, then how loosely it fits."""
     if worker.milli_gpu == 0:
         yield 0, PlacementSlot(node, (), 0, 0)
     elif worker.whole_gpus:
-        yield from _whole_spots(node, worker, hold_class)
+        yield from _whole_slots(node, worker, hold_class)
     else:
-        yield from _share_spots(node, worker, hold_class)
+        yield from _share_slots(node, worker, hold_class)
 
 
 def suits(device: DeviceCapacity, worker: Worker) -> bool:
@@ -83,7 +83,7 @@ def suits(device: DeviceCapacity, worker: Worker) -> bool:
     return worker.gpu_kind is None or worker.gpu_kind == device.device.kind
 
 
-def _share_spots(
+def _share_slots(
     node: NodeCapacity, worker: Worker, hold_class: HoldClass
 ) -> Iterator[tuple[int, PlacementSlot]]:
     best: tuple[int, int, PlacementSlot] | None = None
@@ -105,7 +105,7 @@ def _share_spots(
         yield best[0], best[2]
 
 
-def _whole_spots(
+def _whole_slots(
     node: NodeCapacity, worker: Worker, hold_class: HoldClass
 ) -> Iterator[tuple[int, PlacementSlot]]:
     free = {
@@ -155,7 +155,7 @@ def _tightest(
     )
 
 
-def spots_on(
+def slots_on(
     node: NodeCapacity, worker: Worker, open_bits: Callable[[DeviceCapacity], int]
 ) -> Iterator[PlacementSlot]:
     """Places on a node that differ in what they leave: on a share's devices, and of GPU kinds."""
@@ -224,7 +224,7 @@ def best_slot(
     for node in nodes:
         if not node.free(hold_class).at_least(need):
             continue
-        for in_blocks, slot in _spots(node, worker, hold_class):
+        for in_blocks, slot in _slots(node, worker, hold_class):
             if worker.milli_gpu:
                 rank = (in_blocks, _growth(slot, hold_class), sum(_free_milli(node, hold_class)))
             else:

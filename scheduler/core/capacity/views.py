@@ -90,11 +90,11 @@ class View:
         if self._board is None:
             self._board = Board(self.rows, policy_of(known, self._kinds, self._counts))
         elif known is not self._known:
-            self._board.follow(policy_of(known, self._kinds, self._counts))
+            self._board.set_policy(policy_of(known, self._kinds, self._counts))
         self._known = known
         return self._board
 
-    def board_again(self, capacity: Capacity, board: Board) -> Board:
+    def refreshed_board(self, capacity: Capacity, board: Board) -> Board:
         """The same board after places were taken."""
         self.read(capacity)
         return board

@@ -220,8 +220,8 @@ class CycleState:
         """Look at the devices anew: after this, :attr:`capacity` and :attr:`uses` are true."""
         self.log.versions.refreshed += 1
         derived = self.derived
-        if derived.capacity.lies_on(self.nodes):
-            derived.capacity.follow(self.workloads, derived.stale, self.rules.blocks)
+        if derived.capacity.has_same_nodes(self.nodes):
+            derived.capacity.update(self.workloads, derived.stale, self.rules.blocks)
         else:
             derived.capacity = Capacity.of(
                 self.nodes.values(), self.workloads.values(), self.rules.blocks
@@ -371,10 +371,10 @@ _READS: dict[Fact, Callable[[CycleState], object]] = {
     Fact.PROMISES: lambda cycle: cycle.log.versions.promises,
     Fact.ENDING_NOTEBOOKS: lambda cycle: cycle.log.versions.ending_notebooks,
     Fact.WITHDRAWALS: lambda cycle: cycle.log.versions.withdrawals,
-    Fact.BORROWERS: lambda cycle: cycle.index.lent_changes,
+    Fact.BORROWERS: lambda cycle: cycle.index.borrowed_changes,
     Fact.CAPACITY: lambda cycle: cycle.capacity.changes,
     Fact.FREED: lambda cycle: cycle.capacity.freed,
-    Fact.LENT: lambda cycle: cycle.capacity.ledger.lent_anew,
+    Fact.HELD_FROM_BORROWERS: lambda cycle: cycle.capacity.ledger.borrower_changes,
     Fact.BLOCKS: lambda cycle: cycle.rules.blocks,
     Fact.RELEASED: lambda cycle: cycle.carried.released,
     Fact.FAIR_SHARE_CLAIMS: lambda cycle: cycle.turns.fair_share_claims,

@@ -38,7 +38,7 @@ class Fact(Enum):
     #: Something may be had that could not: a hold, a promise or a reservation went, or blocks moved.
     FREED = auto()
     #: What is held back from borrowers.
-    LENT = auto()
+    HELD_FROM_BORROWERS = auto()
     #: Where fixed quota lies.
     BLOCKS = auto()
     #: What was given up and is not lent yet.

@@ -65,7 +65,7 @@ _TICKETS, _PAUSED, _HINDERED, _DEPENDENT, _FINAL, _MOVED, _GROWABLE, _WITHDRAWN 
 )
 
 
-class Lent(NamedTuple):
+class Borrowed(NamedTuple):
     """What a workload borrows, or was promised to borrow."""
 
     team: TeamName
@@ -101,7 +101,7 @@ class WorkloadFacts(NamedTuple):
     attempt_id: AttemptId | None = None
     #: Its place in its line, where it waits in one.
     place: QueuePosition | None = None
-    lent: Lent | None = None
+    borrowed: Borrowed | None = None
     #: What it runs after, as long as it is live.
     after: tuple[WorkloadId, ...] = ()
     stops: Stops = Stops()
@@ -124,11 +124,11 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
     if attempt is not None:
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
-        lent = _lent(workload, attempt.hold_class, attempt.placements, splits=splits)
+        borrowed = _borrowed(workload, attempt.hold_class, attempt.placements, splits=splits)
         return WorkloadFacts(
             sets,
             attempt.attempt_id,
-            lent=lent,
+            borrowed=borrowed,
             after=after,
             stops=stops,
         )
@@ -140,20 +140,22 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
     if after or workload.not_before_ms or workload.spec.not_before_ms:
         sets |= _HINDERED
     promise = workload.nomination
-    lent = None if promise is None else _lent(workload, promise.hold_class, promise.placements)
+    borrowed = (
+        None if promise is None else _borrowed(workload, promise.hold_class, promise.placements)
+    )
     if is_lease(workload):
-        return known._replace(sets=sets | _TICKETS, lent=lent)
+        return known._replace(sets=sets | _TICKETS, borrowed=borrowed)
     place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
-    return known._replace(sets=sets, place=place, lent=lent)
+    return known._replace(sets=sets, place=place, borrowed=borrowed)
 
 
-def _lent(
+def _borrowed(
     workload: Workload,
     hold_class: HoldClass,
     placements: Sequence[WorkerPlacement],
     *,
     splits: bool = False,
-) -> Lent | None:
+) -> Borrowed | None:
     """What is borrowed there; an elastic job can give back one worker alone."""
     borrowed = [
         (one.node_id, placed_milli_gpu(one))
@@ -163,7 +165,7 @@ def _lent(
     if not borrowed:
         return None
     sizes = [milli for _, milli in borrowed]
-    return Lent(workload.spec.team, min(sizes) if splits else sum(sizes), tuple(borrowed))
+    return Borrowed(workload.spec.team, min(sizes) if splits else sum(sizes), tuple(borrowed))
 
 
 _NO_STOPS = Stops()

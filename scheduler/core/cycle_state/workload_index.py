@@ -18,8 +18,8 @@ from gpucommons.scheduler.core.cycle_state.workload_facts import (
     BIT,
     SETS,
     UNKNOWN,
+    Borrowed,
     Leaving,
-    Lent,
     QueuePosition,
     Stops,
     WorkloadFacts,
@@ -83,7 +83,7 @@ class WorkloadIndex:
         #: It runs after others.
         self.dependent: set[WorkloadId] = set()
         #: Who runs after a workload.
-        self.followers: dict[WorkloadId, set[WorkloadId]] = {}
+        self.dependents_of: dict[WorkloadId, set[WorkloadId]] = {}
         self.final: set[WorkloadId] = set()
         #: It holds, and was told to move at some time.
         self.moved: set[WorkloadId] = set()
@@ -95,8 +95,8 @@ class WorkloadIndex:
         self.attempts: dict[AttemptId, WorkloadId] = {}
         self.equivalence_classes: dict[EquivalenceKey, EquivalenceClass] = {}
         #: Who borrows, and what.
-        self.lent: dict[WorkloadId, Lent] = {}
-        self.lent_changes = 0
+        self.borrowed: dict[WorkloadId, Borrowed] = {}
+        self.borrowed_changes = 0
         #: By team, how many workloads borrow in parts of a size and not in smaller ones.
         self.borrowed_parts: dict[TeamName, Counter[int]] = {}
         #: Attempts that are to end for somebody who waits, and how many wait for it.
@@ -131,10 +131,10 @@ class WorkloadIndex:
 
     def look(self, workloads: Mapping[WorkloadId, Workload], changed: Iterable[WorkloadId]) -> None:
         """Look at these workloads again, and at who runs after them: its place is from their end on."""
-        if self.followers:
+        if self.dependents_of:
             changed = set(changed)
-            for one in changed & self.followers.keys():
-                changed |= self.followers[one]
+            for one in changed & self.dependents_of.keys():
+                changed |= self.dependents_of[one]
         for workload_id in changed:
             workload = workloads.get(workload_id)
             before = self._known.get(workload_id, UNKNOWN)
@@ -172,8 +172,8 @@ class WorkloadIndex:
             self._count_in(workload_id, before.sets ^ after.sets, after.sets)
         if before.attempt_id != after.attempt_id:
             self._hold(workload_id, before.attempt_id, after.attempt_id)
-        if before.lent != after.lent:
-            self._lend(workload_id, before.lent, after.lent)
+        if before.borrowed != after.borrowed:
+            self._set_borrowed(workload_id, before.borrowed, after.borrowed)
         if before.after != after.after:
             self._follow(workload_id, before.after, after.after)
         if before.stops != after.stops:
@@ -195,21 +195,23 @@ class WorkloadIndex:
         if new is not None:
             self.attempts[new] = workload_id
 
-    def _lend(self, workload_id: WorkloadId, before: Lent | None, after: Lent | None) -> None:
-        self._count_lent(before, sign=-1)
-        self._count_lent(after, sign=1)
-        self.lent_changes += 1
+    def _set_borrowed(
+        self, workload_id: WorkloadId, before: Borrowed | None, after: Borrowed | None
+    ) -> None:
+        self._count_borrowed(before, sign=-1)
+        self._count_borrowed(after, sign=1)
+        self.borrowed_changes += 1
         if after is None:
-            del self.lent[workload_id]
+            del self.borrowed[workload_id]
         else:
-            self.lent[workload_id] = after
+            self.borrowed[workload_id] = after
 
-    def _count_lent(self, lent: Lent | None, *, sign: int) -> None:
-        if lent is not None:
-            parts = self.borrowed_parts.setdefault(lent.team, Counter())
-            parts[lent.part] += sign
-            if not parts[lent.part]:
-                del parts[lent.part]
+    def _count_borrowed(self, borrowed: Borrowed | None, *, sign: int) -> None:
+        if borrowed is not None:
+            parts = self.borrowed_parts.setdefault(borrowed.team, Counter())
+            parts[borrowed.part] += sign
+            if not parts[borrowed.part]:
+                del parts[borrowed.part]
 
     def _follow(
         self,
@@ -218,12 +220,12 @@ class WorkloadIndex:
         new: tuple[WorkloadId, ...],
     ) -> None:
         for one in old:
-            followers = self.followers.get(one, set())
+            followers = self.dependents_of.get(one, set())
             followers.discard(workload_id)
             if not followers:
-                self.followers.pop(one, None)
+                self.dependents_of.pop(one, None)
         for one in new:
-            self.followers.setdefault(one, set()).add(workload_id)
+            self.dependents_of.setdefault(one, set()).add(workload_id)
 
     def _stop(self, workload_id: WorkloadId, old: Stops, new: Stops) -> None:
         self.pending_victims.update(new.victims)

@@ -40,12 +40,12 @@ def could_fit(
     Yes only means that it is worth a closer look.
     """
     view, free = free_per_node(cycle.capacity, pool, HoldClass.OVER_QUOTA)
-    lent = cycle.memo.remember(_LENT, pool, lambda: _add_up_lent(cycle, view))
+    borrowed = cycle.memo.remember(_BORROWED, pool, lambda: _add_up_borrowed(cycle, view))
     within = free + cycle.memo.remember(_ENDING, pool, lambda: _add_up_ending(cycle, view))
     most = int(within.sum())
     gives = bool(cycle.index.stopping)
     for team, milli in budget.items():
-        parts = [there for part, there in lent.get(team, ()) if part <= milli]
+        parts = [there for part, there in borrowed.get(team, ()) if part <= milli]
         if parts:
             gives = True
             there = np.minimum(np.sum(parts, axis=0), milli)
@@ -89,24 +89,24 @@ def _unpromised(cycle: CycleState, placement: WorkerPlacement) -> int:
 
 
 #: By team: the parts in which it borrows, and how much of such on each node.
-_Lent = dict[TeamName, list[tuple[int, Ints]]]
+_BorrowedByTeam = dict[TeamName, list[tuple[int, Ints]]]
 
 
-_LENT: Entry[PoolName, _Lent] = Entry("lent", Fact.REFRESHED, Fact.BORROWERS)
+_BORROWED: Entry[PoolName, _BorrowedByTeam] = Entry("borrowed", Fact.REFRESHED, Fact.BORROWERS)
 #: On each node, in milli-GPU.
 _ENDING: Entry[PoolName, Ints] = Entry("ending", Fact.REFRESHED, Fact.WORKLOADS, Fact.CAPACITY)
 
 
-def _add_up_lent(cycle: CycleState, view: View) -> _Lent:
+def _add_up_borrowed(cycle: CycleState, view: View) -> _BorrowedByTeam:
     sums: dict[tuple[TeamName, int], list[int]] = {}
-    for workload_id, lent in cycle.index.lent.items():
+    for workload_id, borrowed in cycle.index.borrowed.items():
         if may_be_stopped(cycle, cycle.workloads[workload_id]):
-            here = sums.setdefault((lent.team, lent.part), [0] * len(view.ordinals))
-            for node_id, milli in lent.nodes:
+            here = sums.setdefault((borrowed.team, borrowed.part), [0] * len(view.ordinals))
+            for node_id, milli in borrowed.nodes:
                 number = view.ordinals.get(node_id)
                 if number is not None:
                     here[number] += milli
-    found: _Lent = {}
+    found: _BorrowedByTeam = {}
     for (team, part), here in sums.items():
         found.setdefault(team, []).append((part, np.array(here, dtype=np.int64)))
     return found
@@ -115,7 +115,7 @@ def _add_up_lent(cycle: CycleState, view: View) -> _Lent:
 def _add_up_ending(cycle: CycleState, view: View) -> Ints:
     """What is being cleared on each node for nobody, and what is promised to those who are stopped.
 
-    What is cleared for somebody is his: it counts where his promise may be taken, as lent.
+    What is cleared for somebody is his: it counts where his promise may be taken, as borrowed.
     """
     found = np.zeros(len(view.ordinals), dtype=np.int64)
     for workload_id in cycle.index.stopping:

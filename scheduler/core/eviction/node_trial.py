@@ -142,7 +142,7 @@ class NodeEvictionTrial:
         given, firm = self._given(gone)
         if self.hold_class is HoldClass.GUARANTEED:
             now = self.node.free(HoldClass.FIXED).plus(given)
-            return now.lower(self.node.free_for_firm().plus(firm))
+            return now.lower(self.node.free_for_guaranteed().plus(firm))
         return self._now.plus(given)
 
     def _bears(self, gone: int, need: Load) -> bool:

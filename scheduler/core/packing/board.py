@@ -63,7 +63,7 @@ class Board:
         self._policy = policy
         self._columns: dict[Ask, _Column] = {}
 
-    def follow(self, policy: Policy) -> None:
+    def set_policy(self, policy: Policy) -> None:
         """Score by another policy from now on."""
         if policy is not self._policy:
             self._policy = policy

@@ -159,7 +159,7 @@ def _find(
     cycle: CycleState, workload: Workload, pool: PoolName, hold_class: HoldClass, most: int
 ) -> Plan | None:
     policy = policies.for_move(cycle, workload.spec.team, hold_class)
-    with cycle.capacity.ledger.ignoring(_reservation(workload)):
+    with cycle.capacity.ledger.without(_reservation(workload)):
         return solver.solve_by_moves(cycle, workload.spec, pool, policy, most)
 
 

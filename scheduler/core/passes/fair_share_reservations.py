@@ -244,7 +244,7 @@ def respected(cycle: CycleState, workload: Workload, pool: PoolName) -> Iterator
     if not left:
         yield False
         return
-    with cycle.capacity.ledger.minding(left):
+    with cycle.capacity.ledger.with_also(left):
         yield True
 
 

@@ -41,9 +41,9 @@ from gpucommons.scheduler.core.placement.admission import (
     admit,
     finds_nothing_better,
     found_nothing_free,
-    ignoring_its_promise,
     nominate,
     nothing_is_free,
+    without_its_promise,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.queue.ordering import priority
@@ -110,7 +110,7 @@ def consider(cycle: CycleState, workload: Workload, guarantees: Guarantees, borr
         return
     if finds_nothing_better(cycle, workload, HoldClass.GUARANTEED):
         return
-    with ignoring_its_promise(cycle, workload):
+    with without_its_promise(cycle, workload):
         found = (_place_free(cycle, workload, pool, guarantees) for pool in workload.spec.pools)
         placements = next(filter(None, found), ())
     if placements:
@@ -302,6 +302,6 @@ def _firm_share_is_there(cycle: CycleState, placements: Sequence[WorkerPlacement
     for one in placements:
         need[one.node_id] = need.get(one.node_id, Load()).plus(Load(one.cpu_milli, one.memory_mib))
     return all(
-        cycle.capacity.nodes[node_id].free_for_firm().at_least(load)
+        cycle.capacity.nodes[node_id].free_for_guaranteed().at_least(load)
         for node_id, load in need.items()
     )

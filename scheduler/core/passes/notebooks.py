@@ -32,9 +32,9 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.core.placement.admission import (
     EvictionCandidate,
     Plan,
-    ignoring_its_promise,
     nominate,
     pool_of,
+    without_its_promise,
 )
 from gpucommons.scheduler.core.queue import reclaim_cooldown
 from gpucommons.scheduler.core.quota.layout import Region, areas_of, moved, region_of, regions
@@ -58,7 +58,7 @@ class _Option:
 
 def admit_or_reclaim(cycle: CycleState, workload: Workload) -> bool:
     """Grant a notebook its slice, or nominate it for one; False where it has to wait on."""
-    with ignoring_its_promise(cycle, workload):
+    with without_its_promise(cycle, workload):
         found = _free_option(cycle, workload)
     if found is not None:
         _swap(cycle, found)

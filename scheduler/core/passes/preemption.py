@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.quota.quota import pool_of
 
 #: Who cannot be made room for by work of its team below it.
 _NOBODY_BELOW: Entry[tuple[HoldClass, Shape, PoolName, TeamName, int], bool] = Entry(
-    "nobody below", Fact.REFRESHED, Fact.FREED, Fact.LENT, Fact.PROMISES
+    "nobody below", Fact.REFRESHED, Fact.FREED, Fact.HELD_FROM_BORROWERS, Fact.PROMISES
 )
 
 

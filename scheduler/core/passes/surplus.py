@@ -35,11 +35,11 @@ from gpucommons.scheduler.core.placement.admission import (
     admit,
     finds_nothing_better,
     found_nothing_free,
-    ignoring_its_promise,
     in_order,
     nominate,
     nothing_is_free,
     with_slices,
+    without_its_promise,
 )
 from gpucommons.scheduler.core.placement.placement import place
 from gpucommons.scheduler.core.quota import quota
@@ -52,7 +52,7 @@ _NOTHING_TO_SHARE: Entry[tuple[Shape, PoolName, TeamName, bool], bool] = Entry(
     Fact.REFRESHED,
     Fact.WORKLOADS,
     Fact.FREED,
-    Fact.LENT,
+    Fact.HELD_FROM_BORROWERS,
     Fact.FAIR_SHARE_CLAIMS,
 )
 
@@ -82,7 +82,7 @@ def consider(cycle: CycleState, workload: Workload) -> None:
 def borrow(cycle: CycleState, workload: Workload) -> bool:
     """Start it on what is free to borrowers; False where nothing fits it."""
     hold_class = _class(workload)
-    with ignoring_its_promise(cycle, workload):
+    with without_its_promise(cycle, workload):
         found = (_place_free(cycle, workload, pool, hold_class) for pool in workload.spec.pools)
         placements = next(filter(None, found), ())
     if placements:

@@ -73,8 +73,10 @@ class Plan:
 #: what was not found once is not found later, unless something becomes free.
 _NOTHING_FREE: Mapping[HoldClass, Entry[tuple[HoldClass, Shape, PoolName], bool]] = {
     HoldClass.GUARANTEED: Entry("no free place", Fact.REFRESHED, Fact.FREED),
-    HoldClass.OVER_QUOTA: Entry("no idle place", Fact.REFRESHED, Fact.FREED, Fact.LENT),
-    HoldClass.CPU: Entry("no idle cores", Fact.REFRESHED, Fact.FREED, Fact.LENT),
+    HoldClass.OVER_QUOTA: Entry(
+        "no idle place", Fact.REFRESHED, Fact.FREED, Fact.HELD_FROM_BORROWERS
+    ),
+    HoldClass.CPU: Entry("no idle cores", Fact.REFRESHED, Fact.FREED, Fact.HELD_FROM_BORROWERS),
 }
 
 
@@ -93,7 +95,7 @@ def found_nothing_free(
 
 def finds_nothing_better(cycle: CycleState, workload: Workload, hold_class: HoldClass) -> bool:
     """A nominee whose like found nothing, and whose promise hides nothing."""
-    if workload.nomination is None or cycle.capacity.hides(workload.workload_id):
+    if workload.nomination is None or cycle.capacity.promise_on_free_devices(workload.workload_id):
         return False
     spec = workload.spec
     return all(nothing_is_free(cycle, spec, pool, hold_class) for pool in spec.pools)
@@ -213,7 +215,7 @@ def promise(cycle: CycleState, workload: Workload) -> None:
         quota.count(cycle.uses, key, nomination.hold_class, nomination.placements)
 
 
-def ignoring_its_promise(cycle: CycleState, workload: Workload) -> AbstractContextManager[None]:
+def without_its_promise(cycle: CycleState, workload: Workload) -> AbstractContextManager[None]:
     """Look for a place as if it were promised none: what is its own is not in its way."""
     # Asked for everyone in line, most of whom are promised nothing.
     return _NO_PROMISE if workload.nomination is None else _without_promise(cycle, workload)

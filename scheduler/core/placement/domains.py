@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.capacity.node_capacity import DeviceCapacity, Nod
 from gpucommons.scheduler.core.capacity.placement_slots import (
     PlacementSlot,
     give_back,
-    spots_on,
+    slots_on,
     take,
 )
 from gpucommons.scheduler.core.capacity.views import View, views_of
@@ -174,7 +174,7 @@ class _Ladder:
 
     def _greedy_in(self, rows: Ints, board: Board, affinity: Affinity) -> Spots | None:
         def best(worker: Worker) -> PlacementSlot | None:
-            again = self.view.board_again(self.capacity, board)
+            again = self.view.refreshed_board(self.capacity, board)
             if affinity:
                 return find_wished(self.view, again, worker, affinity, rows)
             return find_in(self.view, again, worker, rows)
@@ -282,7 +282,7 @@ class _Search:
             if look in seen:
                 continue
             seen.add(look)
-            for slot in self._spots(node, worker):
+            for slot in self._slots(node, worker):
                 self.tries += 1
                 if self.tries > TRIES:
                     return False
@@ -300,8 +300,8 @@ class _Search:
         devices = tuple((d.device.kind, self.open_bits(d)) for d in node.devices.values())
         return (*node.free(self.hold_class), devices)
 
-    def _spots(self, node: NodeCapacity, worker: Worker) -> Iterable[PlacementSlot]:
+    def _slots(self, node: NodeCapacity, worker: Worker) -> Iterable[PlacementSlot]:
         need = Load(worker.cpu_milli, worker.memory_mib)
         if not node.free(self.hold_class).at_least(need):
             return ()
-        return spots_on(node, worker, self.open_bits)
+        return slots_on(node, worker, self.open_bits)

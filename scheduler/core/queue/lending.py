@@ -114,7 +114,9 @@ def hold_back(cycle: CycleState, guarantees: Guarantees) -> None:
     if len(kept) < len(cycle.carried.released):
         cycle.carried.released = kept
     found = [
-        one for pool in cycle.pools for one in _a_few(cycle, pool, guarantees.get(pool, {}), plan)
+        one
+        for pool in cycle.pools
+        for one in _unlent_gpus(cycle, pool, guarantees.get(pool, {}), plan)
     ]
     ledger.hold_back(HoldBackKey(HoldBackReason.UNLENT), found)
 
@@ -225,7 +227,7 @@ def held_back(cycle: CycleState, pool: PoolName, hold_class: HoldClass) -> tuple
     )
 
 
-def _a_few(
+def _unlent_gpus(
     cycle: CycleState, pool: PoolName, guarantees: Mapping[TeamName, int], plan: _Plan
 ) -> Iterator[HoldBack]:
     """A small part of a pool, and no more than guarantees may still ask for."""

@@ -85,7 +85,7 @@ def places(workloads: Mapping[WorkloadId, Workload]) -> dict[WorkloadId, int]:
     return found
 
 
-def team_line(cycle: CycleState, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
+def surplus_had(cycle: CycleState, usage: Usage, team: TeamName, pool: PoolName) -> tuple[int, ...]:
     """How much of a pool's surplus a department and its team have had."""
     return cycle.accounts(pool, usage, cycle.uses).line(team)
 
@@ -108,7 +108,7 @@ def for_guarantee(
     def rank(key: EquivalenceKey, *, waits: bool = True) -> Rank:
         home = (key.team, key.pools[0])
         if home not in lines:
-            lines[home] = team_line(cycle, usage, *home)
+            lines[home] = surplus_had(cycle, usage, *home)
         return (-PRIORITIES[key.priority], waits, lines[home])
 
     ahead = heads(cycle, obstacles, rank, wanted)
@@ -124,7 +124,7 @@ def by_standing(cycle: CycleState, usage: Usage, workloads: Iterable[Workload]) 
         workloads,
         key=lambda one: (
             -priority(one),
-            team_line(cycle, usage, one.spec.team, one.spec.pools[0]),
+            surplus_had(cycle, usage, one.spec.team, one.spec.pools[0]),
             in_line_since_ms(one, cycle.workloads),
             one.workload_id,
         ),

@@ -26,7 +26,7 @@ def test_a_place_passes_on_whether_the_newcomer_or_the_leaver_is_looked_at_first
     leaver, newcomer = _running("leaver", 1000), _running("newcomer", 250)
     for order in permutations([leaver.workload_id, newcomer.workload_id]):
         capacity = Capacity.of([NODE], [leaver], ())
-        capacity.follow({newcomer.workload_id: newcomer}, order, ())
+        capacity.update({newcomer.workload_id: newcomer}, order, ())
         assert [device.held for device in capacity.nodes[NODE.node_id].devices.values()] == [
             (1 << 250) - 1
         ]

@@ -73,10 +73,10 @@ def test_only_what_differs_from_before_touches_a_node() -> None:
     capacity, node = a_capacity()
     both = [a_hold_back(HEADROOM), a_hold_back(HEADROOM, SECOND)]
     capacity.ledger.hold_back(HEADROOM, both)
-    before = (capacity.changes, node.version, capacity.ledger.lent_anew)
+    before = (capacity.changes, node.version, capacity.ledger.borrower_changes)
 
     capacity.ledger.hold_back(HEADROOM, list(both))
-    assert (capacity.changes, node.version, capacity.ledger.lent_anew) == before
+    assert (capacity.changes, node.version, capacity.ledger.borrower_changes) == before
 
     capacity.ledger.hold_back(HEADROOM, both[1:])
     assert node.devices[FIRST].blocked(HoldClass.OVER_QUOTA) == 0
@@ -89,9 +89,9 @@ def test_what_is_ignored_or_minded_for_a_search_is_as_before_after_it() -> None:
     capacity.ledger.hold_back(PROMISE, [a_hold_back(PROMISE, bits=0b0011)])
     before = may_not(node)
 
-    with capacity.ledger.ignoring(PROMISE):
+    with capacity.ledger.without(PROMISE):
         assert not any(may_not(node).values())
-    with capacity.ledger.minding([a_hold_back(UNLENT)]):
+    with capacity.ledger.with_also([a_hold_back(UNLENT)]):
         assert node.devices[FIRST].blocked(HoldClass.OVER_QUOTA) == FULL
 
     assert may_not(node) == before
