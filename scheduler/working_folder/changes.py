@@ -91,7 +91,9 @@ def changes(
     try:
         for path, name, descriptor in _walk(top, found.left_out):
             looked_at += 1
-            if looked_at > max_files or (until_s is not None and now_s() > until_s):
+            # One file at least: on a busy machine the time may be over before the first.
+            is_late = looked_at > 1 and until_s is not None and now_s() > until_s
+            if looked_at > max_files or is_late:
                 found.more = True
                 break
             _look_at(path, name, descriptor, since, found)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import IO, Any, Self
 
+import psutil
+
 #: Far more than the longest list of files takes.
 MAX_BYTES = 8 << 20
 _PIECE_BYTES = 1 << 16
@@ -71,6 +73,14 @@ class Answer:
     def cut_off(self) -> None:
         """End the errand, if it has not."""
         self._errand.kill()
+
+    def is_stopped(self) -> bool:
+        """Whether somebody holds it: a signal, or another program that traces it."""
+        try:
+            status = psutil.Process(self._errand.pid).status()
+        except psutil.Error:
+            return False
+        return status in (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
 
     def hear(self, patience_s: float) -> Done | None:
         """Listen for at most so long; None while it has not ended."""

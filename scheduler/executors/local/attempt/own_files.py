@@ -33,6 +33,8 @@ ERRAND = "gpucommons.scheduler.executors.errand"
 COUNT_S = 1.0
 #: Of a count that its user has stopped nobody waits for the end.
 _LATE_S = 10.0
+#: One that runs still may take so much longer.
+_BUSY_S = 60.0
 #: Of the first worker's variables, what is told to the program beside it.
 _TOLD = ("GPUCOMMONS_URL", "GPUCOMMONS_TOKEN", "KUBEFLOW_TRAINER_SERVER_TOKEN")
 
@@ -208,7 +210,9 @@ class Counts:
             return {}
         answer, until_s = known
         done = answer.hear(0)
-        if done is None and time.monotonic() < until_s:
+        late_s = time.monotonic() - until_s
+        # On a busy machine it only takes its time; its user may have stopped it, too.
+        if done is None and (late_s < 0 or (late_s < _BUSY_S and not answer.is_stopped())):
             return None
         with answer:
             del self._errands[folder.path]
@@ -218,7 +222,9 @@ class Counts:
 def _counted(done: Done) -> dict[str, Any]:
     """What was counted; empty where that is no count."""
     found = done.document() if done.problem is None else {}
-    return found if type(found.get("files")) is int else {}
+    # That none was found among some says nothing of the others.
+    is_unknown = found.get("files") == 0 and bool(found.get("more"))
+    return found if type(found.get("files")) is int and not is_unknown else {}
 
 
 def _count(folder: AttemptFolder) -> subprocess.Popen[bytes]:

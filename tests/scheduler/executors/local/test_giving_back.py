@@ -244,11 +244,12 @@ def test_of_very_many_files_some_come_and_the_others_are_said(run: Path, home: P
     assert found.left_out[-1].reason == "not looked at: there are more than 10 files"
 
 
-def test_a_look_ends_after_its_time(run: Path) -> None:
+def test_a_look_ends_after_its_time_but_not_before_the_first_file(run: Path) -> None:
+    (run / "work" / "zeta").touch()
     ticks = iter(range(100))
     found = changes(run / "work", {}, max_s=0.5, now_s=lambda: float(next(ticks)))
 
-    assert (found.files, found.more) == ([], True)
+    assert ([file.path for file in found.files], found.more) == (["model"], True)
 
 
 def test_a_file_of_the_same_size_and_other_content_has_changed(run: Path, tmp_path: Path) -> None:

@@ -109,6 +109,38 @@ def test_the_end_of_an_attempt_does_not_wait_for_a_count_that_its_user_spoils(
     assert found == [{}]
 
 
+def test_a_count_that_only_takes_long_on_a_busy_machine_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch, as_errand: Path, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(own_files, "_LATE_S", -own_files.COUNT_S)
+    held, answer = tmp_path / "held", '{"files": 1, "size_bytes": 2, "more": false}'
+    os.mkfifo(held)
+    as_errand.write_text(f"#!/bin/sh\nread line < {held}\necho '{answer}'\n")
+    folder = AttemptFolder(tmp_path / "a1")
+    folder.path.mkdir()
+    write_json(folder.plan, PLAN.as_json())
+    counts = own_files.Counts()
+    assert [counts.of(folder) for _ in range(3)] == [None] * 3
+
+    held.write_text("go on\n")
+    found: list[object] = []
+    until(lambda: found.append(counts.of(folder)) or found[-1] is not None)  # type: ignore[func-returns-value] # one expression
+    assert found[-1] == {"files": 1, "size_bytes": 2, "more": False}
+
+
+def test_no_file_among_some_that_were_looked_at_is_no_count(
+    as_errand: Path, tmp_path: Path
+) -> None:
+    as_errand.write_text('#!/bin/sh\necho \'{"files": 0, "size_bytes": 0, "more": true}\'\n')
+    folder = AttemptFolder(tmp_path / "a1")
+    folder.path.mkdir()
+    write_json(folder.plan, PLAN.as_json())
+    counts = own_files.Counts()
+    found: list[object] = []
+    until(lambda: found.append(counts.of(folder)) or found[-1] is not None)  # type: ignore[func-returns-value] # one expression
+    assert found[-1] == {}
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can change the account")
 def test_a_process_of_another_account_is_not_ended_for_what_a_job_handed_it(tmp_path: Path) -> None:
     folder = AttemptFolder(tmp_path / "a1")
