@@ -22,7 +22,7 @@ from gpucommons.scheduler.core.model.state import Cluster, Intent, Observation, 
 from gpucommons.scheduler.core.model.types import Millis
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
-pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
 
 
 def _both_ways(

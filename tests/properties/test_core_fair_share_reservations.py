@@ -15,7 +15,7 @@ from gpucommons.scheduler.core.model.types import State, TeamName, WorkloadId
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand clusters take their time.
-pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 100)
 MINUTE = 60_000
 MIN_RUN_MS = 10 * MINUTE

@@ -30,7 +30,7 @@ from gpucommons.scheduler.core.model.state import (
 from gpucommons.scheduler.core.model.types import IntentId, Millis, UserName
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
-pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
 
 
 def _forgets(*_: object) -> None:

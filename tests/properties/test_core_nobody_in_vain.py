@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, Workload
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand histories take their time.
-pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
 many = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, Role, Spec, TeamNam
 from gpucommons.scheduler.core.placement.proportions import part_of
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
-pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 100)
 
 GREEDY, OTHER, CLAIMS = TeamName("a"), TeamName("b"), TeamName("c")

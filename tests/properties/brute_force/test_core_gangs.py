@@ -20,7 +20,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, NodeId, WorkerPlace
 from gpucommons.scheduler.core.placement.placement import place
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
-pytestmark = pytest.mark.timeout(max(120, 2 * EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, 2 * EXAMPLES))
 many = settings(
     max_examples=EXAMPLES,
     deadline=None,

@@ -16,7 +16,7 @@ from gpucommons.scheduler.core.model.types import HoldClass, State, Workload, Wo
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand clusters take their time.
-pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 100)
 MINUTE = 60_000
 #: size of a worker, workers, whether it ends before the large job comes

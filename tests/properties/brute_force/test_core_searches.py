@@ -30,7 +30,7 @@ from gpucommons.scheduler.errors import CannotLayOut
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand histories take their time.
-pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 100)
 TRAIN = PoolName("train")
 size = st.sampled_from([125, 250, 300, 500, 600, 1000, 2000])

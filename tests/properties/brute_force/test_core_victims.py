@@ -26,7 +26,7 @@ from gpucommons.scheduler.core.model.types import (
 
 EXAMPLES = int(os.environ.get("GPUCOMMONS_EXAMPLES", "60"))
 #: Ten thousand clusters take their time.
-pytestmark = pytest.mark.timeout(max(120, EXAMPLES))
+pytestmark = pytest.mark.timeout(max(300, EXAMPLES))
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 100)
 A, B = TeamName("a"), TeamName("b")
 #: size of a worker, workers, minutes until the next one starts, minutes since its checkpoint
