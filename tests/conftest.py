@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes")
-#: Below this folder, after what drives a browser or a hub: files of at least ten seconds.
+#: Below this folder: files of a minute and more.
+STORIES = {
+    "ui/test_product.py",
+    "kubernetes/test_tour_kubernetes.py",
+    "kubernetes/test_replicas.py",
+}
+#: After all that drives a browser or a hub: files of at least ten seconds.
 LONG = ("test_project.py", "examples", "properties", "kubernetes", "contracts")
 _HERE = Path(__file__).parent
 
@@ -31,7 +37,9 @@ def _waits_for_others(item: pytest.Item) -> bool:
 
 
 def _turn(item: pytest.Item) -> int:
-    if _waits_for_others(item):
+    path = item.path.relative_to(_HERE)
+    if path.as_posix() in STORIES:
         return 0
-    part = item.path.relative_to(_HERE).parts[0]
-    return 1 + (LONG.index(part) if part in LONG else len(LONG))
+    if _waits_for_others(item):
+        return 1
+    return 2 + (LONG.index(path.parts[0]) if path.parts[0] in LONG else len(LONG))
