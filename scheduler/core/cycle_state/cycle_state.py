@@ -163,11 +163,8 @@ class CycleState:
 
     def _note(self, before: Workload | None, after: Workload | None) -> None:
         """Count which facts have changed with a workload, and touch the nodes that look otherwise now."""
-        own = None if after is None else after.current
         for changed in self.log.versions.note(before, after):
-            # Its own is known: who else holds one is read from the index, with all that has changed.
-            mine = own is not None and own.attempt_id == changed
-            holder = after if mine else self.holder_of(changed)
+            holder = self.holder_of(changed)
             attempt = None if holder is None else holder.current
             for one in () if attempt is None else attempt.placements:
                 if one.node_id in self.capacity.nodes:
@@ -187,6 +184,11 @@ class CycleState:
 
     def holder_of(self, attempt_id: AttemptId) -> Workload | None:
         """The workload whose current attempt this is."""
+        # Whose an attempt is never changes: what the index knew before the last changes mostly does.
+        known = self.derived.index.attempts.get(attempt_id)
+        found = None if known is None else self.workloads.get(known)
+        if found is not None and found.current and found.current.attempt_id == attempt_id:
+            return found
         workload_id = self.index.attempts.get(attempt_id)
         return None if workload_id is None else self.workloads[workload_id]
 
