@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from enum import Enum, auto
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 State = TypeVar("State")
 Key = TypeVar("Key", bound=Hashable)
@@ -67,12 +67,14 @@ class Entry(Generic[Key, Value]):
 class _Answers:
     """Answers of one kind, and how the facts stood when they were found."""
 
-    __slots__ = ("by_key", "reads", "stood")
+    __slots__ = ("by_key", "only", "reads", "stood")
 
     def __init__(self, reads: tuple[Callable[[Any], object], ...]) -> None:
         self.reads = reads
-        self.stood: list[object] = []
-        self.by_key: dict[Hashable, object] = {}
+        #: Most rest on one fact; they are asked several times for each decision.
+        self.only = reads[0] if len(reads) == 1 else None
+        self.stood: object = None
+        self.by_key: dict[Hashable, Any] = {}
 
 
 class Memo(Generic[State]):
@@ -88,7 +90,8 @@ class Memo(Generic[State]):
 
     def get(self, entry: Entry[Key, Value], key: Key) -> Value | None:
         """What was found before, if all that it rests on is as it was then."""
-        return cast("Value | None", self._of(entry).by_key.get(key))
+        found: Value | None = self._of(entry).by_key.get(key)
+        return found
 
     def keep(self, entry: Entry[Key, Value], key: Key, value: Value) -> Value:
         """Keep an answer for as long as nothing that it rests on changes."""
@@ -105,8 +108,8 @@ class Memo(Generic[State]):
         if answers is None:
             reads = tuple(self._reads[fact] for fact in entry.facts)
             answers = self._answers[entry] = _Answers(reads)
-        state = self._state
-        stand = [read(state) for read in answers.reads]
+        state, only = self._state, answers.only
+        stand = [read(state) for read in answers.reads] if only is None else only(state)
         if stand != answers.stood:
             answers.stood = stand
             answers.by_key.clear()
