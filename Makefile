@@ -91,3 +91,4 @@ dist: setup ## Wheel and sdist into dist/
 
 clean: ## Remove everything generated
 	rm -rf .venv .venv-* node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -prune -exec rm -rf {} +
