@@ -8,9 +8,13 @@ printed as a rerun at the end, with its traceback; what fails twice is a failure
 code alone get one try.
 """
 
+import gc
 from pathlib import Path
 
 import pytest
+
+# All that a collection makes stays to the end: looking for garbage in it took 4 of its 10 seconds.
+gc.disable()
 
 OF_OTHER_PROGRAMS = ("ui", "hub", "kubernetes")
 #: Below this folder: files of a minute and more.
@@ -30,6 +34,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if _waits_for_others(item):
             item.add_marker(pytest.mark.flaky(reruns=1))
     items.sort(key=_turn)
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.enable()
 
 
 def _waits_for_others(item: pytest.Item) -> bool:
