@@ -72,6 +72,17 @@ MOVED_FOR_NOBODY = [
     ("submit", 1, 3, 5, 0),
 ]
 
+#: A job gives a notebook one of the workers that it can do without; another notebook wants the next.
+SHRUNK_FOR_TWO_NOTEBOOKS = [
+    *[("submit", 0, 0, 0, 0)] * 12,
+    ("submit", 1, 0, 0, 0),
+    ("submit", 2, 4, 7, 0),
+    *[("submit", 0, 0, 0, 0)] * 3,
+    ("ticket", 0, 0, 2, 0),
+    *[("submit", 0, 0, 0, 0)] * 3,
+    ("ticket", 0, 1, 0, 0),
+]
+
 
 @many
 @given(anything, st.sampled_from([0, 500, 1000]), cpu)
@@ -311,6 +322,7 @@ def _resumes_from_the_last_checkpoint(history: History, workload: Workload) -> N
 
 @many
 @given(orderly, cpu)
+@example(SHRUNK_FOR_TWO_NOTEBOOKS, 64_000)
 def test_a_notebook_inside_its_quota_never_waits_for_another_team(
     steps: Any, cpu_milli: int
 ) -> None:

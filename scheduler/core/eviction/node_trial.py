@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.capacity.placement_slots import PlacementSlot, st
 from gpucommons.scheduler.core.capacity.shares import bits_of, shares_in
 from gpucommons.scheduler.core.eviction.candidates import Cost, rank, sparing_order
 from gpucommons.scheduler.core.eviction.host_resources import FreedHostResources
-from gpucommons.scheduler.core.model.demand import Worker, is_block_size
+from gpucommons.scheduler.core.model.demand import Worker, is_block_size, place_of
 from gpucommons.scheduler.core.model.holds import FULL, HoldKey, Load, mask_of, span
 from gpucommons.scheduler.core.model.types import HoldClass, WorkloadId
 from gpucommons.scheduler.core.placement.admission import EvictionCandidate
@@ -80,7 +80,7 @@ class NodeEvictionTrial:
             if key is None:
                 self._add_promise(capacity, self.parts[number])
             else:
-                self._add_hold(self.parts[number], key)
+                self._add_hold(capacity, self.parts[number], key)
         self.everything = (1 << len(self.parts)) - 1
         #: What lies on each device: candidate, bits held, bits promised.
         self._there: dict[DeviceId, list[tuple[int, int, int]]] = {}
@@ -92,11 +92,19 @@ class NodeEvictionTrial:
         #: What is free with these candidates gone.
         self._loads: dict[int, Load] = {0: self._now}
 
-    def _add_hold(self, part: _Part, key: HoldKey) -> None:
+    def _add_hold(self, capacity: Capacity, part: _Part, key: HoldKey) -> None:
         placement = self.node.holds[key].placement
         bits = mask_of(placement)
         for device_id in placement.device_ids:
             part.held[device_id] = part.held.get(device_id, 0) | bits
+        promise = (
+            None if part.candidate.whole else capacity.promises.get(part.candidate.workload_id)
+        )
+        if promise is None or place_of(placement) not in map(place_of, promise.placements):
+            return
+        # A job that shrinks was promised what it keeps; taken as well, that is its own no more.
+        for device_id in placement.device_ids:
+            part.promised[device_id] = part.promised.get(device_id, 0) | bits
 
     def _add_promise(self, capacity: Capacity, part: _Part) -> None:
         promise = capacity.promises.get(part.candidate.workload_id)
