@@ -42,7 +42,7 @@ demo: setup ## JupyterHub with fractional GPUs, on this machine
 
 test: setup ## All tests: unit, contract, property, real hub, real browser, real Kubernetes
 	$(PYTEST) -m "not kubernetes and not frameworks"
-	$(BIN)/pytest -m kubernetes # one cluster for all of them
+	$(PYTEST) -n 2 -m kubernetes # each process has one cluster for all its tests
 	$(BIN)/npm test
 
 setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
