@@ -32,7 +32,7 @@ def test_the_job_page_tells_the_whole_story(job_page: Page) -> None:
         "2 × A100-40",
         "gpu-02, one node",
         "epoch 21 of 50",
-        "epoch 20, 3.1 MB, verified",
+        "epoch 20, 3.0 MiB, verified",
         "0.41 GPU-h",
         "0.6 GPU-min lost to stops",
         "vision · user-a",

@@ -206,7 +206,7 @@ def test_submit_sends_what_the_form_says(lab: LabServer, open_lab: Open) -> None
     train.get_by_role("button", name="More…").click()
     train.get_by_label("Secrets, by name, one per line").fill("HF_TOKEN=hugging-face")
 
-    expect(train).to_contain_text("2 files, 3.1 MB")
+    expect(train).to_contain_text("2 files, 3.0 MiB")
     expect(train).to_contain_text("larger than 32 MiB")
     expect(train).to_contain_text("2.1.0 → 2.3.1")
     picture(train, "panel-train-more")

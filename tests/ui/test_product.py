@@ -155,7 +155,7 @@ def test_train_is_filled_in_from_the_notebook(people: LogIn) -> None:
     train.get_by_label("Part of it").select_option("train(resume_dir)")
     train.get_by_role("button", name="More…").click()
     expect(train).to_contain_text(re.compile(r"Goes along2 files"))
-    expect(train).to_contain_text(re.compile(r"train_digits\.py\d\.\d kB"))
+    expect(train).to_contain_text(re.compile(r"train_digits\.py\d\.\d KiB"))
     expect(train).to_contain_text(".envis hidden")
     # CPU alone, by memory, and sizes up to 4: eight are not offered to a team that may hold four.
     expect(train.get_by_role("radio")).to_have_count(8)
