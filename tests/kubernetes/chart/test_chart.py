@@ -327,6 +327,19 @@ def test_the_cullers_metrics_are_read_by_whom_the_policy_lets_in() -> None:
     assert container["ports"] == [{"name": "metrics", "containerPort": 8003}]
 
 
+def test_keys_and_tokens_outlast_the_release() -> None:
+    """What still runs reports with them, and the hub is not restarted for a new release."""
+    found = of_kind(rendered({"hub.namespace": "jhub"}), "Secret")
+    assert {(one["metadata"]["namespace"], one["metadata"]["name"]) for one in found} == {
+        ("gpucommons", "gpucommons-keys"),
+        ("gpucommons-agents", "gpucommons-agent"),
+        ("gpucommons", "gpucommons-hub-tokens"),
+        ("jhub", "gpucommons-hub-tokens"),
+    }
+    for one in found:
+        assert one["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+
+
 def test_namespaces_stay_with_what_others_keep_there() -> None:
     for one in of_kind(rendered(), "Namespace"):
         assert one["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep", one["metadata"]

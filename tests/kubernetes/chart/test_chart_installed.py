@@ -67,21 +67,25 @@ def a_job(name: str = "digits", **spec: Any) -> str:
 # --- install and upgrade ----------------------------------------------------------------------
 
 
-def test_an_upgrade_keeps_tokens_keys_and_state(release: Release) -> None:
-    def held() -> list[Any]:
-        secrets = [
-            release.kubectl.get("secret", n)["data"]
-            for n in ("gpucommons-keys", "gpucommons-hub-tokens")
-        ]
-        agents = release.kubectl.get("secret", "gpucommons-agent", "-n", "gpucommons-agents")[
-            "data"
-        ]
-        claim = release.kubectl.get("pvc", "gpucommons-state")["metadata"]["uid"]
-        return [*secrets, agents, claim]
+def held(release: Release) -> list[Any]:
+    """What must be the same afterwards."""
+    secrets = [
+        release.kubectl.get("secret", name, "-n", where)["data"]
+        for name, where in (
+            ("gpucommons-keys", NAMESPACE),
+            ("gpucommons-hub-tokens", NAMESPACE),
+            ("gpucommons-hub-tokens", HUB),
+            ("gpucommons-agent", AGENTS),
+        )
+    ]
+    claim = release.kubectl.get("pvc", "gpucommons-state")["metadata"]["uid"]
+    return [*secrets, claim]
 
-    before = held()
+
+def test_an_upgrade_keeps_tokens_keys_and_state(release: Release) -> None:
+    before = held(release)
     release.helm("upgrade", str(CHART), *release.values(**{"scheduler.retentionDays": 30}))
-    assert held() == before
+    assert held(release) == before
     arguments = release.kubectl.get("deployment", "gpucommons-scheduler")["spec"]["template"][
         "spec"
     ]
@@ -247,6 +251,7 @@ def may(release: Release, asked: tuple[str, str, str | None]) -> bool:
 
 def test_an_uninstall_leaves_what_is_written_down_and_nothing_else(release: Release) -> None:
     release.kubectl("-n", JOBS, "create", "secret", "generic", "somebodys", "--from-literal=a=b")
+    before = held(release)
     release.helm("uninstall", "--no-hooks")
     # What belonged to a deleted Service or Deployment is collected a little later.
     with contextlib.suppress(TimeoutError):
@@ -255,8 +260,9 @@ def test_an_uninstall_leaves_what_is_written_down_and_nothing_else(release: Rele
     namespace = release.kubectl.get("namespace", JOBS)
     assert "deletionTimestamp" not in namespace["metadata"]
     release.kubectl("-n", JOBS, "get", "secret", "somebodys")
-    # And what is left does not stand in the way of the next.
+    # And what is left does not stand in the way of the next, which what still runs can report to.
     release.helm("install", str(CHART), *release.values())
+    assert held(release) == before
 
 
 KEPT = {
@@ -265,6 +271,9 @@ KEPT = {
     f"Namespace/{AGENTS}",
     f"Namespace/{JOBS}",
     "PersistentVolumeClaim/gpucommons-state",
+    "Secret/gpucommons-agent",
+    "Secret/gpucommons-hub-tokens",
+    "Secret/gpucommons-keys",
 }
 
 
