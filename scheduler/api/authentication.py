@@ -19,6 +19,7 @@ from gpucommons.scheduler.core.model.types import AttemptId, UserName
 from gpucommons.scheduler.errors import NotAuthenticated, Unavailable
 from gpucommons.scheduler.hub.hub import Hub, HubUser
 from gpucommons.scheduler.principal import Identity, PrincipalKind, Right, read_rights
+from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
 
 #: An answer of the hub is believed for so long.
 KNOWN_FOR_MS = 30_000
@@ -91,9 +92,16 @@ class Doors:
 class AttemptDoor:
     """Tokens of running attempts, derived from a key that only the scheduler knows."""
 
-    def __init__(self, attempt_of: Callable[[str], AttemptId | None], *, prefix: str) -> None:
+    def __init__(
+        self,
+        attempt_of: Callable[[str], AttemptId | None],
+        *,
+        prefix: str,
+        refused: RefusedReports,
+    ) -> None:
         self._attempt_of = attempt_of
         self._prefix = prefix
+        self._refused = refused
 
     async def identify(self, credentials: Credentials) -> Identity | None:
         """See :class:`Authenticator`. Whether the attempt is current is decided at each report."""
@@ -102,8 +110,10 @@ class AttemptDoor:
             return None
         attempt_id = self._attempt_of(token)
         if attempt_id is None:
+            self._refused.refused(token.removeprefix(self._prefix).partition(".")[0])
             message = "This attempt token is not valid."
             raise NotAuthenticated(message)
+        self._refused.taken(attempt_id)
         return Identity(
             name=UserName(f"attempt {attempt_id}"),
             kind=PrincipalKind.ATTEMPT,

@@ -80,6 +80,8 @@ def describe(job: models.JobView) -> str:
             f"  attempt {attempt.number} on {', '.join(attempt.nodes) or '?'}{resumed}: {ended}"
         )
     lines += [f"  {line}" for line in _going_on(job.way_to_go_on)]
+    if job.reports_refused:
+        lines.append(f"  {job.reports_refused}")
     # Mostly that of its last attempt, which stands just above.
     if job.ended_text and job.ended_text not in [one.ended_text for one in job.attempts[-1:]]:
         lines.append(f"  {job.ended_text}")

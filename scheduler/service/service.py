@@ -49,6 +49,7 @@ from gpucommons.scheduler.service.in_memory.allowance import (
     orders,
     uploads,
 )
+from gpucommons.scheduler.service.in_memory.refused_reports import RefusedReports
 from gpucommons.scheduler.service.in_memory.slices import Slices
 from gpucommons.scheduler.service.in_memory.trials import KnownTrials
 from gpucommons.scheduler.service.views.leases import IdleLimits
@@ -199,6 +200,7 @@ class Service:
     #: What jobs made that ran on this machine; None where none do.
     own_results: OwnResults | None = None
     settings: ServiceSettings = field(default_factory=ServiceSettings)
+    refused_reports: RefusedReports = field(default_factory=RefusedReports)
     #: How many jobs each user may submit.
     submits: SubmitLimit = field(default_factory=SubmitLimit)
     #: How much new content each user may upload.

@@ -64,7 +64,7 @@ def doors(scheduler: Scheduler) -> Authenticator:
     known = partial(attempt_tokens.attempt_of, scheduler.attempt_key)
     found: list[Authenticator] = [
         PeerDoor(operator_uid=os.geteuid()),
-        AttemptDoor(known, prefix=_ATTEMPT_PREFIX),
+        AttemptDoor(known, prefix=_ATTEMPT_PREFIX, refused=scheduler.service.refused_reports),
         MetricsDoor(secret_text(scheduler.settings.state / "metrics-token")),
     ]
     if scheduler.hub is not None:

@@ -304,7 +304,11 @@ class FakeHubServer:
 def an_app(world: ServiceWorld, hub: FakeHubServer | None = None, **options: Any) -> FastAPI:
     doors = Doors(
         [
-            AttemptDoor(lambda token: attempt_of(KEY, token), prefix="gca-"),
+            AttemptDoor(
+                lambda token: attempt_of(KEY, token),
+                prefix="gca-",
+                refused=world.service.refused_reports,
+            ),
             MetricsDoor(METRICS_TOKEN),
             HubDoor((hub or FakeHubServer()).hub(), now_ms=lambda: world.now_ms),
         ]

@@ -114,6 +114,12 @@ def test_a_job_whose_files_its_reader_may_not_have_is_not_offered_again(
     expect(job_page.get_by_role("button", name="Run again")).to_have_count(0)
 
 
+def test_a_job_that_is_heard_no_more_says_so(lab: LabServer, job_page: Page) -> None:
+    said = "The scheduler refuses what this run reports."
+    lab.send(jobs(scene.running(now_ms()) | {"reports_refused": said}))
+    expect(job_page.locator(".gc-JobPage").get_by_role("alert")).to_have_text(said)
+
+
 def test_the_logs_of_several_workers_are_read_in_one_or_one_by_one(
     lab: LabServer, job_page: Page
 ) -> None:

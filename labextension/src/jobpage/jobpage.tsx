@@ -65,6 +65,9 @@ export function JobPage(props: { followed: FollowedJob }): React.JSX.Element {
       <Header job={job} />
       <div className={model.connection === 'ok' ? '' : 'gc-mod-stale'}>
         <Facts job={job} />
+        {job.reports_refused ? (
+          <Callout tone="error">{job.reports_refused}</Callout>
+        ) : null}
         <Notes job={job} />
         <GoingOn job={job} />
         <TimelineView job={job} use={followed.use} />

@@ -196,6 +196,8 @@ export interface IJob {
   request?: IJobRequest | null;
   /** Why it cannot be run again by whoever looks; null where it can. */
   again_hindrance?: string | null;
+  /** What it reports is refused, and why. */
+  reports_refused?: string | null;
   /** Fields of it that a list left empty because they are long. */
   request_lacks?: string[];
 }

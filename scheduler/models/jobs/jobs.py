@@ -222,6 +222,8 @@ class JobView(View):
     request: JobRequest | None = None
     #: Why the caller may not run it again; None where they may, or see too little of it to ask.
     again_hindrance: str | None = None
+    #: What it reports is refused, and why; shown to members of the team.
+    reports_refused: str | None = None
     #: Of a submit: what likely goes wrong with it, and what to do.
     warnings: list[str] = []
     #: Fields of it that are empty here (``roles.command``: "…"), because this is a list and they are

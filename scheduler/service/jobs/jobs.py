@@ -66,7 +66,8 @@ def _view(service: Service, principal: Principal, workload: Workload) -> models.
     if view.request is None:
         return view
     hindrance = snapshots.again_hindrance(service, principal, workload)
-    return view.model_copy(update={"again_hindrance": hindrance})
+    refused = service.refused_reports.told_of(workload)
+    return view.model_copy(update={"again_hindrance": hindrance, "reports_refused": refused})
 
 
 def submit(
