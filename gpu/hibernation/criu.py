@@ -1,0 +1,98 @@
+"""Where CRIU is on this machine.
+
+Debian's packages of 2026 before 4.2 fail on today's kernels, so an older one counts as none. A CRIU
+that was unpacked into a folder is started through its own loader: nothing of the system is touched.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+#: The first version that saves and wakes on current kernels, and has no hole in external mounts.
+OLDEST = (4, 2)
+VARIABLE = "GPUCOMMONS_CRIU"
+_LOADERS = {"x86_64": "ld-linux-x86-64.so.2", "aarch64": "ld-linux-aarch64.so.1"}
+_SECONDS = 10
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Criu:
+    """A CRIU that can be started."""
+
+    #: The program with its loader, where it needs one.
+    command: tuple[str, ...]
+    version: str
+
+
+def find_criu(environ: Mapping[str, str]) -> Criu | None:
+    """The CRIU to use: named by the variable, else made by ``setup``, else the system's."""
+    named = environ.get(VARIABLE)
+    if named:
+        return criu_at(Path(named))
+    own = criu_at(state_folder(environ) / "root")
+    if own is not None:
+        return own
+    found = shutil.which("criu", path=_path(environ))
+    return criu_at(Path(found)) if found else None
+
+
+def criu_at(place: Path) -> Criu | None:
+    """The CRIU that is this program, or lies unpacked in this folder; None if it is too old."""
+    command = _in_folder(place) if place.is_dir() else None
+    if place.is_file():
+        command = (str(place),)
+    version = _version(command) if command else None
+    if command is None or version is None or _numbers(version) < OLDEST:
+        return None
+    return Criu(command=command, version=version)
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Where ``setup`` puts CRIU for this user."""
+    named = environ.get("XDG_STATE_HOME", "")
+    home = environ.get("HOME") or str(Path.home())
+    state = Path(named) if named.startswith("/") else Path(home, ".local", "state")
+    return state / "gpucommons" / "criu"
+
+
+def _path(environ: Mapping[str, str]) -> str:
+    # Distributions put it where only root's path leads.
+    return os.pathsep.join([environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin"])
+
+
+def _in_folder(root: Path) -> tuple[str, ...] | None:
+    """How an unpacked CRIU is started: by the loader and the libraries beside it."""
+    machine = platform.machine()
+    libraries = root / "usr" / "lib" / f"{machine}-linux-gnu"
+    loader = libraries / _LOADERS.get(machine, "")
+    program = root / "usr" / "sbin" / "criu"
+    if not (loader.is_file() and program.is_file()):
+        return None
+    return (str(loader), "--library-path", str(libraries), str(program))
+
+
+def _version(command: tuple[str, ...]) -> str | None:
+    try:
+        done = subprocess.run(
+            [*command, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r"^Version: (\S+)", done.stdout, re.MULTILINE)
+    return found[1] if found else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])

@@ -1,0 +1,77 @@
+"""What lies in the folder of a hibernatable tree.
+
+``image`` is a complete image that was not woken yet. ``waking`` is one that is being woken: until
+nothing but its first instruction is missing it stays valid, then it is renamed to ``used`` in one
+step. So an image is woken at most once, and a wake that was killed half-way loses nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+LOCK = "lock"
+CONTROL = "control"
+SAVING, COMPLETE, WAKING, USED, REFUSED = "saving", "image", "waking", "used", "refused"
+#: What became of a wake: written by PID 1, ``null`` or a sentence.
+WOKEN = "woken.json"
+DUMP_LOG, RESTORE_LOG = "dump.log", "restore.log"
+DESCRIPTION = "image.json"
+SHARED_MEMORY = "shm.tar"
+
+#: Status of a tree that was saved, and of one that could not be started or woken.
+SAVED_STATUS, REFUSED_STATUS = 75, 76
+
+
+def make(folder: Path) -> None:
+    """Make the folder; only its owner may enter it.
+
+    Raises
+    ------
+    OSError
+        When it cannot be made, or it is somebody else's.
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.geteuid():
+        message = f"{folder} belongs to somebody else"
+        raise PermissionError(message)
+    folder.chmod(0o700)
+
+
+def lock(folder: Path) -> int | None:
+    """A descriptor that holds the folder's lock; None while a tree holds it."""
+    import fcntl  # noqa: PLC0415 - not on every system that may ask whether this one can
+
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(folder / LOCK, flags, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a tree lives here, or is being saved or woken."""
+    if not (folder / LOCK).exists():
+        return False
+    descriptor = lock(folder)
+    if descriptor is None:
+        return True
+    os.close(descriptor)
+    return False
+
+
+def complete_image(folder: Path) -> Path | None:
+    """The image that can be woken: whole, and not woken before."""
+    for name in (COMPLETE, WAKING):
+        if (folder / name / DESCRIPTION).is_file():
+            return folder / name
+    return None
+
+
+def discard(path: Path) -> None:
+    """Remove a folder of ours with all that is in it; one that is not there is removed already."""
+    shutil.rmtree(path, ignore_errors=True)

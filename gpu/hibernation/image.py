@@ -1,0 +1,242 @@
+"""An image on disk: what it is, and why it cannot be woken here.
+
+CRIU waits a minute for a file that was cut, and wakes damaged memory without a word. So sizes and
+checksums are compared before it runs, and so is whatever the processes had open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu.hibernation import folder as layout
+
+#: Raised whenever an older reader would misunderstand what is written.
+_FORMAT = 1
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ImageFile:
+    """A file of the image as it was written."""
+
+    name: str
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OpenFile:
+    """A file that the processes had open or mapped, as they left it."""
+
+    path: str
+    bytes: int
+    #: None where the kernel may set it later: written through a shared mapping.
+    changed_ns: int | None
+    #: It may have grown: whoever has it open only appends.
+    grows: bool = False
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Cpu:
+    """What programs find out about a processor when they start, and rely on from then on."""
+
+    architecture: str
+    model: str
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """A saved process tree."""
+
+    folder: Path
+    #: On disk.
+    bytes: int
+    made_ms: int
+    #: How long writing it took.
+    seconds: float
+    processes: tuple[int, ...]
+    #: The first process of the tree, by the number it gets again.
+    root_pid: int
+    uid: int
+    kernel_release: str
+    cpu: Cpu
+    #: Clocks of the saved machine, in nanoseconds, by their name in a time namespace.
+    clocks_ns: Mapping[str, int]
+    #: Pipes to the caller, by the descriptor of PID 1 they were inherited from.
+    pipes: Mapping[int, str]
+    files: tuple[ImageFile, ...]
+    open_files: tuple[OpenFile, ...]
+
+
+def this_cpu(cpuinfo: Path = Path("/proc/cpuinfo")) -> Cpu:
+    """The processor of this machine."""
+    text = cpuinfo.read_text(encoding="utf-8", errors="replace")
+    model = re.search(r"^model name\s*: (.*)$", text, re.MULTILINE)
+    features = re.search(r"^(?:flags|Features)\s*: (.*)$", text, re.MULTILINE)
+    return Cpu(
+        architecture=platform.machine(),
+        model=model[1].strip() if model else "an unnamed processor",
+        features=tuple(sorted(features[1].split())) if features else (),
+    )
+
+
+def describe_files(folder: Path) -> tuple[ImageFile, ...]:
+    """Every file of an image, as it lies there."""
+    found = sorted(path for path in folder.iterdir() if path.suffix in (".img", ".tar"))
+    return tuple(
+        ImageFile(name=path.name, bytes=path.stat().st_size, crc32=_checksum(path))
+        for path in found
+    )
+
+
+def write(image: Image) -> None:
+    """Write the description beside the files; with it the image is complete.
+
+    Raises
+    ------
+    OSError
+        When the disk refuses.
+    """
+    told = {**asdict(image), "format": _FORMAT}
+    del told["folder"]
+    path = image.folder / layout.DESCRIPTION
+    partial = path.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        json.dump(told, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(path)
+
+
+def read(folder: Path) -> Image | None:
+    """The image in this folder; None when there is none that could be understood."""
+    try:
+        told = json.loads((folder / layout.DESCRIPTION).read_text(encoding="utf-8"))
+        return _parsed(folder, told)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def hindrance(image: Image) -> str | None:
+    """Why this image cannot be woken on this machine, now; None when nothing is known against it."""
+    return (
+        _foreign(image, os.geteuid())
+        or _elsewhere(image, this_cpu(), platform.release())
+        or _damaged(image)
+        or _changed(image.open_files)
+    )
+
+
+def with_fresh_checksums(image: Image, names: Iterable[str]) -> Image:
+    """The same image after some of its files were rewritten on purpose."""
+    rewritten = frozenset(names)
+    files = tuple(
+        ImageFile(
+            name=file.name,
+            bytes=(image.folder / file.name).stat().st_size,
+            crc32=_checksum(image.folder / file.name),
+        )
+        if file.name in rewritten
+        else file
+        for file in image.files
+    )
+    return replace(image, files=files)
+
+
+def _foreign(image: Image, uid: int) -> str | None:
+    owner = image.folder.stat(follow_symlinks=False).st_uid
+    if image.folder.is_symlink() or owner != uid or image.uid != uid:
+        return "The image was saved by another user."
+    return None
+
+
+def _elsewhere(image: Image, cpu: Cpu, kernel_release: str) -> str | None:
+    if image.cpu.architecture != cpu.architecture:
+        return f"It was saved on {image.cpu.architecture}, and this machine is {cpu.architecture}."
+    lacking = sorted(set(image.cpu.features) - set(cpu.features))
+    if lacking:
+        return (
+            f"It was saved on another processor ({image.cpu.model}), which has "
+            f"{', '.join(lacking[:3])}; this one ({cpu.model}) has not."
+        )
+    if _release(kernel_release) < _release(image.kernel_release):
+        return (
+            f"It was saved on a newer kernel ({image.kernel_release}) than this machine's "
+            f"({kernel_release})."
+        )
+    return None
+
+
+def _damaged(image: Image) -> str | None:
+    for file in image.files:
+        path = image.folder / file.name
+        try:
+            size = path.stat(follow_symlinks=False).st_size
+        except OSError:
+            return f"The image is damaged: {file.name} is missing."
+        if size != file.bytes:
+            return f"The image is damaged: {file.name} has {size} of {file.bytes} bytes."
+    for file in image.files:
+        if _checksum(image.folder / file.name) != file.crc32:
+            return f"The image is damaged: the content of {file.name} changed."
+    return None
+
+
+def _changed(open_files: Iterable[OpenFile]) -> str | None:
+    for file in open_files:
+        try:
+            found = Path(file.path).stat()
+        except OSError:
+            return f"{file.path} was open, and it is gone."
+        if file.grows and found.st_size >= file.bytes:
+            continue
+        if found.st_size != file.bytes or file.changed_ns not in (None, found.st_mtime_ns):
+            return f"{file.path} was open, and it changed since."
+    return None
+
+
+def _release(text: str) -> tuple[int, ...]:
+    """The first two numbers of a kernel's release: within them its interfaces stay."""
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:2])
+
+
+def _checksum(path: Path) -> int:
+    """A checksum against damage; whoever may write here can only harm themselves."""
+    total = 0
+    with path.open("rb", buffering=0) as stream:
+        while chunk := stream.read(_CHUNK):
+            total = zlib.crc32(chunk, total)
+    return total
+
+
+def _parsed(folder: Path, told: dict[str, Any]) -> Image:
+    if told.pop("format") != _FORMAT:
+        message = "of another format"
+        raise ValueError(message)
+    cpu = told.pop("cpu")
+    return Image(
+        folder=folder,
+        bytes=int(told["bytes"]),
+        made_ms=int(told["made_ms"]),
+        seconds=float(told["seconds"]),
+        processes=tuple(int(pid) for pid in told["processes"]),
+        root_pid=int(told["root_pid"]),
+        uid=int(told["uid"]),
+        kernel_release=str(told["kernel_release"]),
+        cpu=Cpu(
+            architecture=cpu["architecture"], model=cpu["model"], features=tuple(cpu["features"])
+        ),
+        clocks_ns={name: int(value) for name, value in told["clocks_ns"].items()},
+        pipes={int(number): str(pipe) for number, pipe in told["pipes"].items()},
+        files=tuple(ImageFile(**file) for file in told["files"]),
+        open_files=tuple(OpenFile(**file) for file in told["open_files"]),
+    )

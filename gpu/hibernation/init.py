@@ -1,0 +1,49 @@
+"""Starts or wakes a hibernatable tree: ``python -I -S init.py FOLDER run -- COMMAND…``.
+
+Run by its path and without ``site``: it stands beside each tree for as long as that lives, and
+needs neither the packages of the user nor their start-up files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+
+def main(arguments: list[str]) -> int:
+    """Stand for the tree until it ends; its status is ours."""
+    # The packages are not on the path of an isolated interpreter.
+    sys.path.insert(0, str(Path(__file__).absolute().parents[3]))
+    from gpucommons.gpu.hibernation.inside.outside import stand_for  # noqa: PLC0415 - see above
+    from gpucommons.gpu.hibernation.inside.settings import Settings  # noqa: PLC0415 - see above
+
+    # By hand: what follows is the command's own, whatever it looks like.
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    given = _parser().parse_args(arguments[:end])
+    settings = Settings(
+        folder=Path(given.folder),
+        wake=given.what == "wake",
+        command=tuple(arguments[end + 1 :]),
+        criu=tuple(json.loads(given.criu)),
+        save_when_orphaned=given.orphaned == "save",
+        output=Path(given.output) if given.output else None,
+        preload=given.preload,
+    )
+    return stand_for(settings)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="init.py", description=__doc__)
+    parser.add_argument("folder")
+    parser.add_argument("what", choices=("run", "wake"))
+    parser.add_argument("--criu", required=True, help="CRIU's command, as a JSON list")
+    parser.add_argument("--orphaned", choices=("end", "save"), default="end")
+    parser.add_argument("--output", help="append what the tree prints to this file")
+    parser.add_argument("--preload", help="a library that every process of the tree loads")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

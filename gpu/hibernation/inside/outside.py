@@ -1,0 +1,187 @@
+"""The process that stands for a tree outside: the caller starts it, signals it, waits for it.
+
+It makes the namespaces, forks PID 1 into them and then does little: it hands on signals, notices
+that the caller died, and ends as the tree ended. Killing it kills the tree.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import selectors
+import signal
+import socket
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation.inside import calls, pid_one
+from gpucommons.gpu.hibernation.inside.settings import Settings
+
+#: What is handed on to the first process of the tree and its group.
+FORWARDED = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+_CLOCKS = {"monotonic": time.CLOCK_MONOTONIC, "boottime": time.CLOCK_BOOTTIME}
+_BILLION = 1_000_000_000
+_MOST_DESCRIPTORS = 1 << 16
+
+
+def stand_for(settings: Settings) -> int:
+    """Start the tree, and stay until it ended, was saved, or could not be started."""
+    # Nobody inside may hold what only the caller's mounts can name.
+    os.closerange(3, _MOST_DESCRIPTORS)
+    caller = _caller()
+    layout.make(settings.folder)
+    if layout.lock(settings.folder) is None:
+        return _refuse(settings, "Another tree lives in this folder.")
+    image = None
+    if settings.wake:
+        image, problem = _image_to_wake(settings.folder)
+        if problem is not None:
+            return _refuse(settings, problem)
+    else:
+        _clear(settings.folder)
+    try:
+        _enter_namespaces(image)
+        line, inner = socket.socketpair()
+        pid = os.fork()
+    except OSError as error:
+        return _refuse(settings, _forbidden(error))
+    if not pid:
+        _become_pid_one(settings, image, inner, (line, caller))
+    inner.close()
+    return _watch(settings, pid, line, caller)
+
+
+def _become_pid_one(
+    settings: Settings,
+    image: images.Image | None,
+    line: socket.socket,
+    others: tuple[socket.socket, int | None],
+) -> None:
+    calls.die_with_parent(signal.SIGKILL)
+    others[0].close()
+    if others[1] is not None:
+        os.close(others[1])
+    try:
+        status = pid_one.live(settings, image, line)
+    except BaseException as error:  # noqa: BLE001 - a forked child may not go on as its parent
+        with suppress(OSError):
+            line.sendall(json.dumps({"refused": f"{_forbidden(error)}"}).encode() + b"\n")
+        status = layout.REFUSED_STATUS
+    os._exit(status)
+
+
+def _caller() -> int | None:
+    """A descriptor that tells when the caller ended; None where it cannot be seen."""
+    parent = os.getppid()
+    try:
+        descriptor = os.pidfd_open(parent)
+    except OSError:
+        return None
+    # It may have ended before, and its number may name another by now.
+    return descriptor if os.getppid() == parent else None
+
+
+def _image_to_wake(folder: Path) -> tuple[images.Image | None, str | None]:
+    place = layout.complete_image(folder)
+    image = images.read(place) if place is not None else None
+    if image is None:
+        return None, "There is no image to wake."
+    problem = images.hindrance(image)
+    if problem is None:
+        image.folder.rename(folder / layout.WAKING)
+    return image, problem
+
+
+def _clear(folder: Path) -> None:
+    """A tree that starts anew: nothing of one before it counts."""
+    for name in (
+        layout.SAVING, layout.COMPLETE, layout.WAKING, layout.USED, layout.REFUSED,
+    ):  # fmt: skip
+        layout.discard(folder / name)
+
+
+def _enter_namespaces(image: images.Image | None) -> None:
+    uid, gid = os.getuid(), os.getgid()
+    calls.unshare(calls.NEWUSER)
+    # Mapped to themselves: who the user is looks the same inside.
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"{uid} {uid} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"{gid} {gid} 1", encoding="ascii")
+    if image is not None:
+        # Else whoever sleeps until an instant of the clock before sleeps for ever after a reboot.
+        calls.unshare(calls.NEWTIME)
+        Path("/proc/self/timens_offsets").write_text(_offsets(image), encoding="ascii")
+    calls.unshare(calls.NEWPID | calls.NEWNS)
+
+
+def _offsets(image: images.Image) -> str:
+    lines = []
+    for name, number in _CLOCKS.items():
+        behind = image.clocks_ns[name] - time.clock_gettime_ns(number)
+        lines.append(f"{name} {behind // _BILLION} {behind % _BILLION}\n")
+    return "".join(lines)
+
+
+def _watch(settings: Settings, pid: int, line: socket.socket, caller: int | None) -> int:
+    wakeup, wakeup_writer = socket.socketpair()
+    wakeup_writer.setblocking(False)
+    signal.set_wakeup_fd(wakeup_writer.fileno(), warn_on_full_buffer=False)
+    for number in FORWARDED:
+        signal.signal(number, lambda *_: None)
+    with selectors.DefaultSelector() as selector:
+        selector.register(line, selectors.EVENT_READ)
+        selector.register(wakeup, selectors.EVENT_READ)
+        if caller is not None:
+            selector.register(caller, selectors.EVENT_READ)
+        said = b""
+        while True:
+            for key, _ in selector.select():
+                if key.fileobj is line:
+                    heard = line.recv(1 << 16)
+                    if not heard:
+                        return _end_as(settings, said, os.waitpid(pid, 0)[1])
+                    said += heard
+                elif key.fileobj is wakeup:
+                    for heard_of in wakeup.recv(64):
+                        os.kill(pid, heard_of)
+                else:
+                    selector.unregister(key.fileobj)
+                    line.sendall(b"o")
+
+
+def _end_as(settings: Settings, said: bytes, status: int) -> int:
+    """End as the tree ended, by its signal where it was one."""
+    lines = said.decode().splitlines()
+    told = json.loads(lines[-1]) if lines else {}
+    if "refused" in told:
+        return _refuse(settings, told["refused"])
+    ended = told.get("ended", status)
+    if os.WIFSIGNALED(ended):
+        number = os.WTERMSIG(ended)
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        signal.pause()
+    return os.waitstatus_to_exitcode(ended)
+
+
+def _refuse(settings: Settings, because: str) -> int:
+    sys.stderr.write(f"{because}\n")
+    with suppress(OSError):
+        pid_one.tell_woken(settings.folder, because)
+    return layout.REFUSED_STATUS
+
+
+def _forbidden(error: BaseException) -> str:
+    if isinstance(error, OSError):
+        what = error.filename or "namespaces"
+        return f"This system forbids users what saving a process needs ({what}: {error.strerror})."
+    return f"Hibernation failed here: {error!r}."

@@ -1,0 +1,220 @@
+"""PID 1 of a hibernatable tree: starts or wakes it, reaps, hands on signals, saves on request.
+
+It is never part of an image, and holds nothing of the tree. Whoever may enter the tree's folder asks
+through a socket there; while it saves it needs nobody, and nobody's end disturbs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import socket
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation.inside import calls, ground, saving, waking
+from gpucommons.gpu.hibernation.inside.settings import Settings
+
+#: How long an orphaned tree has between SIGTERM and its end, and how long saving it may take.
+_ORPHAN_GRACE_S = 10
+_ORPHAN_SAVE_S = 600
+_LONGEST_REQUEST = 1 << 12
+_REQUEST_S = 5
+
+
+def live(settings: Settings, image: images.Image | None, line: socket.socket) -> int:
+    """Be PID 1 until the tree ended or was saved.
+
+    Raises
+    ------
+    OSError
+        When the kernel refuses what a tree needs.
+    """
+    return _PidOne(settings, line).live(image)
+
+
+def tell_woken(folder: Path, because: str | None) -> None:
+    """Write down what became of a start or a wake.
+
+    Raises
+    ------
+    OSError
+        When the disk refuses.
+    """
+    partial = folder / f"{layout.WOKEN}.partial"
+    partial.write_text(json.dumps(because), encoding="utf-8")
+    partial.replace(folder / layout.WOKEN)
+
+
+class _PidOne:
+    def __init__(self, settings: Settings, line: socket.socket) -> None:
+        self._settings = settings
+        self._line = line
+        self._root = 0
+        #: What PID 1's first descriptors lead to, where they are pipes.
+        self._pipes: dict[int, str] = {}
+        self._selector = selectors.DefaultSelector()
+
+    def live(self, image: images.Image | None) -> int:
+        os.setsid()
+        ground.prepare(self._settings.output)
+        self._pipes = ground.pipes()
+        listener = _listen(self._settings.folder)
+        wakeup = self._hear_signals()
+        if image is None:
+            self._root = self._start()
+        else:
+            problem = waking.wake(self._settings, image)
+            if problem is not None:
+                return self._tell({"refused": problem}, layout.REFUSED_STATUS)
+            self._root = image.root_pid
+        tell_woken(self._settings.folder, None)
+        ground.let_go_of_output()
+        for source in (listener, wakeup, self._line):
+            self._selector.register(source, selectors.EVENT_READ)
+        return self._serve(listener, wakeup)
+
+    def _start(self) -> int:
+        pid = os.fork()
+        if not pid:
+            try:
+                ground.become(self._settings)
+            except BaseException as error:  # noqa: BLE001 - a forked child may not go on
+                sys.stderr.write(f"{self._settings.command[0]}: {error}\n")
+            os._exit(127)
+        return pid
+
+    def _hear_signals(self) -> socket.socket:
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+        self._writer = writer
+        for number in (*_FORWARDED, signal.SIGCHLD, signal.SIGALRM):
+            signal.signal(number, lambda *_: None)
+        return reader
+
+    def _serve(self, listener: socket.socket, wakeup: socket.socket) -> int:
+        while True:
+            for key, _ in self._selector.select():
+                status = None
+                if key.fileobj is listener:
+                    status = self._answer(listener)
+                elif key.fileobj is wakeup:
+                    status = self._signalled(wakeup.recv(64))
+                else:
+                    status = self._orphaned()
+                if status is not None:
+                    return status
+
+    def _signalled(self, numbers: bytes) -> int | None:
+        for number in numbers:
+            if number == signal.SIGALRM:
+                _signal_all(signal.SIGKILL)
+            elif number != signal.SIGCHLD:
+                self._forward(number)
+        return self._reap()
+
+    def _reap(self) -> int | None:
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return self._tell({"ended": 0}, 0)
+            if not pid:
+                return None
+            if pid == self._root:
+                _kill_all()
+                return self._tell({"ended": status}, 0)
+
+    def _forward(self, number: int) -> None:
+        try:
+            os.killpg(self._root, number)
+        except ProcessLookupError:
+            with suppress(ProcessLookupError):
+                os.kill(self._root, number)
+
+    def _answer(self, listener: socket.socket) -> int | None:
+        connection, _ = listener.accept()
+        with connection:
+            timeout_s = _requested(connection)
+            if timeout_s is None:
+                return None
+            told = self._save(timeout_s)
+            if "saved" in told:
+                # First the processes, then the answer: whoever hears it may take their devices.
+                _kill_all()
+            with suppress(OSError):
+                connection.sendall(json.dumps(told).encode() + b"\n")
+        return self._tell({}, layout.SAVED_STATUS) if "saved" in told else None
+
+    def _orphaned(self) -> int | None:
+        self._selector.unregister(self._line)
+        if not self._line.recv(1):
+            return None
+        if self._settings.save_when_orphaned and "saved" in self._save(_ORPHAN_SAVE_S):
+            _kill_all()
+            return self._tell({}, layout.SAVED_STATUS)
+        self._forward(signal.SIGTERM)
+        signal.alarm(_ORPHAN_GRACE_S)
+        return None
+
+    def _save(self, timeout_s: float) -> dict[str, Any]:
+        return saving.save(self._settings, self._root, pipes=self._pipes, timeout_s=timeout_s)
+
+    def _tell(self, what: dict[str, Any], status: int) -> int:
+        if what:
+            with suppress(OSError):
+                self._line.sendall(json.dumps(what).encode() + b"\n")
+        return status
+
+
+_FORWARDED = (
+    signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2,
+)  # fmt: skip
+
+
+def _listen(folder: Path) -> socket.socket:
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with suppress(FileNotFoundError):
+        (folder / layout.CONTROL).unlink()
+    # By descriptor: the path may be longer than an address may be.
+    place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    listener.bind(f"/proc/self/fd/{place}/{layout.CONTROL}")
+    os.close(place)
+    listener.listen(8)
+    return listener
+
+
+def _requested(connection: socket.socket) -> float | None:
+    """The seconds that a save may take; None for whoever asks for nothing sensible."""
+    connection.settimeout(_REQUEST_S)
+    try:
+        asked = json.loads(connection.recv(_LONGEST_REQUEST))
+        return float(asked["save_within_s"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    finally:
+        with suppress(OSError):
+            connection.settimeout(None)
+
+
+def _signal_all(number: int) -> None:
+    with suppress(ProcessLookupError):
+        os.kill(-1, number)  # everything in this namespace but PID 1
+
+
+def _kill_all() -> None:
+    """End every process of the tree, and be sure of it."""
+    _signal_all(signal.SIGKILL)
+    with suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)
+
+
+__all__ = ["calls", "live", "tell_woken"]

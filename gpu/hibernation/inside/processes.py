@@ -1,0 +1,39 @@
+"""The processes of a tree, as its PID 1 sees them: whatever is in the namespace beside itself."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+_PROC = Path("/proc")
+_KIB = 1024
+
+
+def numbers() -> tuple[int, ...]:
+    """Their numbers, sorted."""
+    own = os.getpid()
+    found = (int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit())
+    return tuple(sorted(pid for pid in found if pid != own))
+
+
+def lives(pid: int) -> bool:
+    """Whether this process runs or could run again."""
+    return _field(pid, "State") not in (None, "Z", "X")
+
+
+def memory_bytes() -> int:
+    """What an image of them takes at most: their memory that is in no file."""
+    total = 0
+    for pid in numbers():
+        for name in ("RssAnon", "RssShmem", "VmSwap"):
+            total += int(_field(pid, name) or 0) * _KIB
+    return total
+
+
+def _field(pid: int, name: str) -> str | None:
+    with suppress(OSError):
+        for line in (_PROC / str(pid) / "status").read_text(encoding="utf-8").splitlines():
+            if line.startswith(f"{name}:"):
+                return line.split()[1]
+    return None

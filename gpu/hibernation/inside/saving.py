@@ -1,0 +1,107 @@
+"""Saves a tree: CRIU writes it down while it stands still, then all that CRIU leaves out.
+
+What fails half-way leaves the tree running and nothing on the disk.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation import refusals
+from gpucommons.gpu.hibernation.inside import open_files, processes, runs, shared_memory
+from gpucommons.gpu.hibernation.inside.settings import Settings
+
+#: Left free on the disk: whoever else writes there needs some.
+_SPARE_BYTES = 64 << 20
+
+
+def save(
+    settings: Settings, root_pid: int, *, pipes: Mapping[int, str], timeout_s: float
+) -> dict[str, Any]:
+    """Save the tree below this process and leave it standing still; or a refusal, and it runs on."""
+    started = time.monotonic()
+    partial = settings.folder / layout.SAVING
+    layout.discard(partial)
+    try:
+        partial.mkdir(mode=0o700)
+        because = _no_room(partial) or _dump(settings, root_pid, pipes=pipes, timeout_s=timeout_s)
+        if because is None:
+            image = _complete(partial, root_pid, pipes, started)
+            layout.discard(settings.folder / layout.COMPLETE)
+            partial.rename(settings.folder / layout.COMPLETE)
+            return {"saved": {"image_bytes": image.bytes, "seconds": image.seconds}}
+    except OSError as error:
+        because = refusals.of_disk(error)
+    _go_on()
+    layout.discard(partial)
+    return {"refused": because, "alive": processes.lives(root_pid)}
+
+
+def _no_room(partial: Path) -> str | None:
+    disk = os.statvfs(partial)
+    free, needed = disk.f_bavail * disk.f_frsize, processes.memory_bytes()
+    if free < needed + _SPARE_BYTES:
+        return refusals.disk_too_full(needed, free)
+    return None
+
+
+def _dump(
+    settings: Settings, root_pid: int, *, pipes: Mapping[int, str], timeout_s: float
+) -> str | None:
+    partial = settings.folder / layout.SAVING
+    arguments = ["dump", "-t", str(root_pid), "-o", layout.DUMP_LOG, "--leave-stopped"]
+    for pipe in sorted(set(pipes.values())):
+        arguments += ["--external", pipe]
+    done = runs.criu(settings.criu, arguments, partial, timeout_s=timeout_s)
+    if done.ok:
+        return None
+    log = partial / layout.DUMP_LOG
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    with suppress(OSError):
+        log.replace(settings.folder / layout.DUMP_LOG)
+    return refusals.of_save(text, late=done.late)
+
+
+def _complete(
+    partial: Path, root_pid: int, pipes: Mapping[int, str], started: float
+) -> images.Image:
+    """Add what CRIU leaves out, while everything stands still."""
+    # The clocks go on while CRIU writes; what sleeps has slept until now.
+    clocks = {
+        "monotonic": time.clock_gettime_ns(time.CLOCK_MONOTONIC),
+        "boottime": time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+    }
+    shared_memory.pack(partial / layout.SHARED_MEMORY)
+    files = images.describe_files(partial)
+    numbers = processes.numbers()
+    image = images.Image(
+        folder=partial,
+        bytes=sum(file.bytes for file in files),
+        made_ms=time.time_ns() // 1_000_000,
+        seconds=round(time.monotonic() - started, 3),
+        processes=numbers,
+        root_pid=root_pid,
+        uid=os.getuid(),
+        kernel_release=platform.release(),
+        cpu=images.this_cpu(),
+        clocks_ns=clocks,
+        pipes=pipes,
+        files=files,
+        open_files=open_files.of(numbers),
+    )
+    images.write(image)
+    return image
+
+
+def _go_on() -> None:
+    with suppress(ProcessLookupError):
+        os.kill(-1, signal.SIGCONT)

@@ -1,0 +1,79 @@
+"""Wakes an image: CRIU makes its processes anew, as children of PID 1."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import refusals
+from gpucommons.gpu.hibernation.image import Image
+from gpucommons.gpu.hibernation.inside import runs
+from gpucommons.gpu.hibernation.inside.settings import Settings
+
+_TIMEOUT_S = 600
+_LAST_PID = Path("/proc/sys/kernel/ns_last_pid")
+#: CRIU's own processes take numbers from here on.
+_ROOM = 500
+_FIRST_CHOICE = 30_000
+_SCRIPT = "commit"
+
+
+def wake(settings: Settings, image: Image) -> str | None:
+    """Wake the image that lies in ``waking``; a sentence when it could not be.
+
+    Raises
+    ------
+    OSError
+        When the kernel or the disk refuses.
+    """
+    folder = settings.folder
+    images = folder / layout.WAKING
+    from gpucommons.gpu.hibernation.inside import shared_memory  # noqa: PLC0415 - rarely needed
+
+    shared_memory.unpack(images / layout.SHARED_MEMORY)
+    # So that none of CRIU's processes takes a number of the image.
+    _LAST_PID.write_text(str(free_numbers(image.processes)), encoding="ascii")
+    script = _write_script(folder)
+    arguments = ["restore", "-d", "-o", layout.RESTORE_LOG, "--action-script", str(script)]
+    for number, pipe in image.pipes.items():
+        arguments += ["--inherit-fd", f"fd[{number}]:{pipe}"]
+    done = runs.criu(settings.criu, arguments, images, timeout_s=_TIMEOUT_S)
+    script.unlink(missing_ok=True)
+    if done.ok:
+        layout.discard(folder / layout.USED)
+        return None
+    left = folder / layout.USED if (folder / layout.USED).exists() else images
+    because = refusals.of_wake(_text(left / layout.RESTORE_LOG), late=done.late)
+    layout.discard(folder / layout.REFUSED)
+    left.rename(folder / layout.REFUSED)
+    return because
+
+
+def free_numbers(taken: tuple[int, ...]) -> int:
+    """A number after which there is room for some processes beside those of an image."""
+    starts: list[int] = [_FIRST_CHOICE, *range(1_000, 32_000, _ROOM)]
+    for first in starts:
+        if not any(first < pid <= first + _ROOM for pid in taken):
+            return first
+    return _FIRST_CHOICE
+
+
+def _write_script(folder: Path) -> Path:
+    """After everything is restored and before anything runs: the image counts as used."""
+    script = folder / _SCRIPT
+    waking, used = (_quoted(folder / name) for name in (layout.WAKING, layout.USED))
+    text = f'#!/bin/sh\n[ "$CRTOOLS_SCRIPT_ACTION" = post-restore ] || exit 0\nexec mv -T {waking} {used}\n'
+    script.write_text(text, encoding="utf-8")
+    script.chmod(0o700)
+    return script
+
+
+def _quoted(path: Path) -> str:
+    return "'" + str(path).replace("'", "'\\''") + "'"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

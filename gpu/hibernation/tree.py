@@ -1,0 +1,162 @@
+"""A process tree that can be saved and woken, seen from outside.
+
+Its folder is all that callers share with it: whoever knows the folder can ask for a save, also
+after the one who started the tree is gone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import image as images
+from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.image import Image
+
+_INIT = Path(__file__).absolute().with_name("init.py")
+_POLL_S = 0.01
+#: Beyond what CRIU was given: packing shared memory, checksums, the end of the processes.
+_REST_S = 30
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Saved:
+    """The tree is on disk, and none of its processes lives."""
+
+    image_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refused:
+    """It could not be done; a tree that was to be saved runs on."""
+
+    because: str
+    #: Whether the tree lives.
+    alive: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HibernatableTree:
+    """One tree and its folder."""
+
+    folder: Path
+    criu: Criu
+    #: What happens to the tree when the process that started it dies.
+    orphaned: Literal["end", "save"] = field(default="end", kw_only=True)
+    #: Gets what the tree prints; None: the starting process' own stdout and stderr do.
+    output: Path | None = field(default=None, kw_only=True)
+    #: A library that every process of the tree loads first.
+    preload: Path | None = field(default=None, kw_only=True)
+
+    def run_command(self, command: Sequence[str]) -> list[str]:
+        """What starts this command as a tree that can be saved.
+
+        It ends with the command's status, or by the signal that ended it; with ``SAVED_STATUS``
+        when the tree was saved, with ``REFUSED_STATUS`` and a sentence when it cannot be started.
+        """
+        return [*self._init("run"), "--", *command]
+
+    def wake_command(self) -> list[str]:
+        """What wakes the image; it stands for the tree as the command before did."""
+        return self._init("wake")
+
+    def save(self, timeout_s: float) -> Saved | Refused:
+        """Save the tree and end its processes. A tree that cannot be saved runs on.
+
+        The answer comes when the processes are gone, or soon after the time is over.
+        """
+        try:
+            with _connected(self.folder) as connection:
+                connection.settimeout(timeout_s + _REST_S)
+                connection.sendall(json.dumps({"save_within_s": timeout_s}).encode() + b"\n")
+                answer = connection.makefile("rb").readline()
+        except TimeoutError:
+            return Refused(because="Saving it took too long.", alive=self.lives())
+        except OSError:
+            return Refused(because="It is not running.", alive=False)
+        if not answer:
+            return Refused(because="It ended while it was being saved.", alive=False)
+        told = json.loads(answer)
+        if "saved" in told:
+            return Saved(**told["saved"])
+        return Refused(because=told["refused"], alive=told["alive"])
+
+    def awake(self, timeout_s: float) -> Refused | None:
+        """Wait until a tree that was just started or woken runs; a refusal when it does not."""
+        end = time.monotonic() + timeout_s
+        while time.monotonic() < end:
+            because = self._told_woken()
+            if because != _NOTHING_YET:
+                return None if because is None else Refused(because=because, alive=False)
+            time.sleep(_POLL_S)
+        return Refused(because="Waking it takes too long.", alive=self.lives())
+
+    def lives(self) -> bool:
+        """Whether a tree lives in the folder, or is being saved or woken there."""
+        return layout.is_held(self.folder)
+
+    def settled(self, timeout_s: float) -> bool:
+        """Wait until no tree lives in the folder: one that saves itself needs its time."""
+        end = time.monotonic() + timeout_s
+        while self.lives():
+            if time.monotonic() > end:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def image(self) -> Image | None:
+        """The image that can be woken; None while there is none, or it was woken."""
+        if not self.folder.is_dir() or self.lives():
+            return None
+        place = layout.complete_image(self.folder)
+        return None if place is None else images.read(place)
+
+    def remove(self) -> None:
+        """Remove the folder with the image. A tree that lives there keeps both."""
+        if not self.lives():
+            layout.discard(self.folder)
+
+    def _init(self, what: str) -> list[str]:
+        # A start's outcome is read from a file: one of an earlier start must not be there.
+        (self.folder / layout.WOKEN).unlink(missing_ok=True)
+        options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
+        if self.output is not None:
+            options += ["--output", str(self.output.absolute())]
+        if self.preload is not None:
+            options += ["--preload", str(self.preload)]
+        # Isolated and without site: nothing of the user's is loaded beside the tree.
+        return [sys.executable, "-I", "-S", str(_INIT), str(self.folder.absolute()), what, *options]
+
+    def _told_woken(self) -> str | None:
+        try:
+            told = json.loads((self.folder / layout.WOKEN).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return _NOTHING_YET
+        return None if told is None else str(told)
+
+
+_NOTHING_YET = "\0"
+
+
+def _connected(folder: Path) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        # By descriptor: the path may be longer than an address may be.
+        place = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            connection.connect(f"/proc/self/fd/{place}/{layout.CONTROL}")
+        finally:
+            os.close(place)
+    except OSError:
+        connection.close()
+        raise
+    return connection
