@@ -37,6 +37,7 @@ _PASSED_OVER = (
     "Nothing is culled of the user whom GET /users?state=ready&limit=1&offset=%s names: what the hub"
     " keeps of their servers is larger than %s MiB, or lies in too many brackets. Stop those that have such options."
 )
+_REFUSED = (401, 403)
 _GONE = 404
 _PENDING = 202
 
@@ -161,6 +162,13 @@ class Hub:
         if content is None:
             raise _too_large(f"{method} {path}")
         response = httpx.Response(status, content=content)
+        if response.status_code in _REFUSED:
+            message = (
+                f"JupyterHub refuses {method} {path} with the culler's token ({response.status_code})."
+                " A hub reads tokens and roles when it starts: if GPU Commons was installed or changed"
+                " since, restart the hub."
+            )
+            raise HubUnavailable(message)
         if not response.is_success and response.status_code != _GONE:
             message = f"JupyterHub answered {method} {path} with {response.status_code}."
             raise HubUnavailable(message)

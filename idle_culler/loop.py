@@ -17,7 +17,7 @@ from typing import Protocol
 
 from gpucommons.idle_culler.hub import HubUnavailable
 from gpucommons.idle_culler.metrics import Metrics
-from gpucommons.scheduler.errors import SchedulerError
+from gpucommons.scheduler.errors import NotAuthenticated, SchedulerError
 
 #: One thing to do.
 Act = Callable[[], Awaitable[None]]
@@ -97,7 +97,7 @@ class Loop:
                 await run_bounded(source.acts(), self._pace.concurrency, self._failed)
             except (SchedulerError, HubUnavailable) as error:
                 self._metrics.failed_cycles.inc()
-                log.warning("nothing decided: %s", error)
+                log.warning("nothing decided: %s", _words(error))
         self._metrics.cycles.inc()
         self._metrics.cycle_seconds.observe(self._clock.monotonic() - begun)
 
@@ -108,7 +108,17 @@ class Loop:
 
     def _failed(self, error: Exception) -> None:
         self._metrics.failed_acts.inc()
-        log.warning("not done, tried again in the next cycle: %s", error)
+        log.warning("not done, tried again in the next cycle: %s", _words(error))
+
+
+def _words(error: Exception) -> str:
+    """For the log of somebody who runs the culler and sends no headers."""
+    if isinstance(error, NotAuthenticated):
+        return (
+            "the scheduler does not take the culler's token, because JupyterHub does not know it:"
+            " restart the hub, which reads tokens when it starts."
+        )
+    return str(error)
 
 
 async def run_bounded(

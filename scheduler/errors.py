@@ -11,7 +11,7 @@
     * InvalidTransition, QuotaExceeded, PolicyRefused, CannotLayOut, NoFreeSlice, SliceClearing, StaleAttempt, NotIdle
   * TooLarge (413)
   * Unavailable (503)
-    * LeaderLost
+    * HubRefusesToken, LeaderLost
 
 A class's docstring is its default message. Every message says what was asked, what is possible
 and what to do next. ``status`` is the only place that knows HTTP; one handler maps it.
@@ -138,6 +138,10 @@ class TooManyRequests(Unavailable):
     """Too many of your requests wait for an answer already; try again in a moment."""
 
     status = 429
+
+
+class HubRefusesToken(Unavailable):
+    """JupyterHub refuses the scheduler's token: restart the hub, which reads tokens when it starts."""
 
 
 class LeaderLost(Unavailable):

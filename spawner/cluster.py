@@ -9,16 +9,18 @@ For the ``hub.extraConfig`` of Zero to JupyterHub::
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
-from gpucommons.spawner.hub_config import HubSettings, configure
+from gpucommons.spawner.hub_config import HubSettings, configure, leave_out
 
 #: Where the hub's pod finds the tokens of the services, one file each.
 TOKENS_DIR = "/etc/gpucommons/tokens"
 #: In namespaces with this label only the hub and GPU Commons make pods with GPUs.
 GUARDED = {"gpucommons.io/guarded": "true"}
 PRIORITY_CLASS = "gpucommons-notebook"
+_SPAWNER = "gpucommons.spawner.kube.GpuKubeSpawner"
 #: What a namespace asks that enforces PodSecurity `restricted`.
 RESTRICTED = {
     "allowPrivilegeEscalation": False,
@@ -28,8 +30,17 @@ RESTRICTED = {
 }
 
 
-class MissingToken(Exception):
-    """A token of a service is not where it should be."""
+_UNCONNECTED = (
+    "This hub is not connected to its GPU scheduler, so only CPU can be started. The hub's log says to"
+    " its admin what is missing."
+)
+_MISSING = (
+    "GPU Commons is left out, and the hub starts without it: there is no token in %s. Install its chart"
+    " and restart the hub; the Secret gpucommons-hub-tokens is mounted there (hub.extraVolumes with"
+    " `optional: true`, hub.extraVolumeMounts). To take it out for good, remove configure_cluster."
+)
+
+log = logging.getLogger("gpucommons.spawner")
 
 
 def configure_cluster(
@@ -37,39 +48,38 @@ def configure_cluster(
 ) -> None:
     """Configure the hub; what Zero to JupyterHub set before stays.
 
-    Raises
-    ------
-    MissingToken
-        When a service could not prove who it is.
+    Where a token is missing, as after an uninstall of the chart, the hub starts without GPUs and says
+    so: people who need none are not kept out by what others need.
     """
-    configure(
-        c,
-        HubSettings(
-            scheduler_url=scheduler_url,
-            pages_url=pages_url,
-            service_token=_token(tokens_dir, "scheduler"),
-            culler_token=_token(tokens_dir, "culler"),
-            spawner_token=_token(tokens_dir, "spawner"),
-            operator_token=_token(tokens_dir, "operator", optional=True),
-            spawner_class="gpucommons.spawner.kube.GpuKubeSpawner",
-        ),
-    )
+    tokens = {
+        name: _token(Path(tokens_dir) / name)
+        for name in ("scheduler", "culler", "spawner", "operator")
+    }
+    missing = [name for name, token in tokens.items() if not token and name != "operator"]
+    if missing:
+        log.warning(_MISSING, ", ".join(str(Path(tokens_dir) / name) for name in missing))
+        leave_out(c, spawner_class=_SPAWNER, why=_UNCONNECTED)
+    else:
+        configure(
+            c,
+            HubSettings(
+                scheduler_url=scheduler_url,
+                pages_url=pages_url,
+                service_token=tokens["scheduler"],
+                culler_token=tokens["culler"],
+                spawner_token=tokens["spawner"],
+                operator_token=tokens["operator"],
+                spawner_class=_SPAWNER,
+            ),
+        )
     c.GpuKubeSpawner.gpu_priority_class_name = PRIORITY_CLASS
     c.KubeSpawner.user_namespace_labels.update(GUARDED)
     if "container_security_context" not in c.KubeSpawner:
         c.KubeSpawner.container_security_context = RESTRICTED
 
 
-def _token(folder: str, name: str, *, optional: bool = False) -> str:
-    file = Path(folder) / name
+def _token(file: Path) -> str:
     try:
-        found = file.read_text().strip()
+        return file.read_text().strip()
     except FileNotFoundError:
-        found = ""
-    if not found and not optional:
-        message = (
-            f"There is no token in {file}: mount the Secret gpucommons-hub-tokens of the"
-            " chart there (hub.extraVolumes, hub.extraVolumeMounts)."
-        )
-        raise MissingToken(message)
-    return found
+        return ""

@@ -87,6 +87,14 @@ def configure(c: Any, settings: HubSettings) -> None:
         _add(c.JupyterHub, "load_roles", [{"name": "user", "scopes": ["self", *USER_SCOPES]}])
 
 
+def leave_out(c: Any, *, spawner_class: str, why: str) -> None:
+    """Let the hub start without our services; ``why`` is what its users read."""
+    c.JupyterHub.spawner_class = spawner_class
+    c.LeaseMixin.why_no_scheduler = why
+    # Tokens of notebooks that run carry them: a hub that does not know a scope fails on such a token.
+    _add(c.JupyterHub, "custom_scopes", CUSTOM_SCOPES)
+
+
 def _add(section: Any, name: str, values: Any) -> None:
     """Behind what the hub's configuration has there already; a plain list or mapping either way."""
     there = section[name] if name in section else type(values)()

@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 
 from gpucommons.scheduler.client.reading import read_up_to
-from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.errors import HubRefusesToken, Unavailable
 
 #: The hub answers a start after 10 s at the latest (``slow_spawn_timeout``), a busy one later.
 _START_TIMEOUT_S = 60.0
@@ -182,6 +182,8 @@ class Hub:
         return response
 
     def _model(self, response: httpx.Response, path: str) -> Any:
+        if response.status_code in _REFUSED:
+            raise _refused(response, path)
         try:
             if response.is_success:
                 model = response.json()
@@ -195,6 +197,14 @@ class Hub:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
+
+
+def _refused(response: httpx.Response, path: str) -> HubRefusesToken:
+    return HubRefusesToken(
+        f"JupyterHub refuses GET {path} with the scheduler's token ({response.status_code}:"
+        f" {_message_of(response)}) A hub reads tokens and roles when it starts: if GPU Commons was"
+        " installed or changed since, restart the hub."
+    )
 
 
 def _too_large(what: str) -> TooLarge:

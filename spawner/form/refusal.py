@@ -7,12 +7,33 @@ from contextlib import contextmanager
 
 from tornado.web import HTTPError
 
+from gpucommons.scheduler.errors import (
+    Forbidden,
+    HubRefusesToken,
+    NotAuthenticated,
+    SchedulerError,
+)
 from gpucommons.spawner.form.options import BadOptions
 
 try:
     from jupyterhub.spawner import SpawnException
 except ImportError:  # JupyterHub 5
     SpawnException = None
+
+
+#: Waiting does not help: what each knows of the other was made at different times.
+_STRANGERS = (
+    "The GPU scheduler and this hub do not take each other's tokens, so only CPU can be started. An"
+    " admin can mend that: the hub reads the tokens when it is restarted."
+)
+_SILENT = "The GPU scheduler does not answer, so only CPU can be started. Load this page again in a moment."
+
+
+def why_no_offers(error: SchedulerError) -> str:
+    """What users read where the scheduler offers nothing; the error itself is for the hub's log."""
+    if isinstance(error, HubRefusesToken | NotAuthenticated | Forbidden):
+        return _STRANGERS
+    return _SILENT
 
 
 class _Refusal(HTTPError):

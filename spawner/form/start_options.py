@@ -20,7 +20,7 @@ from gpucommons.scheduler.models import OfferList
 from gpucommons.spawner.form.again import AGAIN, options_of_last
 from gpucommons.spawner.form.form import FormContext, build_form, render_form
 from gpucommons.spawner.form.options import LINK_PREFIX, NotebookOptions, parse_options
-from gpucommons.spawner.form.refusal import bad_options_refused
+from gpucommons.spawner.form.refusal import bad_options_refused, why_no_offers
 from gpucommons.spawner.scopes import ADMIN
 
 
@@ -36,6 +36,9 @@ class StartOptions(HasTraits):
 
     scheduler_url = Unicode(
         help="Address of the scheduler's API, as the hub reaches it. Empty: only CPU notebooks."
+    ).tag(config=True)
+    why_no_scheduler = Unicode(
+        help="What users read on the start page where `scheduler_url` is empty, though it should not be."
     ).tag(config=True)
     ticket_url = Unicode(
         help="Page where users wait in line for a GPU; default: `ticket` of the hub's service."
@@ -97,16 +100,13 @@ class StartOptions(HasTraits):
 
 async def options_form(spawner: StartOptions) -> str:
     """What the hub's spawn page shows; without a scheduler it offers CPU and says why."""
-    offers, problem = None, None
+    offers, problem = None, spawner.why_no_scheduler or None
     try:
         if spawner.scheduler_url:
             offers = await spawner.offers()
     except SchedulerError as error:
         spawner.log.warning("No offers for %s: %s", spawner.user.name, error)
-        problem = (
-            "The GPU scheduler does not answer, so only CPU can be started. Load this page again in"
-            " a moment."
-        )
+        problem = why_no_offers(error)
     context = FormContext(
         server_name=spawner.name,
         environments=list(spawner.environments),

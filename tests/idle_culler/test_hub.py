@@ -113,6 +113,13 @@ async def test_a_hub_that_refuses_or_babbles_is_unavailable(answer: httpx.Respon
         await make_hub(api).server("alice", "")
 
 
+async def test_a_token_that_the_hub_does_not_know_is_told_with_its_remedy() -> None:
+    api = FakeHubApi({})
+    api.answers["GET"] = httpx.Response(403)
+    with pytest.raises(HubUnavailable, match=r"refuses GET .*restart the hub"):
+        await make_hub(api).server("alice", "")
+
+
 async def test_an_unreachable_hub_is_unavailable_and_the_token_stays_secret() -> None:
     def fail(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)

@@ -11,7 +11,7 @@ from jupyter_server.services.config.manager import ConfigManager
 from traitlets.config import Config
 
 from gpucommons.spawner import hub_config
-from gpucommons.spawner.cluster import MissingToken, configure_cluster
+from gpucommons.spawner.cluster import configure_cluster
 from gpucommons.spawner.hub_config import HubSettings, configure
 from gpucommons.spawner.hub_pages.addresses import Addresses
 from gpucommons.spawner.workstation import configure_workstation
@@ -202,9 +202,24 @@ def test_the_operator_is_an_admin_only_where_there_is_one(tmp_path: Path) -> Non
     assert admins(cluster_config(tmp_path, operator="secret")) == ["gpucommons-operator"]
 
 
-def test_a_missing_token_says_what_to_mount(tmp_path: Path) -> None:
-    with pytest.raises(MissingToken, match="gpucommons-hub-tokens"):
-        configure_cluster(Config(), scheduler_url="x", pages_url="y", tokens_dir=str(tmp_path))
+def test_without_tokens_the_hub_starts_and_says_what_to_mount(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "scheduler").write_text("secret")
+    config = Config()
+    config.JupyterHub.services = [{"name": "theirs"}]
+    configure_cluster(config, scheduler_url="x", pages_url="y", tokens_dir=str(tmp_path))
+    assert "gpucommons-hub-tokens" in caplog.text
+    assert f"{tmp_path}/culler, {tmp_path}/spawner" in caplog.text
+    # A role of a service that is not there would end the hub.
+    assert config.JupyterHub.services == [{"name": "theirs"}]
+    assert "load_roles" not in config.JupyterHub
+    # Tokens of notebooks that run carry them.
+    assert "custom:gpucommons:submit" in config.JupyterHub.custom_scopes
+    # Servers that run with a slice are this spawner's, and go on.
+    assert config.JupyterHub.spawner_class.endswith("GpuKubeSpawner")
+    assert "scheduler_url" not in config.LeaseMixin
+    assert "only CPU can be started" in config.LeaseMixin.why_no_scheduler
 
 
 def test_other_extensions_of_the_hubs_templates_stay() -> None:

@@ -32,7 +32,7 @@ from gpucommons.scheduler.core.model.types import (
     Workload,
     WorkloadId,
 )
-from gpucommons.scheduler.errors import Unavailable
+from gpucommons.scheduler.errors import HubRefusesToken, Unavailable
 from gpucommons.scheduler.hub.directory import HubDirectory, NoDirectory
 from gpucommons.scheduler.hub.hub import Hub, HubRefused, TooLarge
 from gpucommons.scheduler.hub.servers import Servers
@@ -142,6 +142,15 @@ async def test_what_stays_is_refused_with_the_hubs_words() -> None:
 )
 async def test_a_stop_says_whether_the_server_is_down(answer: Any, *, down: bool) -> None:
     assert await Answers(answer).hub().stop_server("ann", "") is down
+
+
+@pytest.mark.parametrize("status", [401, 403])
+async def test_a_hub_that_refuses_our_own_token_is_not_said_to_be_silent(status: int) -> None:
+    hub = Answers((status, {"message": "Missing or invalid credentials."}), (status, "")).hub()
+    with pytest.raises(HubRefusesToken, match=r"invalid credentials.*restart the hub"):
+        await hub.groups_of("ann")
+    with pytest.raises(HubRefusesToken, match="/users/ann"):
+        await hub.has_server("ann", "")
 
 
 async def test_who_is_behind_a_token() -> None:
