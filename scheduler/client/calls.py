@@ -303,16 +303,12 @@ def started(lease_id: str, report: models.StartedReport) -> Call[models.LeaseVie
 
 def end_lease(lease_id: str, report: models.EndReport) -> Call[models.LeaseView]:
     """The server is gone (hub), or the owner leaves the line."""
-    return Call(
-        method="POST", path=_path("leases", lease_id, "end"), answer=models.LeaseView, body=report
-    )
+    return _post(_path("leases", lease_id, "end"), models.LeaseView, report)
 
 
 def keep(lease_id: str, request: models.KeepRequest) -> Call[models.LeaseView]:
     """*Keep 30 min* (owner)."""
-    return Call(
-        method="POST", path=_path("leases", lease_id, "keep"), answer=models.LeaseView, body=request
-    )
+    return _post(_path("leases", lease_id, "keep"), models.LeaseView, request)
 
 
 def drop(lease_id: str) -> Call[models.LeaseView]:
@@ -333,6 +329,12 @@ def resize(lease_id: str, request: models.ResizeRequest) -> Call[models.LeaseVie
 def report_activity(lease_id: str, report: models.ActivityReport) -> Call[models.LeaseView]:
     """What the notebook server does right now (the server's own token)."""
     path = _path("leases", lease_id, "activity")
+    return Call(method="PUT", path=path, answer=models.LeaseView, body=report)
+
+
+def report_kept_kernels(lease_id: str, report: models.KeptKernelsReport) -> Call[models.LeaseView]:
+    """What is kept of its kernels (its owner's server); ``KeptKernelsReport()``: nothing any more."""
+    path = _path("leases", lease_id, "kept")
     return Call(method="PUT", path=path, answer=models.LeaseView, body=report)
 
 

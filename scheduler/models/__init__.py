@@ -116,6 +116,7 @@ from gpucommons.scheduler.models.notebooks.activity import (
     IdleReport,
     KernelActivity,
 )
+from gpucommons.scheduler.models.notebooks.kept import KeptKernelsReport, KeptKernelsView
 from gpucommons.scheduler.models.notebooks.leases import (
     HUB_FIELDS,
     NOTEBOOK_OPTIONS,
@@ -181,6 +182,8 @@ __all__ = [
     "JobUse",
     "JobView",
     "KeepRequest",
+    "KeptKernelsReport",
+    "KeptKernelsView",
     "KeptReport",
     "KernelActivity",
     "LayoutView",

@@ -25,7 +25,7 @@ class StartPage(PageHandler):
             self.ask(calls.jobs(owner=me.name, live=True)),
         )
         settings = self.site.settings
-        own = [lease for lease in leases if lease.user == me.name]
+        is_open = any(one.user == me.name and one.server_name == "" for one in leases)
         self.show(
             "start.html",
             active="start",
@@ -39,8 +39,9 @@ class StartPage(PageHandler):
             ),
             simulated=any(pool.simulated for pool in pools.pools),
             # Of an earlier one, where a notebook runs or waits now.
-            last_end=None if any(one.server_name == "" for one in own) else offers.last_end,
-            again_url=settings.spawn_url(me.name, "", "opt-again=1"),
+            last_end=None if is_open else offers.last_end,
+            kept=None if offers.kept is None else offers.kept.text,
+            again_url=None if is_open else settings.spawn_url(me.name, "", "opt-again=1"),
             data_ms=pools.now_ms,
             spawn_url=settings.spawn_url(me.name, ""),
             said=_SAID.get(self.get_query_argument("said", "")),

@@ -8,8 +8,16 @@ from datetime import UTC, datetime
 from gpucommons.gpu.errors import AgentUnavailable, BadAgentRequest, GpuError
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events.leases import OWN_ENDS, RELEASED
+from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.state import Cancel, Keep, ResizeSlice, Started, Submit
+from gpucommons.scheduler.core.model.state import (
+    Cancel,
+    Keep,
+    NoteKept,
+    ResizeSlice,
+    Started,
+    Submit,
+)
 from gpucommons.scheduler.core.model.types import Kind, Spec, State, UserName, Workload, WorkloadId
 from gpucommons.scheduler.errors import (
     BadRequest,
@@ -26,6 +34,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.in_memory.slices import slice_of
 from gpucommons.scheduler.service.lookup import find_lease, unseen_submits, workload_of
 from gpucommons.scheduler.service.service import Pending, Service, decision
+from gpucommons.scheduler.service.views.kept import kept_view
 from gpucommons.scheduler.service.views.leases import lease_view
 from gpucommons.scheduler.store.base import WorkloadFilter
 
@@ -172,6 +181,16 @@ def last_end(service: Service, user: str, server_name: str) -> str | None:
     return None
 
 
+def last_kept(service: Service, user: str, server_name: str) -> models.KeptKernelsView | None:
+    """What the last server of this name that ran on a GPU keeps; None while it holds its lease."""
+    where = WorkloadFilter(kinds=_NOTEBOOKS, owner=UserName(user))
+    for workload in service.store.workloads(where, limit=_PAGE).items:
+        ran = any(attempt.started_ms is not None for attempt in workload.attempts)
+        if workload.spec.server_name == server_name and ran:
+            return kept_view(workload.kept, service.now_ms()) if is_final(workload) else None
+    return None
+
+
 def _end_sentence(lease: Workload, *, now_ms: int) -> str | None:
     if lease.ended_ms is None or not lease.ended_text or lease.ended_text in OWN_ENDS:
         return None
@@ -280,6 +299,21 @@ def resize(
         return view(service, principal, found.workload_id)
 
     return decision(service, intent, lambda _: answer())
+
+
+def report_kept_kernels(
+    service: Service, principal: Principal, lease_id: str, report: models.KeptKernelsReport
+) -> Pending[models.LeaseView]:
+    """What its server keeps of its kernels; a later server of the same user may correct it."""
+    found = find_lease(service, lease_id)
+    authorization.report_kept_kernels(principal, found)
+    kept = None
+    if report.until_ms is not None and (report.kernels or report.variables):
+        kept = KeptKernels(**report.model_dump() | {"until_ms": report.until_ms})
+    ended = found if is_final(found) else None
+    action = NoteKept(workload_id=found.workload_id, kept=kept, ended=ended)
+    intent = service.ask(principal, action)
+    return decision(service, intent, lambda _: view(service, principal, found.workload_id))
 
 
 def drop(service: Service, principal: Principal, lease_id: str) -> Pending[models.LeaseView]:

@@ -15,7 +15,7 @@ from gpucommons.scheduler.principal import Principal
 from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.jobs.environments import warnings
 from gpucommons.scheduler.service.jobs.jobs import checked_spec
-from gpucommons.scheduler.service.leases import last_end, live_leases, view
+from gpucommons.scheduler.service.leases import last_end, last_kept, live_leases, view
 from gpucommons.scheduler.service.service import Service
 from gpucommons.scheduler.service.views.jobs import reason_view
 from gpucommons.scheduler.store.base import WorkloadFilter
@@ -61,6 +61,7 @@ def offers(
         now_ms=service.now_ms(),
         ticket=None if ticket is None else view(service, principal, ticket.workload_id),
         last_end=last_end(service, name, server_name),
+        kept=last_kept(service, name, server_name),
         usual_milli_gpu=_usual(service, name),
     )
 

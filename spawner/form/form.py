@@ -94,6 +94,8 @@ class Form:
     environments: tuple[tuple[str, bool], ...]
     age: str
     last_end: str | None
+    #: What its last stop kept of its kernels.
+    kept: str | None
     line: str | None
     line_url: str
     #: Of the waiting line; below it, *Wait in line* posts what else was chosen.
@@ -124,6 +126,7 @@ def build_form(offers: OfferList | None, context: FormContext, *, now_ms: int) -
         environments=_environments(context),
         age=_age(offers, now_ms),
         last_end=offers.last_end if offers else None,
+        kept=offers.kept.text if offers and offers.kept else None,
         line=_line(ticket),
         line_url=_line_url(context),
         ticket_url=context.ticket_url,

@@ -80,12 +80,12 @@ def notice(
 
 def _not_running(server_name: str, ended: Stopped, link: str) -> Notice | None:
     """Of a server that its own user stopped, what was started last: why it ended they know."""
-    if not ended.size:
+    if not ended.size and not ended.kernels:
         return None
     return Notice(
         server_name=server_name,
-        text=f"Not running. Last started on {ended.size}.",
-        more=tuple(filter(None, (ended.again,))),
+        text=f"Not running. Last started on {ended.size}." if ended.size else "Not running.",
+        more=tuple(filter(None, (ended.kernels, ended.again))),
         link=link,
         label=ended.start,
     )

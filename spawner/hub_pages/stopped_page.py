@@ -14,7 +14,7 @@ from typing import Any
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.models import OfferList
+from gpucommons.scheduler.models import KeptKernelsView, OfferList
 from gpucommons.spawner.form.options import BadOptions, parse_options
 
 _PATIENCE_S = 2.0
@@ -37,6 +37,9 @@ class Stopped:
     #: why it cannot start now; empty where that is not known.
     size: str = ""
 
+    #: "Your 2 kernels (1.2 GiB) are kept until 3 December."; empty where nothing was reported.
+    kernels: str = ""
+
     @property
     def start(self) -> str:
         """What the button says."""
@@ -50,14 +53,28 @@ def stopped_words(
     size = _size(last)
     # Whoever had no GPU had no lease: the end that the scheduler remembers is an older one's.
     if offers is None or not offers.last_end or size == _NO_GPU:
-        return Stopped(size=size, again="" if offers is None else _again(offers, last))
+        return Stopped(
+            size=size,
+            again="" if offers is None else _again(offers, last),
+            kernels="" if offers is None or offers.kept is None else offers.kept.text,
+        )
+    files = ("Saved files.",) if keeps_files else ()
+    kernels = () if offers.kept is None else (offers.kept.brief,)
     return Stopped(
         why=offers.last_end,
-        kept=("Saved files.",) if keeps_files else (),
-        lost=("Its kernels and terminals ended with it: their variables are lost.",),
+        kept=(*files, *kernels),
+        lost=(_lost(offers.kept),),
+        kernels="" if offers.kept is None else offers.kept.text,
         again=_again(offers, last),
         size=size,
     )
+
+
+def _lost(kept: KeptKernelsView | None) -> str:
+    """What ended with the server, but for what was reported as kept."""
+    if kept is None:
+        return "Its kernels and terminals ended with it: their variables are lost."
+    return "Its terminals ended with it, and all of its kernels but what is named as kept."
 
 
 def _size(last: Mapping[str, object]) -> str:

@@ -128,6 +128,14 @@ async def report_activity(
     return await caller.run(idle.report_activity, lease_id, report)
 
 
+@router.put("/leases/{lease_id}/kept")
+async def report_kept_kernels(
+    lease_id: models.Id, report: models.KeptKernelsReport, caller: AnyCaller
+) -> models.LeaseView:
+    """What is kept of its kernels while its server is stopped; all zero = nothing any more."""
+    return await caller.run(leases.report_kept_kernels, lease_id, report)
+
+
 @router.get("/activities")
 async def activities(caller: AnyCaller) -> models.ActivityList:
     """All leases that hold a device, with what the culler decides on."""

@@ -16,6 +16,7 @@ from gpucommons.scheduler.core.model.state import (
     Intent,
     Keep,
     NoteAgent,
+    NoteKept,
     Pause,
     ReportIdle,
     ResizeJob,
@@ -74,6 +75,8 @@ def _apply(cycle: CycleState, intent: Intent, action: Action) -> WorkloadId | No
             return _on_workload(cycle, action, by)
         case NoteAgent():
             _note(cycle, action)
+        case NoteKept():
+            leases.note_kept(cycle, action)
         case _:
             settings.save(cycle, action, by)
     return None

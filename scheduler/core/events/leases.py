@@ -18,7 +18,7 @@ from gpucommons.scheduler.core.model.lifecycle import (
     move_attempt,
     with_attempt,
 )
-from gpucommons.scheduler.core.model.state import Cancel, Keep, ReportIdle
+from gpucommons.scheduler.core.model.state import Cancel, Keep, NoteKept, ReportIdle
 from gpucommons.scheduler.core.model.state_words import state_words
 from gpucommons.scheduler.core.model.types import (
     AttemptState,
@@ -280,6 +280,13 @@ def keep(cycle: CycleState, workload: Workload, action: Keep, by: str) -> None:
         workload = move(workload, State.ACTIVE, cycle.now_ms)
     workload = cycle.put(replace(workload, idleness=kept))
     cycle.tell("kept", f"Kept for {action.for_ms // 60_000} min.", workload, by=by)
+
+
+def note_kept(cycle: CycleState, action: NoteKept) -> None:
+    """What is kept of the kernels of a lease, while its server stops or long after its end."""
+    lease = cycle.workloads.get(action.workload_id) or action.ended
+    if lease is not None and lease.kept != action.kept:
+        cycle.put(replace(lease, kept=action.kept))
 
 
 def report_idle(cycle: CycleState, workload: Workload, action: ReportIdle) -> None:

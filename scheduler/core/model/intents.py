@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpucommons.gpu.slices.slices import SliceId
+from gpucommons.scheduler.core.model.kept import KeptKernels
 from gpucommons.scheduler.core.model.resources import NodeState, Policy, Pool, Quota, Team
 from gpucommons.scheduler.core.model.types import (
     Checkpoint,
@@ -21,6 +22,7 @@ from gpucommons.scheduler.core.model.types import (
     Spec,
     TeamName,
     UserName,
+    Workload,
     WorkloadId,
 )
 
@@ -114,6 +116,16 @@ class ReportIdle:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class NoteKept:
+    """Put on record what a notebook's server keeps of its kernels."""
+
+    workload_id: WorkloadId
+    kept: KeptKernels | None
+    #: The lease, where it is over: one that ended long ago is known no more.
+    ended: Workload | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Started:
     """A notebook's server runs; its lease is active."""
 
@@ -203,6 +215,7 @@ Action = (
     | Started
     | Restarted
     | NoteAgent
+    | NoteKept
     | SetQuotas
     | PutTeams
     | PutPools

@@ -16,6 +16,7 @@ from typing import NewType
 from gpucommons.gpu.devices.devices import DeviceId
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.scheduler.core.model.evolving import quick
+from gpucommons.scheduler.core.model.kept import KeptKernels
 
 # A part of this vocabulary; it stands in a file of its own for its length alone.
 from gpucommons.scheduler.core.model.waiting import Reason as Reason  # noqa: PLC0414 - for others
@@ -382,6 +383,8 @@ class Workload:
     withdrawn_ms: tuple[Millis, ...] = ()
     #: None where it asks for what was submitted; else ``spec`` has the size that is asked for now.
     resized: Resized | None = None
+    #: Of a lease: what its server said that it kept; None = nothing, or nothing any more.
+    kept: KeptKernels | None = None
 
     @property
     def current(self) -> Attempt | None:

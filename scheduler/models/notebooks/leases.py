@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, StringConstraints, model_validator
 from gpucommons.scheduler.models.administration.pools import MpsModel
 from gpucommons.scheduler.models.fields import Line, Model, Name, UserName, View
 from gpucommons.scheduler.models.jobs.reasons import ForecastView, ReasonView
+from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
 
 #: The keys of ours among a server's ``user_options``; ``offer`` is a card of the options form.
 NOTEBOOK_OPTIONS = frozenset(
@@ -138,6 +139,8 @@ class LeaseView(View):
     slice: SliceView | None = None
     idle: IdleView | None = None
     ended_text: str | None = None
+    #: What its server said that it kept of its kernels; None = nothing, or not any more.
+    kept: KeptKernelsView | None = None
 
 
 class LeaseList(View):

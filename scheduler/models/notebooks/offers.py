@@ -6,6 +6,7 @@ from typing import Literal
 
 from gpucommons.gpu.slices.slices import format_milli_gpu
 from gpucommons.scheduler.models.fields import View
+from gpucommons.scheduler.models.notebooks.kept import KeptKernelsView
 from gpucommons.scheduler.models.notebooks.leases import LeaseView
 
 #: ``free``: starts at once; ``wait``: a ticket would wait (also behind a reclaim); ``never``.
@@ -68,3 +69,5 @@ class OfferList(View):
     usual_milli_gpu: int | None = None
     #: The last end of this server, for "Stopped at 14:02: idle 60 min."
     last_end: str | None = None
+    #: What the last stop of this server kept of its kernels; None where nothing was reported.
+    kept: KeptKernelsView | None = None

@@ -143,6 +143,15 @@ def report_activity(principal: Principal, workload: Workload) -> None:
         raise Forbidden(message)
 
 
+def report_kept_kernels(principal: Principal, workload: Workload) -> None:
+    """The owner's own servers, also the one that comes after it."""
+    must_see(principal, workload)
+    own = workload.spec.owner == principal.name and is_person(principal)
+    if not (own and principal.holds("submit")):
+        message = "Only a notebook's own server says what is kept of its kernels."
+        raise Forbidden(message)
+
+
 def activities(principal: Principal) -> None:
     """Culler, admin; leads for their teams."""
     if not (is_culler(principal) or principal.admin or principal.leads):

@@ -17,6 +17,7 @@ from gpucommons.scheduler.service import authorization
 from gpucommons.scheduler.service.views.blockers import blocker_view
 from gpucommons.scheduler.service.views.in_the_way import names_of_others, shows_names
 from gpucommons.scheduler.service.views.jobs import forecast_view, reason_class, reason_view
+from gpucommons.scheduler.service.views.kept import kept_view
 from gpucommons.scheduler.service.views.places import position
 
 
@@ -70,6 +71,9 @@ def lease_view(
         slice=slice_view(workload, cluster) if in_full else None,
         idle=_idle_view(workload, limits) if in_full else None,
         ended_text=workload.ended_text if in_full else None,
+        kept=kept_view(workload.kept, cluster.now_ms)
+        if authorization.sees_options(principal, workload)
+        else None,
     )
 
 

@@ -302,6 +302,22 @@ RULES: dict[str, Rule] = {
         },
         body={},
     ),
+    "report_kept_kernels": Rule(
+        "PUT",
+        "/leases/{lease}/kept",
+        ("ann-token",),
+        NOBODY
+        | {
+            "ann-reads": 403,
+            "alf-token": 403,
+            "ada-token": 403,
+            "root-token": 403,
+            "bob-token": 404,
+            "hub-token": 403,
+            "culler-token": 403,
+        },
+        body={"kernels": 2, "kernel_bytes": 1 << 30, "until_ms": 1_800_000_000_000},
+    ),
     "activities": Rule(
         "GET",
         "/activities",

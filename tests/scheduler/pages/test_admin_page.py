@@ -347,6 +347,21 @@ async def test_the_last_end_is_told_at_the_next_login(
     assert 'href="/hub/spawn?opt-again=1">Start again</a>' in text
 
 
+async def test_what_the_last_stop_kept_is_said_also_while_in_line(
+    visit: Any, scheduler: Any, cluster: Any
+) -> None:
+    said = "Your 2 kernels (1.0 GiB) are kept until 3 December."
+    kept = cluster.models.KeptKernelsView(kernels=2, until_ms=1, text=said, brief="")
+    scheduler.answers["GET /v1/offers"] = cluster.offers().model_copy(update={"kept": kept})
+    alice = await visit("alice")
+    text = await alice.page("")
+    assert said in text
+    assert "Start again" not in text
+    scheduler.answers["GET /v1/leases"] = cluster.models.LeaseList(leases=[])
+    text = await alice.page("")
+    assert text.index(said) < text.index("Start again")
+
+
 async def test_a_lead_sees_and_reclaims_in_their_team_but_sets_no_quota(
     visit: Any, scheduler: Any
 ) -> None:

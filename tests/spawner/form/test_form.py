@@ -194,6 +194,12 @@ def test_a_stopped_notebook_says_when_and_why() -> None:
     assert "Stopped at 14:02: idle 60 min." in text
 
 
+def test_what_the_last_stop_kept_is_said() -> None:
+    text = "Your 2 kernels (1.0 GiB) are kept until 3 December."
+    kept = {"kernels": 2, "until_ms": 1, "text": text, "brief": ""}
+    assert text in words(page(OFFER, kept=kept))
+
+
 def test_without_a_scheduler_only_cpu_is_offered_and_it_says_so() -> None:
     soup = page(context=FormContext(problem="The GPU scheduler does not answer."))
     assert [one["value"] for one in soup.find_all("input")] == ["cpu"]

@@ -103,6 +103,15 @@ async def test_a_stopped_server_is_named_with_why_and_one_press_starts_it_again(
     assert (said.label, said.link) == ("Start again on ½ GPU", "/hub/spawn/alice?opt-again=1")
 
 
+async def test_what_is_kept_of_kernels_is_said_whoever_stopped_the_server() -> None:
+    text = "Your 2 kernels (1.0 GiB) are kept until 3 December."
+    kept = {"kernels": 2, "until_ms": 1, "text": text, "brief": "2 kernels, until 3 December."}
+    (said,) = await notices(user(Spawner(offers(kept=kept))), "/hub/")
+    assert "Kept: 2 kernels, until 3 December." in said.more
+    (said,) = await notices(user(Spawner(offers(kept=kept, last_end=None))), "/hub/")
+    assert said.more == (text, "½ GPU is free now.")
+
+
 def never_started() -> Spawner:
     spawner = Spawner(offers(last_end=None))
     spawner.orm_spawner = SimpleNamespace(user_options={})

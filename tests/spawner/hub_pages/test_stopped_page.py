@@ -22,10 +22,22 @@ from gpucommons.spawner.hub_pages.addresses import Addresses
 from gpucommons.spawner.hub_pages.stopped_page import Stopped, stopped, stopped_words
 
 WHY = "Stopped at 14:02: idle 60 min."
+KEPT = {
+    "kernels": 2,
+    "kernel_bytes": 1 << 30,
+    "until_ms": 1,
+    "text": "Your 2 kernels (1.0 GiB) are kept until 3 December.",
+    "brief": "2 kernels (1.0 GiB), until 3 December.",
+}
 HALF = {"team": "vision", "pool": "gpu", "milli_gpu": 500}
 
 
-def offers(*, availability: str = "free", last_end: str | None = WHY) -> OfferList:
+def offers(
+    *,
+    availability: str = "free",
+    last_end: str | None = WHY,
+    kept: dict[str, Any] | None = None,
+) -> OfferList:
     size = {"milli_gpu": 500, "memory_mib": 9933, "availability": availability, "text": "a word"}
     offer = {
         "team": "vision",
@@ -36,7 +48,8 @@ def offers(*, availability: str = "free", last_end: str | None = WHY) -> OfferLi
         "isolation": "none",
         "simulated": True,
     }
-    given = {"user": "alice", "offers": [offer], "now_ms": 0, "last_end": last_end}
+    given: dict[str, Any] = {"user": "alice", "offers": [offer], "now_ms": 0, "last_end": last_end}
+    given["kept"] = kept
     return OfferList.model_validate(given)
 
 
@@ -84,6 +97,26 @@ def test_no_reason_is_said_where_none_is_known(
     said = stopped_words(given, last, keeps_files=True)
 
     assert (said.why, said.kept, said.lost) == ("", (), ())
+
+
+def test_kernels_are_kept_only_where_that_was_reported() -> None:
+    said = stopped_words(offers(kept=KEPT), HALF, keeps_files=True)
+
+    assert said.kept == ("Saved files.", "2 kernels (1.0 GiB), until 3 December.")
+    assert said.lost == (
+        "Its terminals ended with it, and all of its kernels but what is named as kept.",
+    )
+
+
+@pytest.mark.parametrize("last", [HALF, {"milli_gpu": 0}])
+async def test_who_stopped_it_themselves_reads_what_is_kept(
+    last: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Spawner, "orm_spawner", SimpleNamespace(user_options=last))
+    found = await page(offers(last_end=None, kept=KEPT))
+
+    (kept,) = found.select('[data-gpucommons="kept"]')
+    assert kept.get_text(strip=True) == "Your 2 kernels (1.0 GiB) are kept until 3 December."
 
 
 def test_of_who_never_started_nothing_is_said() -> None:
