@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 from gpucommons.scheduler.core.model.lifecycle import is_lease
-from gpucommons.scheduler.core.model.types import AttemptId, Millis, Nomination, Stop, Workload
+from gpucommons.scheduler.core.model.types import (
+    Attempt,
+    AttemptId,
+    Millis,
+    Nomination,
+    Stop,
+    Workload,
+)
 
 
 @dataclass(slots=True)
@@ -26,42 +32,36 @@ class Versions:
         Whether an attempt was told to stop, and whether somebody waits for its end, is a part of what it
         costs to take its devices.
         """
-        was, now = _aspects(before), _aspects(after)
         self.workloads += 1
-        if was == now:
-            return ()
         found: set[AttemptId] = set()
-        if was.nomination is not now.nomination:
+        was, now = _promise_of(before), _promise_of(after)
+        if was is not now:
             self.promises += 1
-            found.update(_victims(was.nomination) ^ _victims(now.nomination))
-        if was.stop is not now.stop:
-            found.update(one for one in (was.attempt_id, now.attempt_id) if one is not None)
+            found.update(_victims(was) ^ _victims(now))
+        ended, runs = _attempt_of(before), _attempt_of(after)
+        if _stop_of(ended) is not _stop_of(runs):
+            found.update(one.attempt_id for one in (ended, runs) if one is not None)
             self.ending_notebooks += any(
                 is_lease(one) for one in (before, after) if one is not None
             )
-        self.withdrawals += was.withdrawn_ms != now.withdrawn_ms
+        self.withdrawals += _withdrawn(before) != _withdrawn(after)
         return found
 
 
-class _Aspects(NamedTuple):
-    """What of a workload others count on."""
-
-    nomination: Nomination | None = None
-    attempt_id: AttemptId | None = None
-    stop: Stop | None = None
-    withdrawn_ms: tuple[Millis, ...] = ()
+def _promise_of(workload: Workload | None) -> Nomination | None:
+    return None if workload is None else workload.nomination
 
 
-_NOTHING = _Aspects()
+def _attempt_of(workload: Workload | None) -> Attempt | None:
+    return None if workload is None else workload.current
 
 
-def _aspects(workload: Workload | None) -> _Aspects:
-    if workload is None:
-        return _NOTHING
-    attempt = workload.current
-    if attempt is None:
-        return _Aspects(workload.nomination, None, None, workload.withdrawn_ms)
-    return _Aspects(workload.nomination, attempt.attempt_id, attempt.stop, workload.withdrawn_ms)
+def _stop_of(attempt: Attempt | None) -> Stop | None:
+    return None if attempt is None else attempt.stop
+
+
+def _withdrawn(workload: Workload | None) -> tuple[Millis, ...]:
+    return () if workload is None else workload.withdrawn_ms
 
 
 def _victims(promise: Nomination | None) -> set[AttemptId]:

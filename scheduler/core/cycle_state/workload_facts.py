@@ -125,28 +125,22 @@ def facts_of(workload: Workload, workloads: Mapping[WorkloadId, Workload]) -> Wo
         sets |= _of_attempt(workload, attempt)
         splits = elastic(workload.spec)
         borrowed = _borrowed(workload, attempt.hold_class, attempt.placements, splits=splits)
-        return WorkloadFacts(
-            sets,
-            attempt.attempt_id,
-            borrowed=borrowed,
-            after=after,
-            stops=stops,
-        )
-    known = WorkloadFacts(sets, after=after, stops=stops)
+        return WorkloadFacts(sets, attempt.attempt_id, None, borrowed, after, stops)
     if state is State.PAUSED:
-        return known._replace(sets=sets | _PAUSED)
+        return WorkloadFacts(sets | _PAUSED, after=after, stops=stops)
     if state not in WAITING_STATES:
-        return known
+        return WorkloadFacts(sets, after=after, stops=stops)
     if after or workload.not_before_ms or workload.spec.not_before_ms:
         sets |= _HINDERED
-    promise = workload.nomination
+    promise, place = workload.nomination, None
     borrowed = (
         None if promise is None else _borrowed(workload, promise.hold_class, promise.placements)
     )
     if is_lease(workload):
-        return known._replace(sets=sets | _TICKETS, borrowed=borrowed)
-    place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
-    return known._replace(sets=sets, place=place, borrowed=borrowed)
+        sets |= _TICKETS
+    else:
+        place = QueuePosition(in_line_since_ms(workload, workloads), workload.workload_id)
+    return WorkloadFacts(sets, None, place, borrowed, after, stops)
 
 
 def _borrowed(

@@ -7,7 +7,7 @@ anew (a node's holds when the node was touched, a workload's candidates when it 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from gpucommons.scheduler.core.capacity.node_capacity import NodeCapacity
 from gpucommons.scheduler.core.capacity.views import free_per_node
@@ -25,6 +25,7 @@ from gpucommons.scheduler.core.model.eviction_cause import FOR_OTHERS, GOES_ON, 
 from gpucommons.scheduler.core.model.holds import Hold, HoldKey
 from gpucommons.scheduler.core.model.types import (
     Attempt,
+    AttemptId,
     HoldClass,
     NodeId,
     PoolName,
@@ -126,7 +127,7 @@ class EvictionCandidates:
 
     def of(self, workload_id: WorkloadId) -> tuple[EvictionCandidate, ...]:
         """Candidates of one workload."""
-        return self._look_up(workload_id)[2]
+        return self._look_up(workload_id, self.cycle.index.pending_victims)[2]
 
     def on(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
         """Candidates that hold something of a node, hold by hold; promises come without a hold."""
@@ -137,8 +138,9 @@ class EvictionCandidates:
 
     def _look_at(self, node: NodeCapacity) -> list[tuple[HoldKey | None, EvictionCandidate]]:
         found: list[tuple[HoldKey | None, EvictionCandidate]] = []
+        pending = self.cycle.index.pending_victims
         for key, hold in self._in_question(node):
-            candidate = self._look_up(hold.workload_id)[3].get(key)
+            candidate = self._look_up(hold.workload_id, pending)[3].get(key)
             if candidate is not None:
                 found.append((key, candidate))
         for workload_id in sorted(node.promised_by):
@@ -186,13 +188,15 @@ class EvictionCandidates:
         return [candidate for candidate in whole if not candidate.keys] or whole
 
     def _look_up(
-        self, workload_id: WorkloadId
+        self, workload_id: WorkloadId, awaited: Container[AttemptId]
     ) -> tuple[Workload, bool, tuple[EvictionCandidate, ...], dict[HoldKey, EvictionCandidate]]:
         workload = self.cycle.workloads[workload_id]
         known = self._known.get(workload_id)
-        pending = self._is_pending(workload)
+        attempt = workload.current
+        # Somebody waits for its end.
+        pending = attempt is not None and attempt.attempt_id in awaited
         if known is None or known[0] is not workload or known[1] is not pending:
-            found = tuple(self._split(workload))
+            found = tuple(self._split(workload, pending=pending))
             known = (
                 workload,
                 pending,
@@ -202,12 +206,7 @@ class EvictionCandidates:
             self._known[workload_id] = known
         return known
 
-    def _is_pending(self, workload: Workload) -> bool:
-        """Somebody waits for its end."""
-        attempt = workload.current
-        return attempt is not None and attempt.attempt_id in self.cycle.index.pending_victims
-
-    def _split(self, workload: Workload) -> Iterator[EvictionCandidate]:
+    def _split(self, workload: Workload, *, pending: bool) -> Iterator[EvictionCandidate]:
         attempt, promise = workload.current, workload.nomination
         may_stop = self._policy.may_stop
         if attempt is not None:
@@ -215,7 +214,7 @@ class EvictionCandidates:
             if not all(one.node_id in self.nodes for one in attempt.placements):
                 return
             if not self._policy.moves and (attempt.stop is not None or elastic(workload.spec)):
-                yield from self._of_attempt(workload, attempt)
+                yield from self._of_attempt(workload, attempt, pending=pending)
             elif may_stop(workload, attempt.hold_class):
                 yield self._whole_job(workload, attempt)
         elif (
@@ -235,7 +234,9 @@ class EvictionCandidates:
             known = self._whole[workload.workload_id] = (workload, candidate)
         return known[1]
 
-    def _of_attempt(self, workload: Workload, attempt: Attempt) -> Iterator[EvictionCandidate]:
+    def _of_attempt(
+        self, workload: Workload, attempt: Attempt, *, pending: bool
+    ) -> Iterator[EvictionCandidate]:
         stop = attempt.stop
         resizing = stop is not None and stop.why in GOES_ON
         final = stop is not None and (stop.signalled or stop.why not in FOR_OTHERS)
@@ -254,8 +255,7 @@ class EvictionCandidates:
         if not any(takes.values()):
             return
         # Notice was given for somebody who still waits: it ends without a further loss.
-        ending = self._is_pending(workload)
-        lost = 0 if ending else work_lost(workload, attempt, self.cycle.now_ms)
+        lost = 0 if pending else work_lost(workload, attempt, self.cycle.now_ms)
         surplus = _surplus(workload, attempt)
         promise = workload.nomination
         kept = set() if promise is None else set(map(place_of, promise.placements))
@@ -283,7 +283,7 @@ class EvictionCandidates:
             # The place it is to move to may be taken like any promise.
             yield EvictionCandidate(workload.workload_id, (), 0, promise.decided_ms)
         if rest and takes[attempt.hold_class]:
-            whole_ending = ending and not resizing
+            whole_ending = pending and not resizing
             yield EvictionCandidate(
                 workload.workload_id, tuple(rest), lost, attempt.reserved_ms, ending=whole_ending
             )

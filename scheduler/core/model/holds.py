@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 from gpucommons.gpu.devices.devices import WHOLE_MILLI_GPU
@@ -31,6 +32,7 @@ _FIRM = frozenset({HoldClass.FIXED, HoldClass.GUARANTEED})
 FULL = (1 << WHOLE_MILLI_GPU) - 1
 
 
+@lru_cache(maxsize=4096)
 def span(offset: int, milli_gpu: int) -> int:
     """Bits of a share."""
     return ((1 << milli_gpu) - 1) << offset
