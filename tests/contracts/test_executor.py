@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -44,6 +45,8 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.executors.base import Launch, Live
 
 FAR = Millis(4_000_000_000_000)
+#: What an attempt left is found on the whole machine: tests of another process have other ids.
+_MINE = uuid.uuid4().hex[:4]
 
 
 def cluster_rig(request: pytest.FixtureRequest) -> Rig:
@@ -81,7 +84,7 @@ def launch(
     rig: Rig, behaviour: Behaviour, *, workers: int = 1, number: int = 1, **asked: Any
 ) -> Launch:
     attempt = Attempt(
-        attempt_id=AttemptId(f"0190aaaa-0000-7000-8000-{number:012}"),
+        attempt_id=AttemptId(f"0190aaaa-{_MINE}-7000-8000-{number:012}"),
         workload_id=WorkloadId("w-1"),
         number=number,
         state=AttemptState.STARTING,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -31,10 +32,19 @@ from gpucommons.scheduler.core.model.types import (
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 
+#: What a killed supervisor left is found on the whole machine, by the attempt's id: of tests that run
+#: side by side no two may have the same, or one ends what the other has just begun.
+_MINE = uuid.uuid4().hex[:8]
 
-def a_launch(*command: str, workers: int = 1, attempt_id: str = "a1", **spec: object) -> Launch:
+
+def attempt_id(number: int) -> AttemptId:
+    """Of the tests of this process alone."""
+    return AttemptId(f"a{number}-{_MINE}")
+
+
+def a_launch(*command: str, workers: int = 1, number: int = 1, **spec: object) -> Launch:
     attempt = Attempt(
-        attempt_id=AttemptId(attempt_id),
+        attempt_id=attempt_id(number),
         workload_id=WorkloadId("w1"),
         number=1,
         state=AttemptState.RESERVED,

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -26,8 +27,12 @@ from gpucommons.gpu.slices.slices import SliceId
 
 from .conftest import DRIVER, Node, gpu_slice, new_pod
 
-A = SliceId("a")
-ATTEMPT = "0193f0aa-1111-7222-8333-444455556666"
+# Slices that pods are shown stand in the machine's table of mounts, where the agents of tests that
+# run beside these find them, too: nobody else may have the same.
+_MINE = uuid.uuid4().hex[:12]
+A, B = SliceId(f"a-{_MINE}"), SliceId(f"b-{_MINE}")
+ATTEMPT = f"0193f0aa-1111-7222-8333-{_MINE}"
+WORKER = f"{_MINE}-1"
 
 
 def code_of(call: Callable[[], object]) -> tuple[grpc.StatusCode, str]:
@@ -60,8 +65,8 @@ def test_its_sockets_are_roots_alone(node: Node) -> None:
 
 
 def test_a_pod_is_shown_the_socket_of_its_slice_and_can_write_nothing(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
-    target = node.publish(new_pod(), slice="a")
+    node.agent.open(gpu_slice(A))
+    target = node.publish(new_pod(), slice=A)
 
     assert [path.name for path in target.iterdir()] == ["usage.sock"]
     with pytest.raises(OSError, match="Read-only"):
@@ -71,46 +76,46 @@ def test_a_pod_is_shown_the_socket_of_its_slice_and_can_write_nothing(node: Node
 
 
 def test_a_worker_is_shown_the_slice_of_its_rank(node: Node) -> None:
-    node.agent.open(gpu_slice("444455556666-1"))
+    node.agent.open(gpu_slice(WORKER))
     target = node.publish(new_pod(), attempt=ATTEMPT, name="digits-7-1-x7k2p")
-    assert mounts.is_same_file(target, node.state / "slices" / "444455556666-1")
+    assert mounts.is_same_file(target, node.state / "slices" / WORKER)
 
 
 def test_a_pod_of_a_namespace_that_is_not_named_is_shown_nothing(
     start_node: Callable[..., Node],
 ) -> None:
     node = start_node("--simulate", "1", "--ignore-real", "--pod-namespaces", "jobs,hub")
-    node.agent.open(gpu_slice("a"))
-    code, text = code_of(partial(node.publish, new_pod(), slice="a"))
+    node.agent.open(gpu_slice(A))
+    code, text = code_of(partial(node.publish, new_pod(), slice=A))
     assert code is grpc.StatusCode.INVALID_ARGUMENT
     assert "'users'" in text
 
 
 def test_asked_again_nothing_changes(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     before = mounts.points(target)
-    node.publish(pod, slice="a")
+    node.publish(pod, slice=A)
     assert mounts.points(target) == before
 
 
 def test_a_half_made_mount_is_made_anew(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
     target = node.target(pod)
     target.mkdir()
     # As an agent leaves it that is killed between two calls.
-    mounts.bind(node.state / "slices" / "a", target, writable=True)
-    node.publish(pod, slice="a")
+    mounts.bind(node.state / "slices" / A, target, writable=True)
+    node.publish(pod, slice=A)
     assert mounts.is_read_only(target)
     assert len(mounts.points(target)) == 1
 
 
 def test_taken_back_nothing_is_left_and_again_is_harmless(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     node.unpublish(pod)
     node.unpublish(pod)
     assert not target.exists()
@@ -119,24 +124,24 @@ def test_taken_back_nothing_is_left_and_again_is_harmless(node: Node) -> None:
 
 
 def test_a_pod_waits_for_a_scheduler_that_is_about_to_open_its_slice(node: Node) -> None:
-    late = threading.Timer(1.0, lambda: node.agent.open(gpu_slice("a")))
+    late = threading.Timer(1.0, lambda: node.agent.open(gpu_slice(A)))
     late.start()
     try:
-        assert node.publish(new_pod(), slice="a").is_dir()
+        assert node.publish(new_pod(), slice=A).is_dir()
     finally:
         late.join()
 
 
 def test_a_slice_that_nobody_granted_starts_no_pod_and_says_why(node: Node) -> None:
     pod = new_pod()
-    code, text = code_of(lambda: node.publish(pod, slice="a"))
+    code, text = code_of(lambda: node.publish(pod, slice=A))
     assert code is grpc.StatusCode.NOT_FOUND
-    assert "has not opened slice a on this node" in text
+    assert f"has not opened slice {A} on this node" in text
     assert mounts.points(node.target(pod)) == []
 
 
 def test_pods_that_wait_for_a_grant_keep_nobody_from_starting(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pods = [new_pod() for _ in range(40)]
     waiting = [
         threading.Thread(target=lambda pod=pod: code_of(lambda: node.publish(pod, slice="none")))
@@ -145,7 +150,7 @@ def test_pods_that_wait_for_a_grant_keep_nobody_from_starting(node: Node) -> Non
     for thread in waiting:
         thread.start()
     started_s = time.monotonic()
-    assert node.publish(new_pod(), slice="a").is_dir()
+    assert node.publish(new_pod(), slice=A).is_dir()
     took_s = time.monotonic() - started_s
     for thread in waiting:
         thread.join()
@@ -154,25 +159,25 @@ def test_pods_that_wait_for_a_grant_keep_nobody_from_starting(node: Node) -> Non
 
 
 def test_a_pod_that_names_another_pods_slice_is_refused(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     owner = new_pod()
-    node.publish(owner, slice="a")
+    node.publish(owner, slice=A)
     thief = new_pod()
-    code, text = code_of(lambda: node.publish(thief, slice="a"))
+    code, text = code_of(lambda: node.publish(thief, slice=A))
     assert code is grpc.StatusCode.FAILED_PRECONDITION
     assert "another pod's" in text
     assert not node.target(thief).exists()
     assert node.agent.tenants()[A] == {owner}
     node.unpublish(owner)
-    assert node.publish(thief, slice="a").is_dir()
+    assert node.publish(thief, slice=A).is_dir()
 
 
 def test_a_pod_has_one_slice(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
-    node.agent.open(gpu_slice("b"))
+    node.agent.open(gpu_slice(A))
+    node.agent.open(gpu_slice(B))
     pod = new_pod()
-    node.publish(pod, slice="a")
-    code, text = code_of(lambda: node.publish(pod, slice="b"))
+    node.publish(pod, slice=A)
+    code, text = code_of(lambda: node.publish(pod, slice=B))
     assert code is grpc.StatusCode.FAILED_PRECONDITION
     assert "another already" in text
 
@@ -184,26 +189,26 @@ def test_a_hostile_name_is_no_slice(node: Node) -> None:
 
 
 def test_a_link_in_the_place_of_the_volume_leads_nowhere(node: Node, tmp_path: Path) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
     (tmp_path / "mount").mkdir()
     folder = node.target(pod).parent
     folder.rmdir()
     folder.symlink_to(tmp_path)
-    code, _ = code_of(lambda: node.publish(pod, slice="a"))
+    code, _ = code_of(lambda: node.publish(pod, slice=A))
     assert code is grpc.StatusCode.INTERNAL
     assert mounts.points(tmp_path) == []
     assert (tmp_path / "mount").is_dir()
     folder.unlink()
     folder.mkdir()
     (folder / "mount").symlink_to(tmp_path / "mount")
-    code, _ = code_of(lambda: node.publish(pod, slice="a"))
+    code, _ = code_of(lambda: node.publish(pod, slice=A))
     assert code is grpc.StatusCode.INTERNAL
     assert mounts.points(tmp_path) == []
 
 
 def test_another_pods_folder_is_not_mounted_on(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     own, other = new_pod(), new_pod()
     code, _ = code_of(
         lambda: node.ask(
@@ -214,7 +219,7 @@ def test_another_pods_folder_is_not_mounted_on(node: Node) -> None:
             volume_context={
                 "csi.storage.k8s.io/ephemeral": "true",
                 "csi.storage.k8s.io/pod.uid": own,
-                "slice": "a",
+                "slice": A,
             },
         )
     )
@@ -222,15 +227,15 @@ def test_another_pods_folder_is_not_mounted_on(node: Node) -> None:
 
 
 def test_an_agent_that_was_killed_finds_pods_and_mounts_as_they_were(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     node = node.restart()
     assert node.agent.tenants()[A] == {pod}
     # What the pod sees is the new agent's socket.
     with socket.socket(socket.AF_UNIX) as connection:
         connection.connect(str(target / "usage.sock"))
-    node.publish(pod, slice="a")
+    node.publish(pod, slice=A)
     node.unpublish(pod)
     assert mounts.points(target) == []
 
@@ -238,9 +243,9 @@ def test_an_agent_that_was_killed_finds_pods_and_mounts_as_they_were(node: Node)
 def test_a_pod_that_went_while_the_agent_was_away_is_forgotten(
     node: Node, eventually: Callable[..., object]
 ) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     node.process.kill()
     node.process.wait()
     mounts.unmount(target)
@@ -262,9 +267,9 @@ def test_what_a_killed_agent_left_of_closed_slices_is_cleared_away(node: Node) -
 
 
 def test_a_closed_slice_leaves_no_mount_behind_and_its_pod_its_view(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     node.agent.close_slice(A)
     assert mounts.points(node.state / "slices") == []
     assert target.is_dir()
@@ -273,7 +278,7 @@ def test_a_closed_slice_leaves_no_mount_behind_and_its_pod_its_view(node: Node) 
 
 
 def test_only_a_pods_uid_is_one(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pods: tuple[Any, ...] = ("", "..", "../x", "5f0c3b5e", 7, None)
     for pod in pods:
         with pytest.raises(BadAgentRequest):
@@ -285,7 +290,7 @@ def test_only_a_pods_uid_is_one(node: Node) -> None:
 def test_a_slice_must_be_open_and_free_to_be_a_pods(node: Node) -> None:
     with pytest.raises(UnknownSlice):
         node.agent.admit(A, new_pod())
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     node.agent.admit(A, new_pod())
     with pytest.raises(SliceInUse):
         node.agent.admit(A, new_pod())
@@ -354,19 +359,19 @@ WAITS = "print('in', flush=True); input()"
 def test_every_process_of_the_pod_is_the_slices_whoever_started_it(
     node: Node, run_in: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    node.agent.open(gpu_slice("a"))
-    node.agent.open(gpu_slice("b"))
+    node.agent.open(gpu_slice(A))
+    node.agent.open(gpu_slice(B))
     mine, other = new_pod(), new_pod()
-    node.publish(mine, slice="a")
-    node.publish(other, slice="b")
+    node.publish(mine, slice=A)
+    node.publish(other, slice=B)
     inside = run_in(mine, WAITS)
     # It claims to be somebody else's.
-    liar = run_in(other, WAITS, GPUCOMMONS_SLICE_ID="a")
+    liar = run_in(other, WAITS, GPUCOMMONS_SLICE_ID=A)
     for process in (inside, liar):
         assert process.stdout is not None
         assert process.stdout.readline() == "in\n"
     assert node.agent.reading(A).pids == (inside.pid,)
-    assert node.agent.reading(SliceId("b")).pids == (liar.pid,)
+    assert node.agent.reading(B).pids == (liar.pid,)
     inside.kill()
     inside.wait()
     assert node.agent.reading(A).pids == ()
@@ -382,11 +387,11 @@ def test_a_pod_hears_of_its_own_slice_and_of_no_other(
     node: Node, run_in: Callable[..., subprocess.Popen[str]]
 ) -> None:
     node.kubelet.chmod(0o711)
-    node.agent.open(gpu_slice("a"))
-    node.agent.open(gpu_slice("b"))
+    node.agent.open(gpu_slice(A))
+    node.agent.open(gpu_slice(B))
     mine, other = new_pod(), new_pod()
-    target = node.publish(mine, slice="a")
-    node.publish(other, slice="b")
+    target = node.publish(mine, slice=A)
+    node.publish(other, slice=B)
     for folder in target.parents:
         if folder == node.kubelet:
             break
@@ -398,8 +403,8 @@ def test_a_pod_hears_of_its_own_slice_and_of_no_other(
 
 
 def test_state_files_of_the_agent_are_not_in_what_a_pod_sees(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
-    target = node.publish(new_pod(), slice="a")
+    node.agent.open(gpu_slice(A))
+    target = node.publish(new_pod(), slice=A)
     assert json.loads((node.state / "open-slices.json").read_text())["slices"]
     assert not list(target.glob("**/*.json"))
     assert (node.state / "slices").stat().st_mode & 0o777 == 0o700
@@ -420,9 +425,9 @@ def lose_state(node: Node) -> Node:
 def test_a_slice_that_the_agent_lost_is_not_empty_while_its_pod_runs(
     node: Node, run_in: Callable[..., subprocess.Popen[str]]
 ) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     inside = run_in(pod, WAITS)
     assert inside.stdout is not None
     assert inside.stdout.readline() == "in\n"
@@ -435,37 +440,37 @@ def test_a_slice_that_the_agent_lost_is_not_empty_while_its_pod_runs(
     # Before the scheduler opens it again: by what the kernel shows to whom.
     assert again.agent.slices() == ()
     assert again.agent.reading(A).pids == (inside.pid,)
-    again.agent.open(gpu_slice("a"))
+    again.agent.open(gpu_slice(A))
     assert again.agent.tenants() == {A: {pod}}
     assert again.agent.reading(A).pids == (inside.pid,)
     # It is the file system that the pod sees, not another one in its place.
-    assert mounts.is_same_file(target, again.state / "slices" / "a")
-    code, text = code_of(partial(again.publish, new_pod(), slice="a"))
+    assert mounts.is_same_file(target, again.state / "slices" / A)
+    code, text = code_of(partial(again.publish, new_pod(), slice=A))
     assert code is grpc.StatusCode.FAILED_PRECONDITION
     assert "another pod's" in text
     # The kubelet may ask again.
-    again.publish(pod, slice="a")
+    again.publish(pod, slice=A)
     inside.kill()
     inside.wait()
     assert again.agent.reading(A).pids == ()
 
 
 def test_a_slice_that_no_pod_is_shown_is_empty_whatever_the_agent_lost(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    node.publish(pod, slice="a")
+    node.publish(pod, slice=A)
     node.unpublish(pod)
     assert lose_state(node).agent.reading(A).pids == ()
 
 
 def test_asked_again_for_a_pod_that_runs_a_refusal_takes_nothing_away(node: Node) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     before = mounts.points(target)
     again = lose_state(node)
     # Not opened again yet.
-    code, _ = code_of(partial(again.publish, pod, slice="a"))
+    code, _ = code_of(partial(again.publish, pod, slice=A))
     assert code is grpc.StatusCode.NOT_FOUND
     assert mounts.points(target) == before
 
@@ -473,14 +478,14 @@ def test_asked_again_for_a_pod_that_runs_a_refusal_takes_nothing_away(node: Node
 def test_asked_again_for_a_pod_that_runs_its_mount_stays_although_the_folder_is_another(
     node: Node,
 ) -> None:
-    node.agent.open(gpu_slice("a"))
+    node.agent.open(gpu_slice(A))
     pod = new_pod()
-    target = node.publish(pod, slice="a")
+    target = node.publish(pod, slice=A)
     seen = target.stat()
-    mounts.unmount(node.state / "slices" / "a")
+    mounts.unmount(node.state / "slices" / A)
     again = lose_state(node)
-    again.agent.open(gpu_slice("a"))
-    again.publish(pod, slice="a")
+    again.agent.open(gpu_slice(A))
+    again.publish(pod, slice=A)
     # Its containers hold the old one, whatever would be mounted here.
     assert target.stat().st_dev == seen.st_dev
     assert again.agent.tenants() == {A: {pod}}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launches import a_launch, ended, gone, lines, python, stopping, until
+from launches import a_launch, attempt_id, ended, gone, lines, python, stopping, until
 
 from gpucommons.scheduler.core.model.types import Attempt, Millis
 from gpucommons.scheduler.executors.base import Launch
@@ -24,7 +24,7 @@ from gpucommons.scheduler.working_folder.taking_over import make_new, take_over
 
 def attempt(launch: Launch, number: int, *before: Attempt, code: str | None = None) -> Launch:
     """Attempt ``number`` of the same job."""
-    now = replace(launch.attempt, attempt_id=f"a{number}", number=number)  # type: ignore[arg-type] # an id
+    now = replace(launch.attempt, attempt_id=attempt_id(number), number=number)
     spec = launch.workload.spec
     if code is not None:
         spec = replace(spec, roles=(replace(spec.roles[0], command=python(code)),))

@@ -36,7 +36,7 @@ def test_an_old_folder_goes_with_all_that_the_job_left(
     executor.forget(launch.attempt.attempt_id)
 
     assert executor.prune(needed=nobody, before_s=folder.exit.stat().st_mtime) == 0
-    assert executor.prune(needed="a1".__eq__, before_s=LATER_S) == 0
+    assert executor.prune(needed=launch.attempt.attempt_id.__eq__, before_s=LATER_S) == 0
     assert (folder.run / "results" / "shut" / "x").exists()
 
     assert executor.prune(needed=nobody, before_s=LATER_S) == 1

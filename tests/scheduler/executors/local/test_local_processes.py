@@ -12,9 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from launches import a_launch, ended, gone, lines, python, stopping, until
+from launches import a_launch, attempt_id, ended, gone, lines, python, stopping, until
 
-from gpucommons.scheduler.core.model.types import AttemptId, Checkpoint, Millis
+from gpucommons.scheduler.core.model.types import Checkpoint, Millis
 from gpucommons.scheduler.executors.local.attempt.secret_files import is_missing
 from gpucommons.scheduler.executors.local.local import LocalExecutor
 
@@ -296,15 +296,15 @@ def test_a_resumed_attempt_finds_its_checkpoint_and_older_leftovers_are_cleared(
         "os.makedirs(d); open(d + '/state', 'w').write('w')"
     )
     first, second = (
-        a_launch(*python(save), attempt_id="a1"),
-        a_launch(*python(save), attempt_id="a2"),
+        a_launch(*python(save), number=1),
+        a_launch(*python(save), number=2),
     )
     for launch in (first, second):
         executor.start(launch)
         ended(executor)
         executor.forget(launch.attempt.attempt_id)
     checkpoint = Checkpoint(
-        attempt_id=AttemptId("a2"),
+        attempt_id=attempt_id(2),
         step=1,
         path="checkpoints/step-1",
         size_bytes=1,
@@ -313,7 +313,7 @@ def test_a_resumed_attempt_finds_its_checkpoint_and_older_leftovers_are_cleared(
     )
     third = a_launch(
         *python("import os; print(os.listdir(os.environ['GPUCOMMONS_RESUME_DIR']))"),
-        attempt_id="a3",
+        number=3,
     )
     third = replace(
         third,
@@ -324,7 +324,7 @@ def test_a_resumed_attempt_finds_its_checkpoint_and_older_leftovers_are_cleared(
     ended(executor)
 
     assert lines(executor, third) == ["['state']"]
-    assert not (executor.folder(AttemptId("a1")).run / "checkpoints").exists()
+    assert not (executor.folder(attempt_id(1)).run / "checkpoints").exists()
 
 
 def test_the_supervisor_kills_at_the_ordered_time_though_the_scheduler_is_gone(

@@ -13,9 +13,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launches import a_launch, ended, lines, python, stopping, until
+from launches import a_launch, attempt_id, ended, lines, python, stopping, until
 
-from gpucommons.scheduler.core.model.types import AttemptId, Millis, State, Workload, WorkloadId
+from gpucommons.scheduler.core.model.types import Millis, State, Workload, WorkloadId
 from gpucommons.scheduler.errors import Conflict, TooLarge
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local import local_results
@@ -86,7 +86,7 @@ def test_a_job_that_is_cancelled_while_it_waits_brings_what_its_last_attempt_lef
     job = Job(executor)
     job.run()
     # Its next attempt was stopped before it had begun.
-    second = replace(job.launch.attempt, attempt_id=AttemptId("a2"), number=2)
+    second = replace(job.launch.attempt, attempt_id=attempt_id(2), number=2)
     executor.signal(stopping(replace(job.launch, attempt=second), kill_in_s=0), now_ms=Millis(0))
     job.workload = replace(job.workload, attempts=(*job.workload.attempts, second))
     job.become(State.CANCELLED)
@@ -102,7 +102,7 @@ def test_a_scheduler_that_is_killed_between_copy_and_record_copies_nothing_twice
     job.run()
     job.become(State.FAILED)
     job.results.step()
-    executor.folder(AttemptId("a1")).given_back.unlink()
+    executor.folder(attempt_id(1)).given_back.unlink()
 
     assert job.looking().step() == 1
     assert [path.name for path in (home / "runs" / "results").iterdir()] == ["digits-1"]
@@ -137,7 +137,7 @@ def test_whether_files_come_is_known_of_jobs_that_this_release_began_alone(
     assert job.results.is_coming(job.workload)
 
     # As an earlier release laid it out.
-    plan = executor.folder(AttemptId("a1")).plan
+    plan = executor.folder(attempt_id(1)).plan
     document = json.loads(plan.read_text())
     del document["job_id"]
     plan.write_text(json.dumps(document))
@@ -180,7 +180,7 @@ def test_whoever_stops_listening_leaves_no_process(executor: LocalExecutor) -> N
 def test_an_attempt_with_a_successor_is_left_alone(executor: LocalExecutor, home: Path) -> None:
     job = Job(executor)
     job.run()
-    second = replace(job.launch.attempt, attempt_id=AttemptId("a2"), number=2)
+    second = replace(job.launch.attempt, attempt_id=attempt_id(2), number=2)
     workload = replace(job.workload, attempts=(*job.workload.attempts, second))
     job.launch = replace(job.launch, attempt=second, workload=workload)
     job.workload = workload
@@ -212,15 +212,15 @@ def test_a_user_who_stops_the_copying_of_their_files_keeps_no_place_from_others(
     executor: LocalExecutor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     jobs: dict[WorkloadId, Workload] = {}
-    for owner in ("alice", "bob"):
-        launch = a_launch(*python(WRITES), attempt_id=f"a-{owner}", owner=owner, results_to=owner)
+    for number, owner in enumerate(("alice", "bob"), start=1):
+        launch = a_launch(*python(WRITES), number=number, owner=owner, results_to=owner)
         job = replace(launch.workload, workload_id=WorkloadId(owner), state=State.FAILED)
         executor.start(replace(launch, workload=job))
         until(executor.folder(launch.attempt.attempt_id).exit.exists)
         jobs[job.workload_id] = job
 
     def send(plan: Plan, words: Sequence[str], snapshot: Path | None) -> subprocess.Popen[bytes]:
-        if plan.attempt_id == "a-bob":
+        if plan.attempt_id == attempt_id(2):
             return send_on_errand(plan, words, snapshot)
         pipe = subprocess.PIPE
         return subprocess.Popen(["sleep", "600"], stdout=pipe, stderr=pipe)

@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launches import a_launch, ended, lines, python, until
+from launches import a_launch, attempt_id, ended, lines, python, until
 
-from gpucommons.scheduler.core.model.types import AttemptId
 from gpucommons.scheduler.executors.local.attempt.plan import Account
 from gpucommons.scheduler.executors.local.local import LocalExecutor, LocalSettings
 from gpucommons.scheduler.working_folder.giving_back import MARK
@@ -152,7 +151,7 @@ def test_the_working_folder_is_handed_over_and_strays_are_found_under_their_acco
     theirs.start(first)
     assert ended(theirs).exit_code == 0
     theirs.forget(first.attempt.attempt_id)
-    now = replace(first.attempt, attempt_id=AttemptId("a2"), number=2)
+    now = replace(first.attempt, attempt_id=attempt_id(2), number=2)
     workload = replace(first.workload, attempts=(first.attempt, now))
     second = replace(first, attempt=now, workload=workload)
     theirs.start(second)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launches import a_launch, ended, lines, python
+from launches import a_launch, attempt_id, ended, lines, python
 
 from gpucommons.gpu.client.agent_client import Prepared, SliceReading
 from gpucommons.gpu.devices.devices import Device, DeviceId
@@ -16,7 +16,7 @@ from gpucommons.gpu.errors import AgentUnavailable, LimitNotInForce, UnknownSlic
 from gpucommons.gpu.providers import Injection
 from gpucommons.gpu.slices.slices import GpuSlice, SliceId
 from gpucommons.scheduler.core.model.resources import Node
-from gpucommons.scheduler.core.model.types import AttemptId, Millis, NodeId, PoolName
+from gpucommons.scheduler.core.model.types import Millis, NodeId, PoolName
 from gpucommons.scheduler.errors import BadRequest
 from gpucommons.scheduler.executors.base import Launch
 from gpucommons.scheduler.executors.local.job_slices import JobSlices
@@ -232,6 +232,6 @@ def test_a_slice_that_could_not_be_closed_is_closed_before_the_next_one_is_made(
     known.close(attempt.attempt_id, attempt)
     assert SliceId("s-0") in agent.open_now
     monkeypatch.setattr(agent, "close_slice", agent.open_now.pop)
-    following = replace(attempt, attempt_id=AttemptId("a2"), placements=())
+    following = replace(attempt, attempt_id=attempt_id(2), placements=())
     known.prepare(following, None)
     assert agent.open_now == {}

@@ -10,9 +10,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from launches import a_launch, ended, python, until
+from launches import a_launch, attempt_id, ended, python, until
 
-from gpucommons.scheduler.core.model.types import AttemptId, State, UserName, WorkloadId
+from gpucommons.scheduler.core.model.types import State, UserName, WorkloadId
 from gpucommons.scheduler.errors import TooManyRequests
 from gpucommons.scheduler.executors.local import local
 from gpucommons.scheduler.executors.local.attempt import answers, own_files
@@ -164,7 +164,7 @@ class TwoOwners:
         for number, owner in enumerate(("ann", "bob"), start=1):
             launch = a_launch(*python("open('x', 'w').write('1'); raise SystemExit(3)"))
             spec = replace(launch.workload.spec, owner=UserName(owner), name=f"of-{owner}")
-            attempt = replace(launch.attempt, attempt_id=AttemptId(f"a{number}"))
+            attempt = replace(launch.attempt, attempt_id=attempt_id(number))
             workload = replace(
                 launch.workload,
                 workload_id=WorkloadId(owner),
@@ -187,7 +187,9 @@ def test_who_stops_the_copying_of_their_results_holds_up_nobody_elses(
     both = TwoOwners(executor)
     monkeypatch.setattr("gpucommons.scheduler.executors.local.local_results.TOGETHER_S", 0.1)
     monkeypatch.setattr(own_files.sys, "executable", str(as_errand))
-    as_errand.write_text(f'#!/bin/sh\ncase "$*" in *a1*) exec sleep 30;; esac\nexec {REAL} "$@"\n')
+    as_errand.write_text(
+        f'#!/bin/sh\ncase "$*" in */a1-*) exec sleep 30;; esac\nexec {REAL} "$@"\n'
+    )
     began_s = time.monotonic()
     until(lambda: both.results.step() == 1)
     assert time.monotonic() - began_s < 25
