@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from gpucommons.scheduler.core.cycle_state import stops
+from gpucommons.scheduler.core.cycle_state.clock import Times
 from gpucommons.scheduler.core.cycle_state.cycle_state import CycleState
 from gpucommons.scheduler.core.events import leases
 from gpucommons.scheduler.core.events.endings import fail
-from gpucommons.scheduler.core.model.clock import Times
 from gpucommons.scheduler.core.model.lifecycle import is_final, is_lease, move, with_attempt
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.state_words import ended_words

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from gpucommons.scheduler.core.capacity.capacity import Capacity
+from gpucommons.scheduler.core.cycle_state.clock import Clock
 from gpucommons.scheduler.core.cycle_state.workload_index import WorkloadIndex
-from gpucommons.scheduler.core.model.clock import Clock
 from gpucommons.scheduler.core.model.state import Cluster
 from gpucommons.scheduler.core.model.types import WorkloadId
 from gpucommons.scheduler.core.quota import quota
