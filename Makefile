@@ -28,7 +28,7 @@ setup: .venv/.ready $(LAB)/package.json ## Make .venv and node_modules with ever
 	# An editable install copies the panel; a link shows each new build at once. It goes before the
 	# next install, which would otherwise write through it.
 	rm -rf .venv/share/jupyter/labextensions/gpucommons build/labextensions build/lib
-	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[hub]' --group dev
+	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[all]' --group dev
 	rm -rf .venv/share/jupyter/labextensions/gpucommons
 	ln -s ../../../../$(LAB) .venv/share/jupyter/labextensions/gpucommons
 	touch .venv/.ready

@@ -8,10 +8,13 @@ import os
 import sys
 
 from gpucommons.gpu.doors import descriptors
+from gpucommons.gpu.extras import MissingExtra, program_of
 from gpucommons.gpu.said_once import log_to_stderr
 from gpucommons.scheduler.errors import SchedulerError
-from gpucommons.scheduler.wiring.options import read_settings
-from gpucommons.scheduler.wiring.serving import until_signalled
+
+with program_of("service"):
+    from gpucommons.scheduler.wiring.options import read_settings
+    from gpucommons.scheduler.wiring.serving import until_signalled
 
 
 def main() -> int:
@@ -24,7 +27,7 @@ def main() -> int:
     descriptors.raise_limit()
     try:
         return asyncio.run(until_signalled(settings))
-    except (SchedulerError, OSError) as error:
+    except (SchedulerError, MissingExtra, OSError) as error:
         logging.getLogger("gpucommons.scheduler").critical("%s", error)
         return 1
 

@@ -64,9 +64,9 @@ def test_every_shell_can_read_them(shell: str) -> None:
     [
         ("make demo # a comment", True),
         ("gpucommons submit a.ipynb -p x=[1,2]", True),
-        ('pip install "$(ls a.whl)[hub]"', True),
+        ('pip install "$(ls a.whl)[workstation]"', True),
         ("gpucommons submit a.ipynb -p 'x=[1,2]'", False),
-        ("sh -c 'pip install \"$(ls a.whl)[hub]\"'", False),
+        ("sh -c 'pip install \"$(ls a.whl)[workstation]\"'", False),
     ],
 )
 def test_the_test_would_find_one(command: str, is_wrong: bool) -> None:

@@ -9,5 +9,8 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 FROM ${BASE}
 USER root
 COPY --from=build /wheels /tmp/wheels
-RUN pip install --no-cache-dir /tmp/wheels/*.whl
+# What the base has stays as it is: a release of Zero to JupyterHub is tried with its own pins.
+RUN pip list --format=freeze > /tmp/base.txt \
+    && pip install --no-cache-dir --constraint /tmp/base.txt "$(ls /tmp/wheels/*.whl)[hub]" \
+    && rm -rf /tmp/wheels /tmp/base.txt
 USER 1000

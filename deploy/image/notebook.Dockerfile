@@ -8,4 +8,7 @@ RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
 
 FROM ${BASE}
 COPY --from=build /wheels /tmp/wheels
-RUN pip install --no-cache-dir /tmp/wheels/*.whl
+# What the base has stays as it is.
+RUN pip list --format=freeze > /tmp/base.txt \
+    && pip install --no-cache-dir --constraint /tmp/base.txt "$(ls /tmp/wheels/*.whl)[notebook]" \
+    && rm -rf /tmp/wheels /tmp/base.txt

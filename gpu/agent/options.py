@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from gpucommons.gpu.doors.addresses import is_loopback
+from gpucommons.gpu.extras import missing
 from gpucommons.gpu.node.fake import DEFAULT_DEVICES, DEFAULT_KIND, MAX_DEVICES
 from gpucommons.gpu.providers.cluster.pods import CSI_DRIVER
 
@@ -32,7 +33,7 @@ def parse(arguments: list[str] | None, description: str) -> argparse.Namespace:
     if (options.door_cert_file is None) != (options.door_key_file is None):
         parser.error("--door-cert-file and --door-key-file belong together.")
     if options.kubernetes and find_spec("grpc") is None:
-        parser.error("--kubernetes needs the extra packages of gpucommons[kubernetes].")
+        parser.error(f"--kubernetes: {missing('grpcio', 'kubernetes')}")
     return options
 
 

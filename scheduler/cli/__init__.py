@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from gpucommons.gpu.extras import MissingExtra
 from gpucommons.scheduler.cli.parser import build_parser
 from gpucommons.scheduler.cli.present import printable
 from gpucommons.scheduler.cli.submit import in_one_word
@@ -33,6 +34,7 @@ EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (BadRequest, 2),
     (ValidationError, 2),
     (ValueError, 2),
+    (MissingExtra, 1),
     (OSError, 2),
     (Unavailable, 3),
     (NotFound, 4),

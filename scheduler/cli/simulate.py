@@ -9,6 +9,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.cli.connect import connect
 from gpucommons.scheduler.cli.documents import read_config
@@ -29,7 +30,8 @@ def simulate(arguments: argparse.Namespace) -> int:
             answer = scheduler.send(calls.replay(request))
     else:
         # Loads the whole core; nobody who lists jobs should wait for it.
-        from gpucommons.scheduler.cli.trace_replay import replay_of_trace  # noqa: PLC0415
+        with coming_with("service"):
+            from gpucommons.scheduler.cli.trace_replay import replay_of_trace  # noqa: PLC0415
 
         answer = replay_of_trace(arguments, config)
     text = as_text(answer, compares=bool(config.teams or config.pools))

@@ -7,9 +7,12 @@ import logging
 import os
 import sys
 
+from gpucommons.gpu.extras import program_of
 from gpucommons.gpu.said_once import log_to_stderr
-from gpucommons.scheduler.operator.options import read_settings
-from gpucommons.scheduler.operator.running import operate
+
+with program_of("kubernetes"):
+    from gpucommons.scheduler.operator.options import read_settings
+    from gpucommons.scheduler.operator.running import operate
 
 
 async def _until_signalled() -> None:

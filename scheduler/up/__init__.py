@@ -14,7 +14,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpucommons.gpu.extras import MissingExtra, check_installed
+
 DEFAULT_PORT = 8000
+#: What its children load, one of each of the extra's parts: without it they would end one by one.
+_OF_SERVICE = ("fastapi", "numpy", "sqlalchemy", "uvicorn", "jupyterhub")
+_OF_ALL = (*_OF_SERVICE, "kubespawner", "jupyterlab", "nbclient")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     from gpucommons.scheduler.up.settings import read_settings  # noqa: PLC0415
 
     try:
+        check_installed(_OF_SERVICE if arguments.no_hub else _OF_ALL, "workstation")
         return run_machine(read_settings(arguments, os.environ))
-    except (ValueError, OSError, RuntimeError) as error:
+    except (ValueError, OSError, RuntimeError, MissingExtra) as error:
         sys.stderr.write(f"gpucommons up: {error}\n")
         return 1
 

@@ -42,9 +42,7 @@ def _find_node() -> Path:
     found = shutil.which("node")
     if found:
         return Path(found)
-    message = (
-        "The hub's proxy needs Node, and there is none: `pip install 'gpucommons[hub]'` brings it."
-    )
+    message = "The hub's proxy needs Node, and there is none: `pip install 'gpucommons[workstation]'` brings it."
     raise RuntimeError(message)
 
 

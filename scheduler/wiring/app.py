@@ -15,6 +15,7 @@ from pathlib import Path
 import yaml
 from pydantic import ValidationError
 
+from gpucommons.gpu.extras import coming_with
 from gpucommons.scheduler import models
 from gpucommons.scheduler.core.events import due_actions
 from gpucommons.scheduler.core.events.leases import NOT_STARTED
@@ -190,9 +191,10 @@ def _replica(
     if options is None:
         return None
     # The client library takes a second that a workstation need not wait.
-    from gpucommons.scheduler.leadership.kubernetes_lease import (  # noqa: PLC0415 - see above
-        open_lease,
-    )
+    with coming_with("kubernetes"):
+        from gpucommons.scheduler.leadership.kubernetes_lease import (  # noqa: PLC0415 - see above
+            open_lease,
+        )
 
     return join(
         open_lease(options.lease), store, name=options.name, url=options.url, on_change=on_change

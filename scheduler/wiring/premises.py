@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 
 from gpucommons.gpu.client.agent_client import AgentClient, NodeReport
+from gpucommons.gpu.extras import coming_with
 from gpucommons.gpu.slices.slices import SliceId
 from gpucommons.gpu.slices.usage import AuditEntry, UsageMinute
 from gpucommons.scheduler.core.model.resources import Node
@@ -110,15 +111,16 @@ def _cluster(
     settings: SchedulerSettings, described: Path, kept: StorageParts, asked: Asked
 ) -> Premises:
     # The client library takes a second that a workstation need not wait.
-    from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
-    from gpucommons.scheduler.cluster.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
-    from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import (  # noqa: PLC0415 - see above
-        NotebookImages,
-    )
-    from gpucommons.scheduler.executors.kubernetes.settings import (  # noqa: PLC0415 - see above
-        read_settings,
-    )
-    from gpucommons.scheduler.wiring.cluster_parts import make_parts  # noqa: PLC0415 - see above
+    with coming_with("kubernetes"):
+        from gpucommons.scheduler.cluster.cluster_facts import ClusterFacts, NoAgents  # noqa: PLC0415 - see above
+        from gpucommons.scheduler.cluster.cluster_troubles import ClusterTroubles  # noqa: PLC0415 - see above
+        from gpucommons.scheduler.executors.kubernetes.cluster_state.notebook_images import (  # noqa: PLC0415 - see above
+            NotebookImages,
+        )
+        from gpucommons.scheduler.executors.kubernetes.settings import (  # noqa: PLC0415 - see above
+            read_settings,
+        )
+        from gpucommons.scheduler.wiring.cluster_parts import make_parts  # noqa: PLC0415 - see above
 
     cluster = read_settings(described)
     parts = make_parts(cluster, asked, logs=settings.state / "logs", kept=kept)
