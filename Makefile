@@ -13,7 +13,7 @@ TRACES ?= traces
 # In the order of tests/conftest.py: stories first, so that none is left for one process alone.
 PYTEST := $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help setup setup-kubernetes setup-frameworks demo test test-frameworks check fix properties peers tour tour-kubernetes bench docs dist clean
+.PHONY: help setup setup-hibernation setup-kubernetes setup-frameworks demo test test-frameworks check fix properties peers tour tour-kubernetes bench docs dist clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ test: setup ## All tests: unit, contract, property, real hub, real browser, real
 
 setup-kubernetes: setup ## Find or build etcd, kube-apiserver, kubelet, … (12 minutes once, then cached)
 	$(BIN)/python -m tests.kubernetes setup
+
+setup-hibernation: setup ## Get CRIU into the cache folder, without root (10 s once, then cached)
+	$(BIN)/gpucommons hibernation setup --folder "$${XDG_CACHE_HOME:-$$HOME/.cache}/gpucommons/criu"
 
 setup-frameworks: setup ## Install torch, Lightning, Transformers, Keras, … apart (3 minutes once, 6 GB, then cached)
 	$(BIN)/python -m benchmarks.real_scripts.environment

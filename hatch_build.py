@@ -23,6 +23,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 #: Builds a wheel for another architecture than this machine's; needs ziglang.
 MACHINE_VARIABLE = "GPUCOMMONS_SHIM_MACHINE"
 _SHIM = "gpu/shim"
+_PRELOADS = "gpu/hibernation/preload/lib"
 
 
 class GpuCommonsHook(BuildHookInterface):
@@ -48,6 +49,8 @@ class GpuCommonsHook(BuildHookInterface):
         try:
             # Stripped: nothing of the machine that built it is in it.
             building.build(folder, machine=self._machine, flags=["-s"])
+            beside = building.PRELOADS if version == "editable" else folder
+            building.build_semaphores(beside, machine=self._machine, flags=["-s"])
         except building.CannotBuildShim as error:
             self.app.display_warning(f"Built without the shim: {error}")
             return
@@ -59,6 +62,8 @@ class GpuCommonsHook(BuildHookInterface):
         for library in (building.CUDA, building.NVML):
             target = f"gpucommons/{_SHIM}/{building.LIBRARIES.name}/{library}"
             build_data["force_include"][str(folder / library)] = target
+        target = f"gpucommons/{_PRELOADS}/{building.SEMAPHORES}"
+        build_data["force_include"][str(folder / building.SEMAPHORES)] = target
 
     @property
     def _machine(self) -> str:

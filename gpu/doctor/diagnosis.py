@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from gpucommons.gpu.devices.devices import Device
+from gpucommons.gpu.hibernation.self_test import Ability
 from gpucommons.gpu.providers.base import Capability, NodeTraits
 from gpucommons.gpu.providers.node.cgroup_mem import FIRST_DRIVER
 from gpucommons.gpu.providers.node.mig import smallest_profile
@@ -51,6 +52,12 @@ class Facts:
     state: str = ""
     free_bytes: int = 0
     total_bytes: int = 0
+    #: Version of CRIU; None = there is none that is new enough.
+    criu: str | None = None
+    #: What came of saving and waking a small process; None = not tried.
+    hibernation: Ability | None = None
+    #: Whether semaphores can be saved, which takes a compiled library.
+    semaphores: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -70,7 +77,13 @@ def diagnose(facts: Facts) -> tuple[Finding, ...]:
     hardware = [_gpus(facts)]
     if facts.devices:
         hardware += [_driver(facts), _cgroup(facts), _interposer(facts), _mig(facts), _mps(facts)]
-    return (*hardware, _accounts(facts), _interpreter(facts), _disk(facts))
+    return (
+        *hardware,
+        _accounts(facts),
+        _interpreter(facts),
+        _disk(facts),
+        *_hibernation(facts),
+    )
 
 
 def weakest(facts: Facts) -> str:
@@ -219,6 +232,30 @@ def _interpreter(facts: Facts) -> Finding:
         found=f"{facts.interpreter} cannot be run by other accounts: {facts.closed_at} is closed",
         change="Install GPU Commons where every account may read it, for example in /opt.",
     )
+
+
+def _hibernation(facts: Facts) -> tuple[Finding, ...]:
+    check, ability = "hibernation", facts.hibernation
+    if ability is None:
+        return ()
+    if not ability.can_hibernate:
+        change = (
+            "Users need namespaces of their own (sysctl user.max_user_namespaces, AppArmor's "
+            "kernel.apparmor_restrict_unprivileged_userns, a container's filter of system calls)."
+            if facts.criu
+            else "Run `gpucommons hibernation setup`, or install CRIU 4.2 or newer."
+        )
+        return (Finding(check=check, level=ADVICE, found=ability.because, change=change),)
+    found = (
+        f"CRIU {facts.criu} saved and woke a small process: {ability.save_mib_per_s} MiB/s "
+        f"saving, {ability.wake_mib_per_s} MiB/s waking"
+    )
+    if not facts.semaphores:
+        change = (
+            "With a C compiler, or a wheel that has the library, pools of processes can be saved."
+        )
+        return (Finding(check=check, level=ADVICE, found=found, change=change),)
+    return (Finding(check=check, level=OK, found=found),)
 
 
 def _disk(facts: Facts) -> Finding:

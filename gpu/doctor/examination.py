@@ -14,6 +14,9 @@ from pathlib import Path
 from gpucommons.gpu import shim
 from gpucommons.gpu.agent.control.node import has_nvml, isolation_of
 from gpucommons.gpu.doctor.diagnosis import Facts
+from gpucommons.gpu.hibernation.criu import find_criu
+from gpucommons.gpu.hibernation.preload import library
+from gpucommons.gpu.hibernation.self_test import self_test
 from gpucommons.gpu.node.node_traits import Wishes, survey
 from gpucommons.gpu.node.telemetry import Telemetry
 from gpucommons.gpu.providers.stack import capabilities, provider_stack
@@ -47,7 +50,11 @@ def _facts(telemetry: Telemetry | None, state: Path, no_nvml: str) -> Facts:
     existing = next(folder for folder in (state, *state.parents) if _is_there(folder))
     disk = shutil.disk_usage(existing)
     closed = closed_at(Path(sys.executable)) or closed_at(Path(__file__))
+    criu = find_criu(os.environ)
     facts = Facts(
+        criu=None if criu is None else criu.version,
+        hibernation=self_test(criu, Path(tempfile.gettempdir())),
+        semaphores=library() is not None,
         no_nvml=no_nvml,
         kernel=platform.release(),
         cgroup_mount=None if mount is None else str(mount),

@@ -30,6 +30,7 @@ def main(arguments: list[str]) -> int:
         save_when_orphaned=given.orphaned == "save",
         output=Path(given.output) if given.output else None,
         preload=given.preload,
+        close_connections=given.close_connections,
     )
     return stand_for(settings)
 
@@ -42,6 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--orphaned", choices=("end", "save"), default="end")
     parser.add_argument("--output", help="append what the tree prints to this file")
     parser.add_argument("--preload", help="a library that every process of the tree loads")
+    parser.add_argument("--close-connections", action="store_true")
     return parser
 
 

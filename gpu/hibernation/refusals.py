@@ -12,43 +12,45 @@ _MIB = 1 << 20
 
 #: What CRIU says, and what it means for whoever ran the program.
 _SAVING = (
-    (r"Connected TCP socket|tcp.*connected", "It holds a network connection."),
+    (r"Connected TCP socket|tcp-established", "It holds a network connection."),
     (
-        r"External socket is used|unix.*external|Can't dump half of",
+        r"External socket is used|[Uu]nix socket .* external|Can't dump half of",
         "It holds a socket to a program outside, for example a database.",
     ),
-    (r"io_uring|\[io_uring\]", "It uses io_uring."),
+    # Of all descriptors io_uring's alone may not be sent through a socket.
+    (r"send_fds failed", "It uses io_uring."),
     (r"userfaultfd", "It uses userfaultfd."),
-    (r"SysVIPC|sysvipc|SysV shmem|shmem.*SYSV", "It uses System V shared memory."),
-    (r"inotify|fanotify", "It watches files for changes (inotify)."),
-    (r"Nested user namespace|user namespace", "It made a user namespace of its own."),
-    (r"suspending seccomp|seccomp", "It installed a system call filter (seccomp) of its own."),
+    (r"SysVIPC|SysV shmem", "It uses System V shared memory."),
+    (r"fsnotify|inotify|fanotify", "It watches files for changes (inotify)."),
+    (r"nested user namespace", "It made a user namespace of its own."),
+    (r"seccomp", "It installed a filter of system calls (seccomp) of its own."),
     (
-        r"Can't open mapped \[(?P<what>[^\]]*) \(deleted\)\]|mapped.*\(deleted\)",
-        "It has a file in memory that was removed: {what}.",
+        r"Can't open mapped \[(?P<what>/dev/shm/sem\.\S*) \(deleted\)\]",
+        "It uses a semaphore ({what}), as multiprocessing's locks and pools do.",
     ),
     (
-        r"Can't dump (?:\w+ )?(?:chr|char|device)|can't dump.*(?P<what>/dev/\S+)|Unknown shit",
-        "It holds a device: {what}.",
+        r"Can't open mapped \[(?P<what>\S*) \(deleted\)\]",
+        "It uses memory of a file that was removed ({what}).",
     ),
-    (r"No space left on device|ENOSPC", "The disk is full."),
+    (r"Can't create link remap for (?P<what>\S+)\.", "It holds {what}, whose name was removed."),
+    (r"Can't dump file \d+ of that type \[\d+\] \((?P<what>[^)]*)\)", "It holds {what}."),
+    (r"Unknown socket collected", "It holds a socket of a kind that cannot be saved."),
+    (r"No space left on device", "The disk is full."),
     (r"Disk quota exceeded", "Your quota on this disk is used up."),
-    (r"Timeout reached|timed out", "Its processes could not be made to stand still in time."),
-    (r"Can't lookup mount", "It holds a file of another mount: {what}."),
-    (r"ghost file|ghost-limit|Can't dump ghost", "It holds a removed file above 1 GiB."),
-    (r"Unable to interrupt task|Unable to seize", "One of its processes cannot be stopped."),
-    (r"ptrace", "It is watched by a debugger."),
+    (r"Timeout reached", "Its processes could not be made to stand still in time."),
+    (r"Can't lookup mount", "It holds a file of another mount."),
+    (r"[Gg]host file|ghost-limit", "It holds a removed file above 1 GiB."),
+    (r"Unseizable|Unable to seize", "It is watched by a debugger."),
+    (r"Unable to interrupt task", "One of its processes cannot be stopped."),
 )
 _WAKING = (
-    (
-        r"File (?P<what>\S+) has bad size",
-        "{what} was open, and it changed since.",
-    ),
+    (r"File (?P<what>\S+) has bad size", "{what} was open, and it changed since."),
     (r"Can't open file (?P<what>\S+)", "{what} was open, and it cannot be opened now."),
     (r"Can't bind inet socket|Address already in use", "A port that it listens on is taken."),
-    (r"Can't.*pid|set_tid|Unable to fork|File exists", "A process number that it needs is taken."),
-    (r"No space left on device|Cannot allocate memory|ENOMEM", "There is not enough memory."),
-    (r"CPU|cpuinfo|xsave|fpu", "This machine's processor is another one."),
+    (r"[Cc]an't .*connect.*unix|Can't connect .* socket", "A socket that it used is gone."),
+    (r"set_tid|Pid \d+ do(?:es)? not match", "A process number that it needs is taken."),
+    (r"No space left on device|Cannot allocate memory", "There is not enough memory."),
+    (r"cpu:|cpuinfo|xsave", "This machine's processor is another one."),
     (r"Permission denied|Operation not permitted", "This system forbids waking it."),
 )
 
@@ -82,6 +84,16 @@ def disk_too_full(needed_bytes: int, free_bytes: int) -> str:
         f"The disk has {free_bytes // _MIB} MiB free, and saving it may take "
         f"{needed_bytes // _MIB} MiB."
     )
+
+
+def holds_device(path: str) -> str:
+    """What CRIU cannot know the state of."""
+    return f"It holds a device: {path}."
+
+
+def too_many_files(limit: int) -> str:
+    """CRIU itself needs some descriptors in each process that it wakes."""
+    return f"It has nearly as many files open as it may have ({limit})."
 
 
 def _sentence(log: str, known: tuple[tuple[str, str], ...], otherwise: str) -> str:

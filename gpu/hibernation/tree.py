@@ -20,6 +20,7 @@ from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
 from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.image import Image
+from gpucommons.gpu.hibernation.preload import library
 
 _INIT = Path(__file__).absolute().with_name("init.py")
 _POLL_S = 0.01
@@ -55,7 +56,10 @@ class HibernatableTree:
     #: Gets what the tree prints; None: the starting process' own stdout and stderr do.
     output: Path | None = field(default=None, kw_only=True)
     #: A library that every process of the tree loads first.
-    preload: Path | None = field(default=None, kw_only=True)
+    preload: Path | None = field(default_factory=library, kw_only=True)
+    #: Network connections are closed when it is saved, and programs see an error after the wake; a
+    #: kernel's clients connect anew. Else a tree that holds a connection is not saved.
+    close_connections: bool = field(default=False, kw_only=True)
 
     def run_command(self, command: Sequence[str]) -> list[str]:
         """What starts this command as a tree that can be saved.
@@ -131,6 +135,8 @@ class HibernatableTree:
         options = ["--criu", json.dumps(self.criu.command), "--orphaned", self.orphaned]
         if self.output is not None:
             options += ["--output", str(self.output.absolute())]
+        if self.close_connections:
+            options.append("--close-connections")
         if self.preload is not None:
             options += ["--preload", str(self.preload)]
         # Isolated and without site: nothing of the user's is loaded beside the tree.

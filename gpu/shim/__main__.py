@@ -2,9 +2,9 @@
 
 import sys
 
-from gpucommons.gpu.shim.building import CannotBuildShim, build
+from gpucommons.gpu.shim.building import CannotBuildShim, build, build_semaphores
 
 try:
-    sys.stdout.write(f"{build()}\n")
+    sys.stdout.write(f"{build()}\n{build_semaphores()}\n")
 except CannotBuildShim as error:
     sys.exit(str(error))

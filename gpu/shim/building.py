@@ -35,6 +35,11 @@ _PARTS = (
     ),
     (NVML, "libnvidia-ml-real.so.1", ("ledger", "nvml", "process")),
 )  # fmt: skip
+#: Kept beside a tree that can be saved: `gpu.hibernation` says what it is for.
+SEMAPHORES = "libgpucommons-semaphores.so"
+_PRELOAD = HERE.parent / "hibernation" / "preload"
+#: Where it lies, in a checkout and in an installed package.
+PRELOADS = _PRELOAD / "lib"
 #: Architectures whose libraries we know to be right.
 MACHINES = ("x86_64", "aarch64")
 #: The oldest glibc that the libraries run on.
@@ -103,6 +108,24 @@ def build(
             # Renamed into place: a process that has the old one mapped keeps it.
             (Path(scratch) / "library").replace(folder / name)
     return folder
+
+
+def build_semaphores(
+    folder: Path = PRELOADS, *, machine: str | None = None, flags: Sequence[str] = ()
+) -> Path:
+    """Compile the library of semaphores that can be saved into this folder and return its path.
+
+    Raises
+    ------
+    CannotBuildShim
+        When there is no compiler, or it fails.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder) as scratch:
+        library = Path(scratch) / SEMAPHORES
+        source = str(_PRELOAD / "semaphores.c")
+        _run([*compiler(machine), *_FLAGS, *flags, "-shared", source, "-o", str(library)])
+        return library.replace(folder / SEMAPHORES)
 
 
 def built(folder: Path = LIBRARIES) -> bool:

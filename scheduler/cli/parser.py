@@ -7,7 +7,17 @@ from importlib.metadata import version
 from pathlib import Path
 
 from gpucommons.scheduler import up
-from gpucommons.scheduler.cli import admin, doctor, follow, jobs, report, secrets, simulate, submit
+from gpucommons.scheduler.cli import (
+    admin,
+    doctor,
+    follow,
+    hibernation,
+    jobs,
+    report,
+    secrets,
+    simulate,
+    submit,
+)
 
 #: Largest snapshot unless told otherwise, in MiB.
 SNAPSHOT_MIB = 64
@@ -358,3 +368,12 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         help="for `up --trusted-users` or --demo, where all users share one account",
     )
     examined.set_defaults(run=doctor.doctor)
+    saving = commands.add_parser(
+        "hibernation", help="save and wake live processes on this machine"
+    ).add_subparsers(required=True, metavar="COMMAND")
+    got = saving.add_parser("setup", help="get CRIU into your own folder, without root")
+    got.add_argument("--folder", help="instead of the state folder")
+    got.set_defaults(run=hibernation.set_up)
+    saving.add_parser("check", help="save and wake a small process").set_defaults(
+        run=hibernation.check
+    )

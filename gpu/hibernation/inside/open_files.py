@@ -15,7 +15,8 @@ from pathlib import Path
 from gpucommons.gpu.hibernation.image import OpenFile
 
 _PROC = Path("/proc")
-_SHARED_MEMORY = "/dev/shm/"  # noqa: S108 - the kernel's place for shared memory
+#: What lies here is no file of a disk: the image holds it, or the kernel makes it anew.
+_NO_DISK = ("/dev/", "/proc/", "/sys/")
 _GONE = " (deleted)"
 
 
@@ -84,4 +85,4 @@ def _mapped(pid: int) -> Iterator[_Use]:
 
 def _is_kept_elsewhere(path: str) -> bool:
     """No file of the machine's: the image itself holds it."""
-    return not path.startswith("/") or path.startswith(_SHARED_MEMORY) or path.endswith(_GONE)
+    return not path.startswith("/") or path.startswith(_NO_DISK) or path.endswith(_GONE)

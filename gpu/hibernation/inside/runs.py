@@ -13,7 +13,7 @@ from gpucommons.gpu.hibernation.inside import calls
 
 _GHOST_LIMIT = 1 << 30
 _FLAGS = (
-    "--unprivileged", "-v4", "--file-locks", "--tcp-close", "--manage-cgroups=ignore",
+    "--unprivileged", "-v4", "--file-locks", "--manage-cgroups=ignore",
     "--ghost-limit", str(_GHOST_LIMIT),
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ from typing import Any
 from gpucommons.gpu.hibernation import folder as layout
 from gpucommons.gpu.hibernation import image as images
 from gpucommons.gpu.hibernation import refusals
-from gpucommons.gpu.hibernation.inside import open_files, processes, runs, shared_memory
+from gpucommons.gpu.hibernation.inside import obstacles, open_files, processes, runs, shared_memory
 from gpucommons.gpu.hibernation.inside.settings import Settings
 
 #: Left free on the disk: whoever else writes there needs some.
@@ -33,7 +33,11 @@ def save(
     layout.discard(partial)
     try:
         partial.mkdir(mode=0o700)
-        because = _no_room(partial) or _dump(settings, root_pid, pipes=pipes, timeout_s=timeout_s)
+        because = (
+            obstacles.find()
+            or _no_room(partial)
+            or _dump(settings, root_pid, pipes=pipes, timeout_s=timeout_s)
+        )
         if because is None:
             image = _complete(partial, root_pid, pipes, started)
             layout.discard(settings.folder / layout.COMPLETE)
@@ -59,6 +63,8 @@ def _dump(
 ) -> str | None:
     partial = settings.folder / layout.SAVING
     arguments = ["dump", "-t", str(root_pid), "-o", layout.DUMP_LOG, "--leave-stopped"]
+    if settings.close_connections:
+        arguments.append("--tcp-close")
     for pipe in sorted(set(pipes.values())):
         arguments += ["--external", pipe]
     done = runs.criu(settings.criu, arguments, partial, timeout_s=timeout_s)

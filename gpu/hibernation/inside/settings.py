@@ -21,3 +21,5 @@ class Settings:
     #: Gets what the tree prints; None: the caller's own pipes do.
     output: Path | None = None
     preload: str | None = None
+    #: Close network connections at a save; else a tree that holds one is refused.
+    close_connections: bool = False

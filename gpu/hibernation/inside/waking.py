@@ -35,6 +35,8 @@ def wake(settings: Settings, image: Image) -> str | None:
     _LAST_PID.write_text(str(free_numbers(image.processes)), encoding="ascii")
     script = _write_script(folder)
     arguments = ["restore", "-d", "-o", layout.RESTORE_LOG, "--action-script", str(script)]
+    if settings.close_connections:
+        arguments.append("--tcp-close")
     for number, pipe in image.pipes.items():
         arguments += ["--inherit-fd", f"fd[{number}]:{pipe}"]
     done = runs.criu(settings.criu, arguments, images, timeout_s=_TIMEOUT_S)

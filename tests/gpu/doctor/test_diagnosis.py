@@ -19,6 +19,7 @@ from gpucommons.gpu.doctor.diagnosis import (
     weakest,
 )
 from gpucommons.gpu.doctor.examination import examine
+from gpucommons.gpu.hibernation.self_test import Ability
 from gpucommons.gpu.providers import Capability, MigProfile, NodeTraits
 
 CARD = Device(device_id=DeviceId("GPU-0"), index=0, kind="H200-141", memory_mib=143_771)
@@ -146,3 +147,19 @@ def test_a_state_folder_that_may_not_be_looked_at_ends_no_examination(
 
     monkeypatch.setattr(Path, "exists", exists)
     assert examine(Path("/closed/state")).state == "/"
+
+
+def test_what_saving_live_processes_needs_is_named() -> None:
+    without = Facts(hibernation=Ability(can_hibernate=False, because="None here."))
+    forbidden = replace(without, criu="4.2.1")
+    able = Facts(
+        criu="4.2.1",
+        hibernation=Ability(can_hibernate=True, save_mib_per_s=300, wake_mib_per_s=500),
+        semaphores=True,
+    )
+
+    assert "gpucommons hibernation setup" in found(without, "hibernation").change
+    assert "user.max_user_namespaces" in found(forbidden, "hibernation").change
+    assert (found(able, "hibernation").level, found(able, "hibernation").change) == (OK, "")
+    assert "300 MiB/s saving" in found(able, "hibernation").found
+    assert "pools of processes" in found(replace(able, semaphores=False), "hibernation").change

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation.preload import library
 from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused, Saved
 from tests.gpu.hibernation.conftest import Start, line, python
 
@@ -240,3 +241,72 @@ def test_named_shared_memory_wakes_too(tree: HibernatableTree, start: Start) -> 
     assert not Path("/dev/shm/gpucommons-test").exists()  # noqa: S108 - where it would lie
 
     assert rest(start(tree.wake_command())) == ["7"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_a_pool_of_processes_wakes(tree: HibernatableTree, start: Start, method: str) -> None:
+    if library() is None:
+        pytest.skip("without a compiler the library of semaphores is not there")
+    script = tree.folder.parent / "script.py"
+    script.write_text(
+        "import multiprocessing, time\n"
+        "if __name__ == '__main__':\n"
+        f"    context = multiprocessing.get_context({method!r})\n"
+        "    with context.Lock(), context.Pool(2) as pool:\n"
+        "        print(sum(pool.map(abs, range(-9, 0))), flush=True)\n"
+        "        time.sleep(0.3)\n"
+        "        print(sum(pool.map(abs, range(-9, 0))), flush=True)\n"
+    )
+    assert line(start(tree.run_command([sys.executable, str(script)]))) == "45"
+    saved(tree)
+    woken = start(tree.wake_command())
+
+    assert rest(woken) == ["45"]
+    assert woken.wait() == 0
+
+
+def test_without_the_library_a_semaphore_is_refused_by_name(
+    tree: HibernatableTree, start: Start
+) -> None:
+    tree = HibernatableTree(tree.folder, tree.criu, preload=None)
+    code = f"import multiprocessing\nlock = multiprocessing.Lock()\n{SLEEPING}"
+    line(start(tree.run_command(python(code))))
+
+    answer = tree.save(_SECONDS)
+
+    assert isinstance(answer, Refused)
+    assert answer.alive
+    assert answer.because.startswith("It uses a semaphore (/dev/shm/sem.")
+
+
+CONNECTED = """
+import socket, time
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", 0))
+listener.listen()
+one = socket.create_connection(listener.getsockname())
+other, _ = listener.accept()
+print("ready", flush=True)
+time.sleep(0.3)
+try:
+    print(one.recv(1))
+except OSError as error:
+    print("closed")
+"""
+
+
+def test_a_network_connection_is_refused_or_closed_as_the_caller_chose(
+    tree: HibernatableTree, start: Start
+) -> None:
+    program = start(tree.run_command(python(CONNECTED)))
+    line(program)
+    assert tree.save(_SECONDS) == Refused(because="It holds a network connection.", alive=True)
+    program.kill()
+    program.wait()
+
+    tree = HibernatableTree(tree.folder, tree.criu, close_connections=True)
+    line(start(tree.run_command(python(CONNECTED))))
+    saved(tree)
+
+    assert rest(start(tree.wake_command()))[0] in ("closed", "b''")

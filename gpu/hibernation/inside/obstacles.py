@@ -1,0 +1,53 @@
+"""What is known to stand in the way of a save or of the wake after it, looked for before.
+
+CRIU would say it less clearly, or only at the wake, when it is too late.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from gpucommons.gpu.hibernation import refusals
+from gpucommons.gpu.hibernation.inside import processes
+
+_PROC = Path("/proc")
+#: Memory (null, zero, random, …) and terminals: CRIU knows these devices.
+_KNOWN_DEVICES = frozenset({1, 4, 5, *range(136, 144)})
+#: Descriptors that CRIU needs in each process while it wakes it.
+_SPARE_DESCRIPTORS = 128
+
+
+def find() -> str | None:
+    """The first thing that cannot be saved, in a sentence; None when nothing is known."""
+    for pid in processes.numbers():
+        with suppress(OSError):
+            because = _in_files_of(pid)
+            if because is not None:
+                return because
+    return None
+
+
+def _in_files_of(pid: int) -> str | None:
+    highest = 0
+    for entry in (_PROC / str(pid) / "fd").iterdir():
+        highest = max(highest, int(entry.name))
+        with suppress(OSError):
+            found = entry.stat()
+            if stat.S_ISCHR(found.st_mode) and os.major(found.st_rdev) not in _KNOWN_DEVICES:
+                return refusals.holds_device(str(entry.readlink()))
+            if stat.S_ISBLK(found.st_mode):
+                return refusals.holds_device(str(entry.readlink()))
+    limit = _most_descriptors(pid)
+    if highest + _SPARE_DESCRIPTORS > limit:
+        return refusals.too_many_files(limit)
+    return None
+
+
+def _most_descriptors(pid: int) -> int:
+    for line in (_PROC / str(pid) / "limits").read_text(encoding="ascii").splitlines():
+        if line.startswith("Max open files"):
+            return int(line.split()[3])
+    return 1 << 30

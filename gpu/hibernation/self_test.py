@@ -1,0 +1,135 @@
+"""Whether this machine can save and wake a process, found out by doing it.
+
+Versions and settings say little: user namespaces, /proc, filters of system calls, AppArmor and the
+file system all have a word. So a small process is saved and woken with the folder that will be used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucommons.gpu.hibernation.criu import Criu
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+
+_MIB = 1 << 20
+#: Memory of the small process that cannot be left out as zeros.
+_BALLAST_MIB = 64
+_PROGRAM = """
+import os, sys
+ballast = os.urandom(1 << 20) * int(sys.argv[1])
+print("ready", flush=True)
+os.read(os.open(sys.argv[2], os.O_RDONLY), 1)
+print(len(ballast) >> 20, os.getuid(), flush=True)
+"""
+NO_CRIU = (
+    "There is no CRIU 4.2 or newer here; `gpucommons hibernation setup` gets one without root."
+)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ability:
+    """What a node can do with live processes."""
+
+    can_hibernate: bool
+    #: Why not; empty when it can.
+    because: str = ""
+    #: Measured on a small process, the disk's cache included; 0 when it cannot.
+    save_mib_per_s: int = 0
+    wake_mib_per_s: int = 0
+    #: What the disk itself writes, its cache left out.
+    disk_mib_per_s: int = 0
+
+
+def self_test(criu: Criu | None, folder: Path, timeout_s: float = 60) -> Ability:
+    """Save and wake a small process in this folder, and measure both."""
+    if sys.platform != "linux":
+        return Ability(can_hibernate=False, because="Only Linux can save live processes.")
+    if criu is None:
+        return Ability(can_hibernate=False, because=NO_CRIU)
+    try:
+        with tempfile.TemporaryDirectory(dir=folder, prefix="self-test-") as scratch:
+            return _try(criu, Path(scratch), timeout_s)
+    except OSError as error:
+        because = f"The self-test could not run in {folder}: {error.strerror}."
+        return Ability(can_hibernate=False, because=because)
+
+
+def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
+    go = scratch / "go"
+    os.mkfifo(go, 0o600)
+    tree = HibernatableTree(scratch / "tree", criu)
+    (scratch / "tree").mkdir(mode=0o700)
+    program = [sys.executable, "-I", "-S", "-c", _PROGRAM, str(_BALLAST_MIB), str(go)]
+    with _started(tree.run_command(program), timeout_s) as process:
+        ready = _line(process)
+        if ready != "ready":
+            return Ability(can_hibernate=False, because=ready or "The small process did not start.")
+        saved = tree.save(timeout_s)
+        if isinstance(saved, Refused):
+            return Ability(can_hibernate=False, because=saved.because)
+        process.wait(timeout_s)
+    started = time.monotonic()
+    with _started(tree.wake_command(), timeout_s) as process:
+        refused = tree.awake(timeout_s)
+        seconds = time.monotonic() - started
+        if refused is not None:
+            return Ability(can_hibernate=False, because=refused.because)
+        with suppress(OSError):
+            os.close(os.open(go, os.O_WRONLY | os.O_NONBLOCK))
+        told = _line(process)
+    if told != f"{_BALLAST_MIB} {os.getuid()}":
+        return Ability(can_hibernate=False, because="The small process woke with another memory.")
+    mib = saved.image_bytes / _MIB
+    return Ability(
+        can_hibernate=True,
+        save_mib_per_s=max(1, int(mib / max(saved.seconds, 0.001))),
+        wake_mib_per_s=max(1, int(mib / max(seconds, 0.001))),
+        disk_mib_per_s=_disk(scratch),
+    )
+
+
+@contextmanager
+def _started(command: list[str], timeout_s: float) -> Iterator[subprocess.Popen[str]]:
+    """Run it, but not for longer: a process that hangs is an answer too."""
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        watchdog = threading.Timer(timeout_s, process.kill)
+        watchdog.start()
+        try:
+            yield process
+        finally:
+            watchdog.cancel()
+            process.kill()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None  # noqa: S101 - for the type checker
+    return process.stdout.readline().strip()
+
+
+def _disk(scratch: Path) -> int:
+    """Write some of what cannot be compressed, until the disk has it."""
+    block = os.urandom(_MIB)
+    path = scratch / "written"
+    amount = min(_BALLAST_MIB, shutil.disk_usage(scratch).free // _MIB // 4)
+    started = time.monotonic()
+    with path.open("wb", buffering=0) as stream:
+        for _ in range(amount):
+            stream.write(block)
+        os.fsync(stream.fileno())
+    return max(1, int(amount / max(time.monotonic() - started, 0.001)))
