@@ -45,12 +45,14 @@ _SAVING = (
 )
 _WAKING = (
     (r"File (?P<what>\S+) has bad size", "{what} was open, and it changed since."),
-    (r"Can't open file (?P<what>\S+)", "{what} was open, and it cannot be opened now."),
+    # CRIU leaves out the slash that paths begin with.
+    (r"Can't open file /?(?P<what>[^\s:]+)", "/{what} was open, and it cannot be opened now."),
     (r"Can't bind inet socket|Address already in use", "A port that it listens on is taken."),
     (r"[Cc]an't .*connect.*unix|Can't connect .* socket", "A socket that it used is gone."),
     (r"set_tid|Pid \d+ do(?:es)? not match", "A process number that it needs is taken."),
     (r"No space left on device|Cannot allocate memory", "There is not enough memory."),
     (r"cpu:|cpuinfo|xsave", "This machine's processor is another one."),
+    (r"Unable to (?:set .* ID|restore capabilities)", "It wants rights that its user has not."),
     (r"Permission denied|Operation not permitted", "This system forbids waking it."),
 )
 

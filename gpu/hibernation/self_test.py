@@ -14,7 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -84,9 +84,11 @@ def _try(criu: Criu, scratch: Path, timeout_s: float) -> Ability:
         seconds = time.monotonic() - started
         if refused is not None:
             return Ability(can_hibernate=False, because=refused.because)
-        with suppress(OSError):
-            os.close(os.open(go, os.O_WRONLY | os.O_NONBLOCK))
+        # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
+        held = os.open(go, os.O_RDWR)
+        os.write(held, b".")
         told = _line(process)
+        os.close(held)
     if told != f"{_BALLAST_MIB} {os.getuid()}":
         return Ability(can_hibernate=False, because="The small process woke with another memory.")
     mib = saved.image_bytes / _MIB

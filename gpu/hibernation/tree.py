@@ -22,7 +22,8 @@ from gpucommons.gpu.hibernation.criu import Criu
 from gpucommons.gpu.hibernation.image import Image
 from gpucommons.gpu.hibernation.preload import library
 
-_INIT = Path(__file__).absolute().with_name("init.py")
+#: What a tree is started by.
+INIT = Path(__file__).absolute().with_name("init.py")
 _POLL_S = 0.01
 #: Beyond what CRIU was given: packing shared memory, checksums, the end of the processes.
 _REST_S = 30
@@ -140,7 +141,7 @@ class HibernatableTree:
         if self.preload is not None:
             options += ["--preload", str(self.preload)]
         # Isolated and without site: nothing of the user's is loaded beside the tree.
-        return [sys.executable, "-I", "-S", str(_INIT), str(self.folder.absolute()), what, *options]
+        return [sys.executable, "-I", "-S", str(INIT), str(self.folder.absolute()), what, *options]
 
     def _told_woken(self) -> str | None:
         try:

@@ -39,6 +39,10 @@ WAKING = {
     "File /data/q.so has bad size 24056 (expect 15008)": (
         "/data/q.so was open, and it changed since."
     ),
+    "Can't open file home/data on restore: Permission denied": (
+        "/home/data was open, and it cannot be opened now."
+    ),
+    "Unable to restore capabilities: -1": "It wants rights that its user has not.",
     "inet: Can't bind inet socket (id 15): Address already in use": (
         "A port that it listens on is taken."
     ),

@@ -1,0 +1,326 @@
+"""Tries of a hostile user to get by a wake what they may not have. Each must end without it.
+
+Played as an ordinary user where we are root, against a file that only root may read. Each try
+answers what it got; nothing is what must come out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation import tree as tree_module
+from gpucommons.gpu.hibernation.criu import Criu, criu_at
+from gpucommons.gpu.hibernation.tree import HibernatableTree, Refused
+
+_SECONDS = 60
+CONTENT = "top secret"
+#: An ordinary user; none of this number needs to exist.
+USER = 2001
+#: Waits at a pipe, then tells what it can read and who it is.
+_PROGRAM = """
+import os, sys
+held = open(sys.argv[1])
+print("ready", flush=True)
+os.close(os.open(sys.argv[2], os.O_RDONLY))
+held.seek(0)
+print(repr(held.read()), os.getresuid(), flush=True)
+print([x.split()[1] for x in open("/proc/self/status") if x.startswith(("CapEff", "CapPrm", "CapInh", "CapAmb", "NoNewPrivs"))], flush=True)
+"""
+_NOTHING = ["0000000000000000"] * 4 + ["1"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """Where a try is played."""
+
+    folder: Path
+    criu: Criu
+    #: A file that the user may not read.
+    secret: Path
+    #: What becomes the user before a command runs; empty where we are one already.
+    as_user: tuple[str, ...] = ()
+    #: What starts a tree, where that user may read it.
+    init: Path = tree_module.INIT
+
+
+def honest_wakes(ground: Ground) -> bool:
+    """Nobody tries anything: it must wake, with its own file and no right."""
+    _saved(ground, ground.folder / "held")
+    uid = _owner(ground)[0]
+    own = f"{'x' * len(CONTENT)!r} ({uid}, {uid}, {uid})"
+    return _said_when_woken(ground) == (own, str(_NOTHING))
+
+
+def open_file_becomes_a_link(ground: Ground) -> str | None:
+    """The file that was open is swapped for a link to another's file of the same size."""
+    own = ground.folder / "held"
+    _saved(ground, own)
+    own.unlink()
+    own.symlink_to(ground.secret)
+    return _woken(ground)
+
+
+def and_the_description_is_forged(ground: Ground) -> str | None:
+    """The same, and the description no longer knows of the file."""
+    own = ground.folder / "held"
+    _saved(ground, own)
+    own.unlink()
+    own.symlink_to(ground.secret)
+    _forge(ground, {})
+    return _woken(ground)
+
+
+def image_asks_for_root(ground: Ground) -> str | None:
+    """In the image the user's number becomes 0 wherever it stands for who the process is."""
+    _saved(ground, ground.folder / "held")
+    uid = ground.folder.stat().st_uid
+    changed = {}
+    for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
+        changed[path.name] = _with_number(path.read_bytes(), uid, 0)
+    _forge(ground, changed)
+    return _woken(ground)
+
+
+def image_asks_for_capabilities(ground: Ground) -> str | None:
+    """In the image no_new_privs is cleared, and every capability is wanted."""
+    _saved(ground, ground.folder / "held")
+    changed = {}
+    for path in (ground.folder / "tree" / layout.COMPLETE).glob("core-*.img"):
+        data = path.read_bytes()
+        # cap_inh, cap_prm, cap_eff, cap_bnd: fields 9 to 12, two words each, all zero.
+        for field in (9, 10, 11, 12):
+            tag = bytes([field << 3])
+            data = data.replace(tag + b"\0" + tag + b"\0", tag + b"\x7f" + tag + b"\x7f")
+        changed[path.name] = data
+    _forge(ground, changed)
+    return _woken(ground)
+
+
+def image_is_a_link(ground: Ground) -> str | None:
+    """The folder of the image is a link to another place."""
+    _saved(ground, ground.folder / "held")
+    image = ground.folder / "tree" / layout.COMPLETE
+    image.rename(ground.folder / "elsewhere")
+    image.symlink_to(ground.folder / "elsewhere")
+    return _woken(ground)
+
+
+def image_is_woken_twice(ground: Ground) -> str | None:
+    """A copy of the image's name is put back while it runs."""
+    _saved(ground, ground.folder / "held")
+    tree = _new_tree(ground)
+    with _started(ground, tree.wake_command()) as first:
+        refused = tree.awake(_SECONDS)
+        again = _run(ground, tree.wake_command())
+        first.kill()
+    return None if refused or "Another tree" in again or "no image" in again else again
+
+
+def memory_of_others(ground: Ground) -> str | None:
+    """A program in a tree looks for processes outside of it, and for PID 1's memory."""
+    code = (
+        "import os\nprint(sorted(x for x in os.listdir('/proc') if x.isdigit()))\n"
+        "try:\n    open('/proc/1/mem', 'rb'); print('got in')\nexcept OSError: print('refused')"
+    )
+    tree = _new_tree(ground)
+    said = _run(ground, tree.run_command([_python(), "-c", code])).splitlines()
+    return None if said == ["['1', '2']", "refused"] else str(said)
+
+
+def rights_of_a_program_with_setuid(ground: Ground) -> str | None:
+    """A program in a tree starts one that would make it root."""
+    code = (
+        "import os, subprocess\n"
+        "done = subprocess.run(['su', '-c', 'id -u'], stdin=subprocess.DEVNULL, capture_output=True)\n"
+        "print(done.returncode != 0, os.getuid())"
+    )
+    tree = _new_tree(ground)
+    said = _run(ground, tree.run_command([_python(), "-c", code])).split()
+    uid = ground.folder.stat().st_uid
+    # Root itself stays who it is, without rights.
+    return None if said == ["True", str(uid)] or not uid else str(said)
+
+
+TRIES: tuple[Callable[[Ground], str | None], ...] = (
+    open_file_becomes_a_link,
+    and_the_description_is_forged,
+    image_asks_for_root,
+    image_asks_for_capabilities,
+    image_is_a_link,
+    image_is_woken_twice,
+    memory_of_others,
+    rights_of_a_program_with_setuid,
+)
+
+
+@contextmanager
+def ground(folder: Path, criu: Criu) -> Iterator[Ground]:
+    """Make the ground for one try; as root for an ordinary user, with copies of what they need."""
+    if os.geteuid():
+        secret = Path("/etc/shadow")
+        place = folder / "own"
+        place.mkdir(mode=0o700)
+        yield Ground(folder=place, criu=criu, secret=secret)
+        return
+    secret = folder / "secret"
+    secret.write_text(CONTENT)
+    secret.chmod(0o600)
+    folder.chmod(0o755)
+    place = folder / "own"
+    place.mkdir(mode=0o700)
+    os.chown(place, USER, USER)
+    package = folder / "code" / "gpucommons" / "gpu"
+    source = tree_module.INIT.parent
+    shutil.copytree(source, package / "hibernation", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(source.parent / "__init__.py", package)
+    yield Ground(
+        folder=place,
+        criu=criu_for_all(criu, folder / "criu"),
+        secret=secret,
+        as_user=("setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--"),
+        init=package / "hibernation" / tree_module.INIT.name,
+    )
+
+
+def criu_for_all(criu: Criu, copy: Path) -> Criu:
+    """A CRIU that every user may run: an unpacked one may lie in a closed folder."""
+    roots = [Path(word).parents[2] for word in criu.command if word.endswith("/usr/sbin/criu")]
+    if len(criu.command) == 1 or not roots:
+        return criu
+    shutil.copytree(roots[0], copy, symlinks=True)
+    return criu_at(copy) or criu
+
+
+def _new_tree(ground: Ground) -> HibernatableTree:
+    return HibernatableTree(ground.folder / "tree", ground.criu, preload=None)
+
+
+def _saved(ground: Ground, own: Path) -> None:
+    own.write_text("x" * len(CONTENT))
+    os.mkfifo(ground.folder / "go")
+    for path in (own, ground.folder / "go"):
+        os.chown(path, *_owner(ground))
+    tree = _new_tree(ground)
+    command = [_python(), "-u", "-c", _PROGRAM, str(own), str(ground.folder / "go")]
+    with _started(ground, tree.run_command(command)) as process:
+        assert process.stdout is not None
+        ready = process.stdout.readline()
+        assert ready == "ready\n", ready
+        answer = tree.save(_SECONDS)
+        assert not isinstance(answer, Refused), answer
+
+
+def _woken(ground: Ground) -> str | None:
+    """What the woken program got that it may not have; None when it got nothing."""
+    said = _said_when_woken(ground)
+    if said is None:
+        return None
+    read, rights = said
+    uid = _owner(ground)[0]
+    if CONTENT in read or f"({uid}, {uid}, {uid})" not in read:
+        return read
+    return None if rights == str(_NOTHING) else rights
+
+
+def _said_when_woken(ground: Ground) -> tuple[str, str] | None:
+    """What the program reads and which rights it has; None when it was not woken."""
+    tree = _new_tree(ground)
+    with _started(ground, tree.wake_command()) as process:
+        if tree.awake(_SECONDS) is not None:
+            return None
+        # Held for both ends: whether it opens the pipe now or a moment later, it goes on.
+        held = os.open(ground.folder / "go", os.O_RDWR)
+        assert process.stdout is not None
+        read, rights = process.stdout.readline(), process.stdout.readline()
+        os.close(held)
+    return read.strip(), rights.strip()
+
+
+def _forge(ground: Ground, changed: dict[str, bytes]) -> None:
+    """As its owner can: change files of the image, and the checksums and names that speak of them."""
+    image = ground.folder / "tree" / layout.COMPLETE
+    path = image / layout.DESCRIPTION
+    told = json.loads(path.read_text())
+    told["open_files"] = []
+    for name, data in changed.items():
+        (image / name).write_bytes(data)
+    for file in told["files"]:
+        data = (image / file["name"]).read_bytes()
+        file.update(bytes=len(data), crc32=zlib.crc32(data))
+    path.write_text(json.dumps(told))
+
+
+def _with_number(data: bytes, old: int, new: int) -> bytes:
+    """Every field 1 to 8 of this number gets another, written with as many bytes."""
+    before = _varint(old)
+    after = (
+        bytes([new & 0x7F | 0x80] + [0x80] * (len(before) - 2) + [0])
+        if len(before) > 1
+        else bytes([new])
+    )
+    pattern = re.compile(b"([\x08\x10\x18\x20\x28\x30\x38\x40])" + re.escape(before))
+    return pattern.sub(lambda found: found[1] + after, data)
+
+
+def _varint(number: int) -> bytes:
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _owner(ground: Ground) -> tuple[int, int]:
+    found = ground.folder.stat()
+    return found.st_uid, found.st_gid
+
+
+def _python() -> str:
+    """An interpreter that every user may run."""
+    return (
+        "/usr/bin/python3"
+        if os.geteuid() == 0 and Path("/usr/bin/python3").exists()
+        else sys.executable
+    )
+
+
+def _command(ground: Ground, command: list[str]) -> list[str]:
+    if not ground.as_user:
+        return command
+    # A tree's command begins with our interpreter and leads to our files: the user's own copies.
+    own = {sys.executable: _python(), str(tree_module.INIT): str(ground.init)}
+    return [*ground.as_user, *(own.get(word, word) for word in command)]
+
+
+def _started(ground: Ground, command: list[str]) -> subprocess.Popen[str]:
+    reader, writer = os.pipe()
+    # Who wakes opens it again, so it must be theirs.
+    os.fchown(writer, *_owner(ground))
+    process = subprocess.Popen(
+        _command(ground, command),
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stdout=writer,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    os.close(writer)
+    process.stdout = os.fdopen(reader)
+    return process
+
+
+def _run(ground: Ground, command: list[str]) -> str:
+    with _started(ground, command) as process:
+        return process.communicate(timeout=_SECONDS)[0]

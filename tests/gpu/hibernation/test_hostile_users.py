@@ -1,0 +1,58 @@
+"""Nobody gets by a wake what they may not have: not a file, not a right, not another's memory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.hibernation import hostile
+from gpucommons.gpu.hibernation import folder as layout
+from gpucommons.gpu.hibernation.criu import Criu
+
+pytestmark = pytest.mark.criu
+
+
+@pytest.mark.parametrize("play", hostile.TRIES, ids=lambda one: one.__name__)
+def test_a_hostile_user_gets_nothing(
+    play: Callable[[hostile.Ground], str | None], criu: Criu, tmp_path: Path
+) -> None:
+    _open_to_all(tmp_path)
+
+    with hostile.ground(tmp_path, criu) as ground:
+        assert play(ground) is None
+
+
+def test_on_the_same_ground_an_honest_image_wakes(criu: Criu, tmp_path: Path) -> None:
+    _open_to_all(tmp_path)
+
+    with hostile.ground(tmp_path, criu) as ground:
+        assert hostile.honest_wakes(ground)
+
+
+def _open_to_all(tmp_path: Path) -> None:
+    if os.geteuid() == 0 and not (shutil.which("setpriv") and Path("/usr/bin/python3").exists()):
+        pytest.skip("needs setpriv(1) and an interpreter that every user may run")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+
+
+def test_a_folder_of_somebody_else_is_not_used(tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    (tmp_path / "other").mkdir()
+    link.symlink_to(tmp_path / "other")
+
+    with pytest.raises(PermissionError, match="belongs to somebody else"):
+        layout.make(link)
+
+
+def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    (tmp_path / layout.LOCK).symlink_to(victim)
+
+    with pytest.raises(OSError, match="symbolic links"):
+        layout.lock(tmp_path)
+    assert not victim.exists()
