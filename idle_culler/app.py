@@ -178,8 +178,8 @@ class CullerApp(Application):
         if not token or not self.hub_api_url or not (self.scheduler_url or self._stops_plain):
             message = (
                 "The culler needs JUPYTERHUB_API_TOKEN, JUPYTERHUB_API_URL and GPUCOMMONS_URL (or"
-                " --hub-api-url and --scheduler-url). Start it as a service of the hub, or with"
-                " `gpucommons up`."
+                " --hub-api-url and --scheduler-url). A service of the hub, our chart and"
+                " `gpucommons up` each give them."
             )
             raise TraitError(message)
         return token

@@ -43,7 +43,7 @@ _PENDING = 202
 
 
 class HubUnavailable(Exception):
-    """JupyterHub cannot be reached or refused; its log says why."""
+    """JupyterHub cannot be reached or refused."""
 
 
 class AnswerTooLarge(HubUnavailable):

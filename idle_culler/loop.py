@@ -82,6 +82,8 @@ class Loop:
         self._pace = pace
         self._metrics = metrics
         self._clock = clock
+        #: By source: why its last cycle failed.
+        self._trouble: dict[int, str | None] = {}
 
     async def run(self) -> None:
         """Cycle for ever."""
@@ -97,9 +99,19 @@ class Loop:
                 await run_bounded(source.acts(), self._pace.concurrency, self._failed)
             except (SchedulerError, HubUnavailable) as error:
                 self._metrics.failed_cycles.inc()
-                log.warning("nothing decided: %s", _words(error))
+                self._tell(source, _words(error))
+            else:
+                self._tell(source, None)
         self._metrics.cycles.inc()
         self._metrics.cycle_seconds.observe(self._clock.monotonic() - begun)
+
+    def _tell(self, source: Source, trouble: str | None) -> None:
+        """Say what changes: where hub and scheduler start later, each cycle fails in the same words."""
+        before, self._trouble[id(source)] = self._trouble.get(id(source)), trouble
+        if trouble is not None and trouble != before:
+            log.warning("nothing decided until this is over: %s", trouble)
+        elif trouble is None and before is not None:
+            log.info("deciding again")
 
     def pause_s(self) -> float:
         """Until the regular next cycle, or until something is due before it."""

@@ -23,7 +23,7 @@ from typing import ClassVar
 
 
 class SchedulerError(Exception):
-    """The scheduler failed; its log says why."""
+    """The scheduler failed. Tell its admin: its log says why."""
 
     status: ClassVar[int] = 500
 

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 import httpx
 from pydantic import BaseModel, ValidationError
@@ -21,6 +22,7 @@ from gpucommons.scheduler.models import ErrorView
 
 R = TypeVar("R", bound=BaseModel)
 
+_THIS_MACHINE = {"localhost", "127.0.0.1", "::1"}
 _UNIX = "unix:"
 
 
@@ -59,9 +61,13 @@ def _refusal(asked: str, response: httpx.Response) -> SchedulerError:
 
 
 def _unreachable(url: str, error: httpx.HTTPError) -> Unreachable:
-    return Unreachable(
-        f"The scheduler at {url} cannot be reached ({type(error).__name__}). Is `gpucommons up` running?"
+    # On this machine `gpucommons up` runs it; elsewhere, as in a cluster, nobody knows that name.
+    ask = (
+        "Is `gpucommons up` running?"
+        if url.startswith(_UNIX) or urlsplit(url).hostname in _THIS_MACHINE
+        else "Is it running, and may it be reached from here?"
     )
+    return Unreachable(f"The scheduler at {url} cannot be reached ({type(error).__name__}). {ask}")
 
 
 def _authorization(token: str) -> dict[str, str]:

@@ -41,7 +41,7 @@ async def test_a_scheduler_that_does_not_answer_is_said(visit: Any, scheduler: A
     answer = await (await visit("alice")).get("")
 
     assert answer.status_code == 503
-    assert "Is `gpucommons up` running?" in answer.text
+    assert "Is it running, and may it be reached from here?" in answer.text
 
 
 async def test_scripts_get_errors_as_json(visit: Any, scheduler: Any, cluster: Any) -> None:
