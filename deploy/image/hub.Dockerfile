@@ -1,14 +1,9 @@
-# Adds the spawner to the hub's image. Build it in the repository's root:
+# Adds the spawner to the hub's image. In the repository's root, after `make dist` (or `make setup dist` in a new checkout):
 #   docker build -f deploy/image/hub.Dockerfile -t REGISTRY/hub:0.1.0 .
-ARG BASE=quay.io/jupyterhub/k8s-hub:4.3.2
-FROM python:3.13-slim AS build
-RUN apt-get update && apt-get install -y --no-install-recommends gcc libc6-dev && rm -rf /var/lib/apt/lists/*
-COPY . /src
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels /src
-
+ARG BASE=quay.io/jupyterhub/k8s-hub:4.4.0
 FROM ${BASE}
 USER root
-COPY --from=build /wheels /tmp/wheels
+COPY dist/*.whl /tmp/wheels/
 # What the base has stays as it is: a release of Zero to JupyterHub is tried with its own pins.
 RUN pip list --format=freeze > /tmp/base.txt \
     && pip install --no-cache-dir --constraint /tmp/base.txt "$(ls /tmp/wheels/*.whl)[hub]" \
