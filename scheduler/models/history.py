@@ -58,6 +58,8 @@ class JobUse(View):
     #: On average, while it was measured; None where nothing was.
     used_milli_gpu: int | None = None
     memory_used_mib_max: int | None = None
+    #: GPU memory of the worker that has most; None before its first start, or where its node is gone.
+    memory_held_mib: int | None = None
     #: "asked 2 GPUs, used 0.2".
     text: str
     #: A measurement of its last minute may still come, or it runs.

@@ -4,15 +4,13 @@ import { folderIcon } from '@jupyterlab/ui-components';
 import type { CommandRegistry } from '@lumino/commands';
 
 import { adder, attempt, ICommandOptions, takes } from './commandoptions';
+import { showFolder } from '../lab/folder';
 import { gpuIcon } from '../lab/icons';
 import { CommandIDs } from '../lab/ids';
 import { isKept, KEEP_MINUTES } from '../model/idle';
 import { confirmDrop } from '../notices/notices';
 import { reloadWhenBack } from '../notices/returning';
 import { startAgain } from '../notices/stoppeddialog';
-
-/** Lab's own; Notebook 7 has no file browser beside a document. */
-const OPEN_PATH = 'filebrowser:open-path';
 
 /** How long an answer stays in sight. */
 const TOLD_MS = 8000;
@@ -77,9 +75,7 @@ export function addNotebookCommands(options: ICommandOptions): void {
     execute: () =>
       attempt(options, async () => {
         const { folder, first } = await model.api.examples();
-        if (commands.hasCommand(OPEN_PATH)) {
-          await commands.execute(OPEN_PATH, { path: folder });
-        }
+        await showFolder(commands, folder);
         await commands.execute('docmanager:open', { path: first });
         options.showPanel('first');
       })

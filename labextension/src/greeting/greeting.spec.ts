@@ -2,6 +2,7 @@ import type { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { Signal } from '@lumino/signaling';
 import { expect, it } from 'vitest';
 
+import { HELLO } from '../testing/sockets';
 import { makeJob, makeLease, msg } from '../testing/make';
 import { Seen } from '../model/seen';
 import { tipNow } from './tips';
@@ -47,7 +48,13 @@ const tip = (
   seen: string[] = []
 ) =>
   tipNow(
-    { connection: 'ok', jobs: [], lease: null, ...model },
+    {
+      connection: 'ok',
+      jobs: [],
+      lease: null,
+      whoami: HELLO.whoami ?? null,
+      ...model
+    },
     id => seen.includes(id),
     msg
   )?.id;
@@ -57,6 +64,10 @@ it('shows one tip at a time, and none again', () => {
   expect(tip({}, ['first-job'])).toBeUndefined();
   expect(tip({ jobs: [makeJob()] })).toBe('job-goes-on');
   expect(tip({ jobs: [makeJob({ state: 'failed' })] })).toBeUndefined();
+});
+
+it('offers the first job also where team-mates have jobs', () => {
+  expect(tip({ jobs: [makeJob({ owner: 'bob' })] })).toBe('first-job');
 });
 
 it('gives no tip while nothing is known of jobs', () => {

@@ -11,7 +11,7 @@ export interface ITip {
   offersExample: boolean;
 }
 
-type Known = Pick<Model, 'connection' | 'jobs' | 'lease'>;
+type Known = Pick<Model, 'connection' | 'jobs' | 'lease' | 'whoami'>;
 
 export function tipNow(
   model: Known,
@@ -21,10 +21,11 @@ export function tipNow(
   if (model.connection !== 'ok' || model.jobs === null) {
     return null;
   }
+  const own = model.jobs.filter(job => job.owner === model.whoami?.name);
   const idle = model.lease?.slice ? model.lease.idle : null;
   const tips: (ITip | false)[] = [
-    // Who has a job knows how.
-    model.jobs.length === 0 && {
+    // Who has a job knows how; a team-mate's shows them nothing.
+    own.length === 0 && {
       id: 'first-job',
       title: trans.__('Your first training job.'),
       text: trans.__(
@@ -32,7 +33,7 @@ export function tipNow(
       ),
       offersExample: true
     },
-    model.jobs.some(job => !isFinal(job)) && {
+    own.some(job => !isFinal(job)) && {
       id: 'job-goes-on',
       title: trans.__('Jobs do not need this page.'),
       text: trans.__(

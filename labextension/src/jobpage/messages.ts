@@ -52,10 +52,18 @@ export function jobMessages(msg: Messages) {
     },
 
     /** The fullest worker's memory. */
-    memoryUsed(mib: number | null): string {
-      return mib === null
-        ? trans.__('no memory data')
-        : trans.__('%1 GiB, the fullest worker', (mib / 1024).toFixed(1));
+    memoryUsed(mib: number | null, heldMib: number | null): string {
+      if (mib === null) {
+        return trans.__('no memory data');
+      }
+      const used = (mib / 1024).toFixed(1);
+      return heldMib === null
+        ? trans.__('%1 GiB, the fullest worker', used)
+        : trans.__(
+            '%1 of %2 GiB, the fullest worker',
+            used,
+            (heldMib / 1024).toFixed(1)
+          );
     },
 
     foldedLines(count: number): string {

@@ -8,8 +8,8 @@ import { isFinal } from '../model/jobs';
 import { IJob, IResults } from '../server/tokens';
 import { usePanel } from '../components/context';
 import { LinkButton } from '../components/parts';
+import { showFolder } from '../lab/folder';
 
-const OPEN_PATH = 'filebrowser:open-path';
 /** Until it is asked again, while files are on their way. */
 const PAUSES_MS = new Map([
   ['later', 1_000],
@@ -122,12 +122,11 @@ function ShowFolder({ folder }: { folder: string }): React.JSX.Element {
   return (
     <LinkButton
       onClick={() => {
-        // A notebook page of Notebook 7 has no file browser.
-        if (commands.hasCommand(OPEN_PATH)) {
-          void commands.execute(OPEN_PATH, { path: folder });
-        } else {
-          window.open(model.api.folderUrl(folder));
-        }
+        void showFolder(commands, folder).then(isShown => {
+          if (!isShown) {
+            window.open(model.api.folderUrl(folder));
+          }
+        });
       }}
     >
       {trans.__('Show the folder')}

@@ -32,6 +32,11 @@ describe('use of GPUs', () => {
     expect(view?.memory.used).toBe('M0 40V20H500V40Z');
   });
 
+  it('draws memory as a part of what was held, where that is known', () => {
+    const known = { ...use(span(0, 500)), memory_held_mib: 20_000 };
+    expect(useView(known, 0, 200)?.memory.used).toBe('M0 40V39H500V40Z');
+  });
+
   it('has a gap where nothing was measured', () => {
     const view = useView(use(span(0, 500), span(100, null)), 0, 200);
     expect(view?.gpus.used.match(/Z/g)).toHaveLength(1);

@@ -28,7 +28,9 @@ export function useView(
   if (use === null || most === 0) {
     return null;
   }
-  const fullest = Math.max(1, use.memory_used_mib_max ?? 0);
+  const fullest = use.memory_used_mib_max ?? 0;
+  // Of what it holds; where that is not known, of the most that it used.
+  const memory = Math.max(1, fullest, use.memory_held_mib ?? 0);
   const area = (height: (span: IUseSpan) => number | null) =>
     spans.map(span => block(span, height(span), fromMs, toMs)).join('');
   return {
@@ -38,7 +40,7 @@ export function useView(
     },
     memory: {
       held: '',
-      used: area(span => part(span.memory_used_mib, fullest))
+      used: area(span => part(span.memory_used_mib, memory))
     },
     mostMilliGpu: most
   };

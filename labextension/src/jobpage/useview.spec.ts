@@ -44,6 +44,9 @@ function useWords(use: IJobUse): string {
 it('says what a job used of what it asked for', () => {
   expect(useWords(USE)).toContain('asked 2 GPUs, used 1.7');
   expect(useWords(USE)).toContain('11.9 GiB, the fullest worker');
+  expect(useWords({ ...USE, memory_held_mib: 39_731 })).toContain(
+    '11.9 of 38.8 GiB, the fullest worker'
+  );
 });
 
 it('draws nothing where nothing was measured', () => {

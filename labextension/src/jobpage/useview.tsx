@@ -26,7 +26,10 @@ export function UseView(props: {
     return null;
   }
   const view = useView(use, props.fromMs, props.toMs);
-  const memory = msg.memoryUsed(use.memory_used_mib_max ?? null);
+  const memory = msg.memoryUsed(
+    use.memory_used_mib_max ?? null,
+    use.memory_held_mib ?? null
+  );
   if (view === null || use.used_milli_gpu == null) {
     return <p className="gc-Muted">{use.text}</p>;
   }

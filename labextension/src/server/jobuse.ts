@@ -15,6 +15,8 @@ export interface IJobUse {
   asked_milli_gpu: number;
   used_milli_gpu?: number | null;
   memory_used_mib_max?: number | null;
+  /** GPU memory of the worker that has most; null where it is not known. */
+  memory_held_mib?: number | null;
   /** "asked 2 GPUs, used 0.2". */
   text: string;
 }

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 
 from gpucommons.gpu.slices.slices import format_gpus, format_milli_gpu
 from gpucommons.scheduler import models
+from gpucommons.scheduler.core.events.resizing import slice_memory_mib
 from gpucommons.scheduler.core.model.demand import placed_milli_gpu
 from gpucommons.scheduler.core.model.lifecycle import is_final
-from gpucommons.scheduler.core.model.types import Workload
+from gpucommons.scheduler.core.model.resources import Node
+from gpucommons.scheduler.core.model.types import NodeId, WorkerPlacement, Workload
 from gpucommons.scheduler.store.base import LedgerRow
 
 _MINUTE_MS = 60_000
@@ -20,7 +22,13 @@ _WHOLE_MILLI = 1000
 _LATEST_MS = 90_000
 
 
-def use_view(workload: Workload, rows: Sequence[LedgerRow], *, now_ms: int) -> models.JobUse:
+def use_view(
+    workload: Workload,
+    rows: Sequence[LedgerRow],
+    *,
+    now_ms: int,
+    nodes: Mapping[NodeId, Node] | None = None,
+) -> models.JobUse:
     """Minutes of one job, in spans of equally many minutes where there are too many of them."""
     is_over = is_final(workload)
     ended_ms = workload.ended_ms or workload.since_ms
@@ -36,6 +44,7 @@ def use_view(workload: Workload, rows: Sequence[LedgerRow], *, now_ms: int) -> m
         asked_milli_gpu=asked,
         used_milli_gpu=used,
         memory_used_mib_max=_fullest(rows),
+        memory_held_mib=_memory_held_mib(workload, nodes or {}),
         text=use_text(asked, used, submitted_milli_gpu=_submitted(workload), why_none=why_none),
         is_pending=is_pending,
     )
@@ -103,6 +112,20 @@ def _fullest(rows: Sequence[LedgerRow]) -> int | None:
         (row.memory_used_mib_max for row in rows if row.memory_used_mib_max is not None),
         default=None,
     )
+
+
+def _memory_held_mib(workload: Workload, nodes: Mapping[NodeId, Node]) -> int | None:
+    """GPU memory of the worker that had most in its last attempt; None where a node is not known."""
+    placements = workload.attempts[-1].placements if workload.attempts else ()
+    found = [_memory_of(one, nodes.get(one.node_id)) for one in placements]
+    known = [mib for mib in found if mib]
+    return max(known) if known and len(known) == len(found) else None
+
+
+def _memory_of(placement: WorkerPlacement, node: Node | None) -> int:
+    devices = () if node is None else node.devices
+    held = [device for device in devices if device.device_id in placement.device_ids]
+    return slice_memory_mib(placement, held) if held else 0
 
 
 def _held(workload: Workload) -> list[tuple[int, float]]:

@@ -7,7 +7,17 @@ from dataclasses import replace
 import pytest
 from stored_rows import NOW, ledger_row, running
 
-from gpucommons.scheduler.core.model.types import Millis, Resized, Size, State, Workload
+from gpucommons.scheduler.core.model.resources import Device, Node
+from gpucommons.scheduler.core.model.types import (
+    DeviceId,
+    Millis,
+    NodeId,
+    PoolName,
+    Resized,
+    Size,
+    State,
+    Workload,
+)
 from gpucommons.scheduler.service.views.use import MAX_SPANS, use_text, use_view
 from gpucommons.scheduler.store.base import LedgerRow
 
@@ -28,6 +38,21 @@ def test_use_is_the_mean_of_what_was_measured_and_the_rest_stays_unknown() -> No
     found = use_view(running(1), [_row(0, 20, 100), _row(1, None), _row(2, 60, 300)], now_ms=NOW)
     assert [span.used_milli_gpu for span in found.spans] == [100, None, 300]
     assert (found.used_milli_gpu, found.memory_used_mib_max) == (200, 300)
+
+
+def test_memory_is_told_beside_that_of_the_worker_that_has_most() -> None:
+    job = running(1)
+    gpu = Device(device_id=DeviceId("d"), index=0, kind="A100-40", memory_mib=40_000)
+    node = Node(
+        node_id=NodeId("n"), pool=PoolName("gpu"), devices=(gpu,), cpu_milli=1, memory_mib=1
+    )
+    half = replace(job.attempts[0].placements[0], device_ids=(DeviceId("d"),))
+    job = replace(job, attempts=(replace(job.attempts[0], placements=(half,)),))
+
+    known = use_view(job, [_row(0, 20, 100)], now_ms=NOW, nodes={NodeId("n"): node})
+    assert known.memory_held_mib == gpu.slice_memory_mib(500)
+    gone = use_view(job, [_row(0, 20, 100)], now_ms=NOW, nodes={})
+    assert gone.memory_held_mib is None
 
 
 def test_without_any_reading_there_is_no_number() -> None:
