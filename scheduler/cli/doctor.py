@@ -1,5 +1,8 @@
 """``gpucommons doctor``: what this machine can enforce, and what to change to enforce more.
 
+Beside it ``gpucommons hibernation setup|check``: what saves live processes, without root; it changes
+nothing of the system, and exits with 1 where processes cannot be saved and woken.
+
 It asks the machine itself, no scheduler; of a ``gpucommons up`` that runs on the state folder it
 takes into account whether all users share one account there. Exit codes: 0 nothing stops work here (there may be advice) ·
 1 something does (its line says what to do) · 2 wrong command line.
@@ -9,11 +12,15 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
+import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
 from gpucommons.gpu.doctor.diagnosis import PROBLEM, Facts, diagnose, enforced, weakest
 from gpucommons.gpu.doctor.examination import examine
+from gpucommons.gpu.hibernation import criu, setup
+from gpucommons.gpu.hibernation.self_test import Ability, self_test
 from gpucommons.gpu.providers import isolation_sentence
 from gpucommons.scheduler.cli.present import show, table
 from gpucommons.scheduler.up.running import runs_with_shared_account
@@ -49,3 +56,40 @@ def report(facts: Facts) -> tuple[dict[str, object], str]:
         isolation_sentence(weakest(facts)) if facts.devices else "There is no GPU to share here."
     )
     return document, f"Isolation of fractions: {mode}. {sentence}\n\n{table(HEADER, rows)}"
+
+
+def set_up_hibernation(arguments: argparse.Namespace) -> int:
+    """Get CRIU into the user's state folder, then try it."""
+    folder = Path(arguments.folder) if arguments.folder else criu.state_folder(os.environ)
+    try:
+        found = setup.set_up(folder.expanduser().absolute(), _say)
+    except setup.CannotSetUp as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    _say(f"CRIU {found.version} is in {folder}.")
+    return _try_out(found)
+
+
+def check_hibernation(_arguments: argparse.Namespace) -> int:
+    """Save and wake a small process with the CRIU that would be used."""
+    return _try_out(criu.find_criu(os.environ))
+
+
+def _try_out(found: criu.Criu | None) -> int:
+    ability = self_test(found, Path(tempfile.gettempdir()))
+    _say(can_hibernate(ability))
+    return 0 if ability.can_hibernate else 1
+
+
+def can_hibernate(ability: Ability) -> str:
+    """The outcome of the self-test."""
+    if not ability.can_hibernate:
+        return f"Processes cannot be saved here. {ability.because}"
+    return (
+        "A small process was saved and woken: "
+        f"{ability.save_mib_per_s} MiB/s saving, {ability.wake_mib_per_s} MiB/s waking."
+    )
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")

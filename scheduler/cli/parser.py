@@ -11,7 +11,6 @@ from gpucommons.scheduler.cli import (
     admin,
     doctor,
     follow,
-    hibernation,
     jobs,
     report,
     secrets,
@@ -373,7 +372,7 @@ def _add_machine(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     ).add_subparsers(required=True, metavar="COMMAND")
     got = saving.add_parser("setup", help="get CRIU into your own folder, without root")
     got.add_argument("--folder", help="instead of the state folder")
-    got.set_defaults(run=hibernation.set_up)
+    got.set_defaults(run=doctor.set_up_hibernation)
     saving.add_parser("check", help="save and wake a small process").set_defaults(
-        run=hibernation.check
+        run=doctor.check_hibernation
     )

@@ -1,0 +1,84 @@
+"""Saving and waking, measured: ``python -m benchmarks.hibernation [--json OUT] [--only WHAT …]``.
+
+``job``: a script without a line for us is saved and woken three times; ``kernel``: a notebook's kernel
+with 200 MB of variables; ``safety``: what a hostile user tries. Figures are of this machine's disk,
+which the row names. Exit code 1 where a step was repeated, a variable was lost, or a try got through.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks import results
+from benchmarks.hibernation import hostile
+from benchmarks.hibernation.jobs import job_rows
+from benchmarks.hibernation.kernels import kernel_row
+from gpucommons.gpu.hibernation.criu import Criu, find_criu
+from gpucommons.gpu.hibernation.self_test import NO_CRIU, self_test
+
+WHAT = ("job", "kernel", "safety")
+_OPEN_TO_ALL = 0o755
+
+
+def main() -> int:
+    """Measure what was asked for."""
+    arguments = _parse()
+    criu = find_criu(os.environ)
+    if criu is None:
+        sys.exit(NO_CRIU)
+    held = True
+    with tempfile.TemporaryDirectory(prefix="hibernation-") as place:
+        ability = self_test(criu, Path(place))
+        if not ability.can_hibernate:
+            sys.exit(ability.because)
+        machine = {"criu": criu.version, "disk_mib_per_s": ability.disk_mib_per_s}
+        for row in _rows(criu, Path(place), arguments.only):
+            line = {**row, **machine}
+            print(json.dumps(line), flush=True)
+            results.append(arguments.json, line)
+            held = held and not (row.get("steps_repeated") or row.get("escapes"))
+            held = held and row.get("final_equal") is not False
+            held = held and row.get("variables_equal") is not False
+    return 0 if held else 1
+
+
+def _rows(criu: Criu, place: Path, only: list[str]) -> Iterator[dict[str, object]]:
+    if "job" in only:
+        yield from job_rows(criu, place)
+    if "kernel" in only:
+        yield kernel_row(criu, place)
+    if "safety" in only:
+        yield _safety(criu, place)
+
+
+def _safety(criu: Criu, place: Path) -> dict[str, object]:
+    if os.geteuid() == 0 and not shutil.which("setpriv"):
+        sys.exit("As root the tries need setpriv(1), to be an ordinary user's.")
+    place.chmod(_OPEN_TO_ALL)
+    escapes: dict[str, str] = {}
+    for play in hostile.TRIES:
+        folder = place / play.__name__
+        folder.mkdir()
+        with hostile.ground(folder, criu) as ground:
+            got = play(ground)
+        if got is not None:
+            escapes[play.__name__] = got
+    return {"what": "safety", "tries": len(hostile.TRIES), "escapes": len(escapes), "got": escapes}
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.hibernation", description=__doc__)
+    parser.add_argument("--json", type=Path, help="append the rows to this file")
+    parser.add_argument("--only", nargs="*", choices=WHAT, default=list(WHAT))
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
